@@ -1,0 +1,50 @@
+"""The NumPy backend of pullback: plain `cpu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import pullback.dtypes
+from pullback.backend import Backend
+from pullback.hookspecs import hookimpl
+from pullback_numpy.kernels import KERNELS
+
+__all__ = ["NumPyBackend", "pullback_register_backend"]
+
+
+class NumPyBackend(Backend):
+    """Native arrays are `np.ndarray`; native and public dtypes are the same."""
+
+    name = "numpy"
+    version = np.__version__
+    kinds = ("cpu",)
+    dtypes = {dtype: dtype for dtype in pullback.dtypes.ALL}
+    kernels = KERNELS
+
+    def from_host(self, array: np.ndarray[Any, Any], device: None, *, copy: bool) -> Any:
+        if copy:
+            return np.array(array, order="C")
+        return np.asarray(array)
+
+    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        view: np.ndarray[Any, Any] = array.view()
+        view.flags.writeable = False
+        return view
+
+    def native(self, value: Any) -> Any:
+        # Ufuncs and reductions give NumPy scalars where the result is 0-d.
+        return np.asarray(value)
+
+    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+        return array.__dlpack__(**kwargs)
+
+    def from_dlpack(self, value: Any, device: None, *, copy: bool | None) -> Any:
+        return np.from_dlpack(value, copy=copy)
+
+
+@hookimpl
+def pullback_register_backend(register: Callable[..., None]) -> None:
+    register(NumPyBackend())

@@ -1,0 +1,24 @@
+"""Kernels for any array API namespace: what a backend starts from.
+
+`kernels(xp)` gives a kernel for every primitive that the namespace can serve. Each family of ops
+has a file here of the same name, with a function `kernels(xp)` of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.array_api import elementwise, manipulation, reductions
+from pullback.backend import Kernel
+
+__all__ = ["kernels"]
+
+_FAMILIES = (elementwise, manipulation, reductions)
+
+
+def kernels(xp: Any) -> dict[str, Kernel]:
+    """A kernel for every primitive that the array API namespace `xp` can serve, by op name."""
+    found: dict[str, Kernel] = {}
+    for family in _FAMILIES:
+        found.update(family.kernels(xp))
+    return found

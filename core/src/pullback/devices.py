@@ -1,0 +1,282 @@
+"""Devices: where tensors are, and where new ones are made.
+
+A device is named by kind and index ("cpu", "gpu:1"), in full where its backend does not own the
+plain kind ("mine:cpu:0"). There is one `Device` object for each, so they are compared by identity.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from pullback import errors
+from pullback.backend import Backend, Memory
+from pullback.checks import KINDS
+from pullback.plugins import registry
+
+__all__ = ["Device", "DeviceLike", "default_device", "device", "devices", "set_default_device"]
+
+#: The device to make tensors on, where a program names none.
+DEVICE_VARIABLE = "PULLBACK_DEVICE"
+
+
+class Device:
+    """One device of a backend. Made by `pullback.device`; never by calling `Device`.
+
+    As a context manager it decides where tensors are created, in this thread:
+
+        with pb.device("gpu:1"):
+            x = pb.zeros((3, 3))
+    """
+
+    __slots__ = ("_str", "backend", "constants", "index", "kind", "native", "tables")
+
+    backend: Backend
+    kind: str
+    index: int
+    #: What the backend's functions and kernels get for this device.
+    native: Any
+    #: The backend's tables of kernels (the same list), and scalars by dispatch: its hot path.
+    tables: list[dict[Any, Any]]
+    constants: dict[Any, Any]
+    _str: str
+
+    @property
+    def memory(self) -> Memory | None:
+        """Bytes used, held and in all; None where the backend does not know."""
+        return self.backend.memory(self.native)
+
+    def synchronize(self) -> None:
+        """Returns when all work given to the device is done."""
+        self.backend.synchronize(self.native)
+
+    def __enter__(self) -> Self:
+        _context.outer.append(_context.device)
+        _context.device = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _context.device = _context.outer.pop()
+
+    def __str__(self) -> str:
+        return self._str
+
+    def __repr__(self) -> str:
+        return f"device({self._str!r})"
+
+    # There is one object per device: copies are the device, and pickles name it.
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, (f"{self.backend.name}:{self.kind}:{self.index}",)
+
+
+DeviceLike: TypeAlias = Device | str
+
+
+class _Context(threading.local):
+    """The devices that `with` statements have put in force in one thread."""
+
+    device: Device | None = None
+
+    def __init__(self) -> None:
+        self.outer: list[Device | None] = []
+
+
+_context = _Context()
+_interned: dict[tuple[Backend, str, int], Device] = {}
+_named: dict[str, Device] = {}
+_chosen: Device | None = None
+_default: Device | None = None
+
+
+def _forget() -> None:
+    """Names may mean other devices after a backend has been registered by hand."""
+    global _default
+    _named.clear()
+    _default = _chosen
+
+
+registry.listeners.append(_forget)
+
+
+def as_device(value: DeviceLike | None = None) -> Device:
+    """The device that `value` names; for None, the one in force in this thread.
+
+    Raises:
+        DeviceError: for a name that no device has.
+        BackendNotFoundError: when no backend is installed.
+    """
+    if value is None:
+        inner = _context.device
+        if inner is not None:
+            return inner
+        # Read once: another thread may take the default back in between.
+        default = _default
+        return default if default is not None else default_device()
+    if type(value) is Device:
+        return value
+    return device(value)
+
+
+def device(spec: DeviceLike) -> Device:
+    """The device that `spec` names: "cpu", "gpu:1", or with its backend, "mine:gpu" or "mine".
+
+    Raises:
+        DeviceError: for a name that no device has; says which there are.
+        BackendNotFoundError: when no installed backend drives it; says what to install.
+        BackendError: when its backend cannot be used; says why.
+    """
+    found = _named.get(spec) if type(spec) is str else None
+    if found is None:
+        if type(spec) is Device:
+            return spec
+        if not isinstance(spec, str):
+            raise errors.InputTypeError(
+                f"a device is named by a string such as 'cpu' or 'gpu:1', got {spec!r}"
+            )
+        found = _named[spec] = _resolve(spec)
+    return found
+
+
+def devices(kind: str | None = None) -> list[Device]:
+    """Every device that can be used, of one kind or of all. Loads every backend.
+
+    Raises:
+        DeviceError: for a kind that is neither "cpu" nor "gpu".
+    """
+    if kind is not None and kind not in KINDS:
+        raise errors.DeviceError(f"{kind!r} is no kind of device; use {' or '.join(KINDS)}")
+    found: list[Device] = []
+    for name in registry.names():
+        try:
+            backend = registry.backend(name)
+        except errors.BackendError:
+            continue
+        found.extend(_all_of(backend, backend.kinds if kind is None else (kind,)))
+    return found
+
+
+def default_device() -> Device:
+    """The device that tensors are made on where no `with pb.device(...)` is in force.
+
+    What `set_default_device` or the environment variable PULLBACK_DEVICE say; else the first GPU
+    that can be used, else the CPU.
+
+    Raises:
+        BackendNotFoundError: when no backend is installed; says what to install.
+    """
+    global _default
+    found = _default
+    if found is None:
+        name = os.environ.get(DEVICE_VARIABLE)
+        if name:
+            try:
+                found = device(name)
+            except errors.PullbackError as error:
+                raise type(error)(f"{DEVICE_VARIABLE}={name}: {error}") from error
+        else:
+            found = _first()
+        _default = found
+    return found
+
+
+def set_default_device(device: DeviceLike | None) -> None:
+    """Sets the device that tensors are made on in every thread; None gives the choice back.
+
+    Raises:
+        DeviceError: for a name that no device has.
+    """
+    global _chosen, _default
+    _chosen = _default = None if device is None else as_device(device)
+
+
+def _first() -> Device:
+    problems: list[errors.PullbackError] = []
+    # A backend that a program registers itself must not move tensors off the installed ones.
+    for by_hand in (False, True):
+        for kind in reversed(KINDS):
+            try:
+                found = _get(registry.plain(kind, by_hand=by_hand), kind, 0)
+            except (errors.BackendError, errors.DeviceError) as error:
+                problems.append(error)
+                continue
+            # A machine without a GPU is nothing new; a broken plugin makes programs slow unseen.
+            broken = [one for one in problems if one.__cause__ or type(one) is errors.PluginError]
+            if broken:
+                warnings.warn(f"using {found}, because {broken[0]}", RuntimeWarning, stacklevel=4)
+            return found
+    if not registry.names():
+        raise registry.missing()
+    for error in problems:
+        if isinstance(error, errors.DeviceError):
+            raise error
+    reasons = "; ".join(dict.fromkeys(map(str, problems)))
+    raise errors.BackendNotFoundError(reasons) from problems[0]
+
+
+def _resolve(spec: str) -> Device:
+    head, *rest = spec.split(":")
+    name, kind, index = "", "", "0"
+    if head in KINDS and len(rest) <= 1:
+        kind, index = head, rest[0] if rest else "0"
+    elif not rest:
+        name = head
+    elif rest[0] in KINDS and len(rest) <= 2:
+        name, kind, index = head, rest[0], rest[1] if len(rest) == 2 else "0"
+    if not (name or kind) or not (index.isascii() and index.isdigit()):
+        raise errors.DeviceError(
+            f"{spec!r} is no name of a device; write 'cpu', 'gpu:1' or 'backend:cpu:0'. {_there()}"
+        )
+    if name and name not in registry.names():
+        if not registry.names():
+            raise registry.missing()
+        raise errors.DeviceError(f"{spec!r} names no backend that is installed. {_there()}")
+    backend = registry.backend(name) if name else registry.plain(kind)
+    if not kind:
+        kind = next(one for one in reversed(KINDS) if registry.count(backend, one))
+    if int(index) >= registry.count(backend, kind):
+        raise errors.DeviceError(f"there is no device {spec!r}. {_there()}")
+    return _get(backend, kind, int(index))
+
+
+def _there() -> str:
+    return f"There are: {', '.join(map(str, devices())) or 'none'}"
+
+
+def _all_of(backend: Backend, kinds: tuple[str, ...]) -> list[Device]:
+    return [
+        _get(backend, kind, index)
+        for kind in kinds
+        for index in range(registry.count(backend, kind))
+    ]
+
+
+def _get(backend: Backend, kind: str, index: int) -> Device:
+    """The one object for a device."""
+    found = _interned.get((backend, kind, index))
+    if found is None:
+        made = Device()
+        made.backend = backend
+        made.kind = kind
+        made.index = index
+        made.native = backend.native_device(kind, index)
+        made.tables = backend.tables
+        made.constants = {}
+        made._str = registry.label(backend, kind, index)
+        # Another thread may have been faster: all get the first.
+        found = _interned.setdefault((backend, kind, index), made)
+    return found

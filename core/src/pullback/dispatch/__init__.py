@@ -1,0 +1,7 @@
+"""From a definition to a fast function: `@op`, and what happens when an op is called."""
+
+from __future__ import annotations
+
+from pullback.dispatch.definition import OpFunction, op, primitive
+
+__all__ = ["OpFunction", "op", "primitive"]

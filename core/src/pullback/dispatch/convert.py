@@ -1,0 +1,293 @@
+"""What goes into an op becomes tensors here: host data, Python scalars, mixed dtypes and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.devices import Device, as_device
+from pullback.dtypes import DType, Operand
+from pullback.spec import Arity, Op
+from pullback.tensor import CALL, Tensor, wrap
+
+_SCALARS = (bool, int, float, complex)
+SCALAR_TYPES = frozenset(_SCALARS)
+_CACHED_SCALARS = 4096
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """A tensor from what already lives on a device, such as a Variable; None for host data."""
+    if type(value) is Tensor:
+        return value
+    read = getattr(type(value), "__pullback_tensor__", None)
+    return None if read is None else read(value)
+
+
+def is_cached(value: Any) -> bool:
+    """Whether a Python number can be a key: nan != nan, and 0.0 == -0.0, so they cannot."""
+    return value == value and (value != 0 or type(value) is int or type(value) is bool)
+
+
+def constant(value: Any, dtype: DType, device: Device) -> Tensor:
+    """A 0-d tensor for a Python scalar; made once per device.
+
+    Raises:
+        ConversionError: when the dtype cannot hold the value.
+    """
+    kind = type(value)
+    cached = is_cached(value)
+    key = (value, kind, dtype)
+    if cached:
+        found: Tensor | None = device.constants.get(key)
+        if found is not None:
+            return found
+    try:
+        with np.errstate(over="ignore"):
+            array = np.asarray(value, dtype)
+    except OverflowError:
+        raise errors.ConversionError(
+            f"{value} is out of range for {dtype}; convert the tensor with x.astype(...) first"
+        ) from None
+    except TypeError:
+        raise errors.ConversionError(f"{value!r} is no {dtype}") from None
+    tensor = wrap(device.backend.from_host(array, device.native, copy=True), device)
+    if cached:
+        if len(device.constants) >= _CACHED_SCALARS:
+            device.constants.clear()
+        device.constants[key] = tensor
+    return tensor
+
+
+# ---------------------------------------------------------------------------------------------
+# Host data.
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _contains_tensors(value: Any) -> bool:
+    return any(hasattr(type(leaf), "__pullback_tensor__") for leaf in _leaves(value))
+
+
+def host_array(value: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
+
+    Raises:
+        ConversionError: for ragged lists, objects, and values that no dtype holds.
+    """
+    sequence = isinstance(value, (list, tuple))
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        if sequence:
+            raise errors.ConversionError(
+                "nested lists of unequal lengths are no array; pad them to one length"
+            ) from None
+        raise errors.ConversionError(f"{type(value).__name__} is no array: {error}") from None
+    except OverflowError:
+        raise errors.ConversionError("an integer in the data is out of every dtype's range") from None
+    if array.dtype not in dtypes.ALL:
+        if not array.dtype.isnative:
+            return host_array(array.astype(array.dtype.newbyteorder("=")))
+        raise errors.ConversionError(
+            f"{type(value).__name__} of {array.dtype} is no array of numbers; "
+            f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
+        )
+    plain = type(value) in SCALAR_TYPES or (
+        sequence and all(type(leaf) in SCALAR_TYPES for leaf in _leaves(value))
+    )
+    if not plain:
+        return array
+    if array.size == 0:
+        return array.astype(dtypes.DEFAULT_FLOAT)
+    if dtypes.kind(array.dtype) == dtypes.FLOAT:
+        return array.astype(dtypes.DEFAULT_FLOAT)
+    if dtypes.kind(array.dtype) == dtypes.CMPLX:
+        return array.astype(dtypes.DEFAULT_COMPLEX)
+    if dtypes.kind(array.dtype) == dtypes.INT:
+        narrow = array.astype(dtypes.DEFAULT_INT)
+        # int32 unless a value does not fit: never a wrong number.
+        return narrow if (narrow == array).all() else array
+    return array
+
+
+def from_host(
+    value: Any, dtype: DType | None = None, device: Device | None = None, *, copy: bool = True
+) -> Tensor:
+    """A tensor with the values of host data.
+
+    Raises:
+        ConversionError: for what is no array of numbers.
+        DTypeError: when the device's backend does not hold the dtype.
+    """
+    device = as_device(None) if device is None else device
+    if type(value) in SCALAR_TYPES:
+        return constant(value, dtype or dtypes.promote([type(value)]), device) if (
+            dtype is not None or type(value) is not int
+        ) else _integer(value, device)
+    if isinstance(value, (list, tuple)) and _contains_tensors(value):
+        parts = [from_any(item, dtype, device) for item in value]
+        return CALL["stack"](parts)
+    array = host_array(value)
+    if dtype is not None and array.dtype != dtype:
+        array = _cast_host(value, array, dtype)
+        copy = False
+    if array.dtype not in device.backend.dtypes:
+        raise errors.DTypeError(
+            f"the backend {device.backend.name!r} holds no {array.dtype}; it holds "
+            f"{', '.join(str(d) for d in device.backend.dtypes)}"
+        )
+    return wrap(device.backend.from_host(array, device.native, copy=copy), device)
+
+
+def _integer(value: int, device: Device) -> Tensor:
+    # int32 unless the value does not fit: never a wrong number.
+    for dtype in (dtypes.DEFAULT_INT, dtypes.int64, dtypes.uint64):
+        info = np.iinfo(dtype)
+        if info.min <= value <= info.max:
+            return constant(value, dtype, device)
+    raise errors.ConversionError(f"{value} is out of every integer dtype's range")
+
+
+def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    if not isinstance(value, np.ndarray):
+        # From the source again, so that no digit is lost through the default dtype, and a Python
+        # integer out of range is an error.
+        try:
+            array = np.asarray(value)
+            if array.dtype.kind in "iu" and dtypes.kind(dtype) == dtypes.INT and array.size:
+                info = np.iinfo(dtype)
+                if array.min() < info.min or array.max() > info.max:
+                    raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
+        except ValueError:
+            pass
+    if array.dtype.kind == "c" and not dtypes.is_complex(dtype):
+        raise errors.ConversionError(
+            f"complex data are no {dtype} array; take pb.real(x) or pb.abs(x)"
+        )
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def from_any(value: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
+    """A tensor from a tensor, a variable or host data, on `device` if given."""
+    tensor = as_tensor(value)
+    if tensor is None:
+        return from_host(value, dtype, device)
+    if dtype is not None and tensor.dtype != dtype:
+        tensor = CALL["astype"](tensor, dtype)
+    if device is not None and tensor._device is not device:
+        tensor = CALL["to_device"](tensor, device)
+    return tensor
+
+
+# ---------------------------------------------------------------------------------------------
+# The inputs of one op.
+
+
+def _flatten(op: Op, values: tuple[Any, ...]) -> list[Any]:
+    flat: list[Any] = []
+    for one, value in zip(op.inputs, values, strict=True):
+        if one.arity is Arity.MANY:
+            if isinstance(value, Tensor) or not isinstance(value, (list, tuple)):
+                value = list(value) if isinstance(value, Iterable) else [value]
+            flat.extend(value)
+        else:
+            if value is None and one.arity is Arity.ONE:
+                raise errors.InputTypeError(f"{op.name}: {one.name} is missing, got None")
+            flat.append(value)
+    return flat
+
+
+def counts(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
+    """For each input: how many tensors a sequence has, or None for a single one."""
+    return tuple(
+        len(value) if one.arity is Arity.MANY else None
+        for one, value in zip(op.inputs, values, strict=True)
+    )
+
+
+def unflatten(flat: list[Any], lengths: tuple[int | None, ...]) -> list[Any]:
+    """The flat list grouped as the op's inputs are."""
+    result: list[Any] = []
+    position = 0
+    for length in lengths:
+        if length is None:
+            result.append(flat[position])
+            position += 1
+        else:
+            result.append(flat[position : position + length])
+            position += length
+    return result
+
+
+def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
+    """The op's inputs, flattened, as tensors of the dtypes that its rule decides, on one device.
+
+    Raises:
+        DeviceError: for tensors on different devices.
+        DTypeError: for dtypes that the op does not take.
+        ConversionError: for host data that are no array.
+    """
+    flat = _flatten(op, values)
+    if not flat:
+        return flat, as_device(None)
+    device: Device | None = None
+    operands: list[Operand | None] = []
+    for i, value in enumerate(flat):
+        tensor = value if type(value) is Tensor else as_tensor(value)
+        if tensor is None:
+            continue
+        flat[i] = tensor
+        if device is None:
+            device = tensor._device
+        elif tensor._device is not device:
+            raise errors.DeviceError(
+                f"{op.name}: tensors on {device} and {tensor._device}; "
+                f"move one with x.to('{device}')"
+            )
+    if device is None:
+        device = as_device(None)
+    for i, value in enumerate(flat):
+        if type(value) is Tensor:
+            operands.append(value.dtype)
+        elif value is None:
+            operands.append(None)
+        elif type(value) in SCALAR_TYPES:
+            operands.append(type(value))
+        else:
+            try:
+                flat[i] = tensor = from_host(value, None, device)
+            except errors.ConversionError as error:
+                raise errors.ConversionError(f"{op.name}: {error}") from None
+            operands.append(tensor.dtype)
+    key = tuple(operands)
+    wanted = op.resolutions.get(key)
+    if wanted is None:
+        wanted = op.resolutions[key] = _resolve(op, key)
+    for i, dtype in enumerate(wanted):
+        value = flat[i]
+        if type(value) is Tensor:
+            if value.dtype != dtype:
+                flat[i] = CALL["astype"](value, dtype)
+        elif value is not None:
+            flat[i] = constant(value, dtype, device)
+    return flat, device
+
+
+def _resolve(op: Op, operands: tuple[Operand | None, ...]) -> tuple[DType | None, ...]:
+    try:
+        resolution = op.dtype(operands)
+    except errors.DTypeError as error:
+        raise errors.DTypeError(f"{op.name}: {error}") from None
+    return resolution.inputs
+
+

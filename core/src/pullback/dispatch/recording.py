@@ -1,0 +1,169 @@
+"""What dispatch leaves behind while a tape listens: nodes, and the state of each thread.
+
+A node links an op's result to the nodes of its inputs. The tape keeps no list: a node lives as long
+as a result, a later node or a source can reach it. Serial numbers order nodes in time; a tape owns
+the intervals of them in which it listened (see `pullback.tape`), so that one graph serves any
+number of tapes, each of which sees its own part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from pullback.spec import Op
+
+
+class Listener(Protocol):
+    """What recording needs to know of a tape."""
+
+    #: The serial number at which the tape first listened.
+    start: int
+
+
+class Node:
+    """The record of one op: its inputs' nodes and what its gradient rules need."""
+
+    __slots__ = ("__weakref__", "device", "op", "parents", "saved", "serial")
+    serial: int
+    op: Op | None
+    #: One per input, flattened; None where no gradient flows.
+    parents: tuple[Node | None, ...]
+    #: What the rules asked for: native arrays, shapes, attributes. None when it has been let go.
+    saved: Any
+    device: Any
+
+
+class Watched(Node):
+    """The mark that `tape.watch(x)` puts on a tensor or a variable: the identity, seen from later.
+
+    Its parents are what stood there before: the tensor's node, or the marks of other tapes. A tape
+    that has not made this mark looks through it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, serial: int, *behind: Node) -> None:
+        self.serial = serial
+        self.op = None
+        self.parents = behind
+        self.saved = None
+        self.device = None
+
+    @property
+    def origin(self) -> Node | None:
+        """The node that the tensor had before it was watched."""
+        return self.parents[0] if self.parents else None
+
+
+class Output(Node):
+    """One of several results of an op; `saved` is its position, its parent is the op's node."""
+
+    __slots__ = ()
+
+    def __init__(self, serial: int, node: Node, position: int) -> None:
+        self.serial = serial
+        self.op = None
+        self.parents = (node,)
+        self.saved = position
+        self.device = node.device
+
+
+#: The node of results that a tape heard and that depend on no source. It is below every interval,
+#: so it carries no gradient; it only tells "constant" from "computed where nobody listened".
+HEARD: Node = Watched(-1)
+
+
+class _Listening:
+    """How many tapes listen in any thread: the one test on the hot path."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+LISTENING = _Listening()
+
+_THREADS = itertools.count()
+
+
+class ThreadState:
+    """The tapes that listen in one thread, innermost last."""
+
+    __slots__ = ("low", "paused", "recording", "tapes", "tick")
+
+    def __init__(self) -> None:
+        self.tapes: list[Listener] = []
+        self.paused = 0
+        #: tapes and not paused
+        self.recording = False
+        #: Nodes below this serial belong to no tape that listens here.
+        self.low = 0
+        # Each thread counts in a range of its own: a tape never takes another thread's nodes,
+        # made in the same span of time, for its own.
+        self.tick: Callable[[], int] = itertools.count(next(_THREADS) << 48).__next__
+
+    def update(self) -> None:
+        """Brings `recording` and `low` up to date."""
+        self.recording = bool(self.tapes) and not self.paused
+        self.low = min((tape.start for tape in self.tapes), default=0)
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.state = ThreadState()
+
+
+LOCAL = _Local()
+
+
+def start(tape: Listener) -> None:
+    """`tape` listens in this thread from now on."""
+    state = LOCAL.state
+    state.tapes.append(tape)
+    state.update()
+    LISTENING.count += 1
+
+
+def stop(tape: Listener) -> None:
+    """`tape` stops listening in this thread."""
+    state = LOCAL.state
+    state.tapes.remove(tape)
+    state.update()
+    LISTENING.count -= 1
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Nothing is recorded in this thread inside the block."""
+    state = LOCAL.state
+    state.paused += 1
+    state.recording = False
+    try:
+        yield
+    finally:
+        state.paused -= 1
+        state.update()
+
+
+def reachable(node: Node, low: int) -> Node | None:
+    """`node` if a tape that listens may see it, else None: stale nodes are let go.
+
+    A mark made by a tape of another thread hides an older one of this thread: look through it.
+    """
+    mark: Node | None = node
+    while mark is not None:
+        if mark.serial >= low:
+            return node
+        mark = mark.origin if isinstance(mark, Watched) else None
+    return None
+
+
+def may_record(node: Node | None) -> bool:
+    """Whether an op on a tensor with this node would be recorded now."""
+    state = LOCAL.state
+    return state.recording and node is not None and reachable(node, state.low) is not None

@@ -1,0 +1,312 @@
+"""The data types, how they promote, and the dtype rules that op definitions name.
+
+Public dtypes are `np.dtype` instances; `bfloat16` is ml_dtypes' one. Promotion follows the Python
+array API standard, with two cases decided that it leaves open: an integer and a floating dtype give
+the floating one (so the width of an index never doubles the width of the data), and float16 with
+bfloat16 gives float32. Python scalars are weak: they take the array's dtype where its kind allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from pullback import errors
+
+DType: TypeAlias = "np.dtype[Any]"
+DTypeLike: TypeAlias = "np.dtype[Any] | type[Any] | str"
+
+bool_: DType = np.dtype("bool")
+int8: DType = np.dtype("int8")
+int16: DType = np.dtype("int16")
+int32: DType = np.dtype("int32")
+int64: DType = np.dtype("int64")
+uint8: DType = np.dtype("uint8")
+uint16: DType = np.dtype("uint16")
+uint32: DType = np.dtype("uint32")
+uint64: DType = np.dtype("uint64")
+bfloat16: DType = np.dtype(ml_dtypes.bfloat16)
+float16: DType = np.dtype("float16")
+float32: DType = np.dtype("float32")
+float64: DType = np.dtype("float64")
+complex64: DType = np.dtype("complex64")
+complex128: DType = np.dtype("complex128")
+
+SIGNED: tuple[DType, ...] = (int8, int16, int32, int64)
+UNSIGNED: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
+INTEGER: tuple[DType, ...] = SIGNED + UNSIGNED
+REAL_FLOATING: tuple[DType, ...] = (bfloat16, float16, float32, float64)
+COMPLEX: tuple[DType, ...] = (complex64, complex128)
+FLOATING: tuple[DType, ...] = REAL_FLOATING + COMPLEX
+ALL: tuple[DType, ...] = (bool_, *INTEGER, *FLOATING)
+
+DEFAULT_FLOAT: DType = float32
+DEFAULT_INT: DType = int32
+DEFAULT_COMPLEX: DType = complex64
+
+_NAMES: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
+_PYTHON: dict[type, DType] = {
+    bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX,
+}  # fmt: skip
+_MEMBERS = frozenset(ALL)
+
+# The kinds in the order in which a weak Python scalar lifts an array.
+BOOL, INT, FLOAT, CMPLX = range(4)
+_KIND: dict[DType, int] = {
+    bool_: BOOL,
+    **dict.fromkeys(INTEGER, INT),
+    **dict.fromkeys(REAL_FLOATING, FLOAT),
+    **dict.fromkeys(COMPLEX, CMPLX),
+}
+_SCALAR_KIND: dict[type, int] = {bool: BOOL, int: INT, float: FLOAT, complex: CMPLX}
+
+# A dtype, or the type of a weak Python scalar.
+Operand: TypeAlias = "np.dtype[Any] | type[Any]"
+
+
+def as_dtype(value: DTypeLike) -> DType:
+    """The public dtype that `value` names: a dtype, its name, or Python's bool, int, float, complex.
+
+    >>> as_dtype("float32")
+    dtype('float32')
+
+    Raises:
+        DTypeError: for anything that is not one of pullback's dtypes.
+    """
+    if type(value) is str and value in _NAMES:
+        return _NAMES[value]
+    try:
+        if value in _PYTHON:
+            return _PYTHON[value]  # type: ignore[index]
+        dtype = np.dtype(value)
+    except TypeError:
+        dtype = None  # type: ignore[assignment]
+    if dtype is None or dtype not in _MEMBERS:
+        names = ", ".join(_NAMES)
+        raise errors.DTypeError(f"{value!r} is not a pullback dtype; use one of {names}")
+    return dtype.newbyteorder("=") if not dtype.isnative else dtype
+
+
+def kind(operand: Operand) -> int:
+    """BOOL, INT, FLOAT or CMPLX, for a dtype or the type of a Python scalar."""
+    if isinstance(operand, type):
+        return _SCALAR_KIND[operand]
+    return _KIND[operand]
+
+
+def is_floating(dtype: DType) -> bool:
+    """Whether values of `dtype` have gradients: real or complex floating."""
+    return _KIND[dtype] >= FLOAT
+
+
+def is_complex(dtype: DType) -> bool:
+    """Whether `dtype` is complex."""
+    return _KIND[dtype] == CMPLX
+
+
+def real_of(dtype: DType) -> DType:
+    """The dtype of a complex number's parts; a real dtype gives itself."""
+    return {complex64: float32, complex128: float64}.get(dtype, dtype)
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts hold `dtype`."""
+    return complex128 if dtype in (float64, complex128) else complex64
+
+
+def _promote_pair(a: DType, b: DType) -> DType | None:
+    if a is b or a == b:
+        return a
+    ka, kb = _KIND[a], _KIND[b]
+    if ka > kb:
+        a, b, ka, kb = b, a, kb, ka
+    if ka == BOOL:
+        return b
+    if ka == INT and kb >= FLOAT:
+        return b
+    if kb == CMPLX:
+        return complex_of(b) if complex_of(a) == complex64 else complex128
+    if ka == FLOAT:
+        if {a, b} == {bfloat16, float16}:
+            return float32
+        return a if a.itemsize > b.itemsize else b
+    if a in SIGNED and b in SIGNED or a in UNSIGNED and b in UNSIGNED:
+        return a if a.itemsize > b.itemsize else b
+    signed, unsigned = (a, b) if a in SIGNED else (b, a)
+    if unsigned is uint64 or unsigned == uint64:
+        return None
+    wider = SIGNED[UNSIGNED.index(unsigned) + 1]
+    return wider if wider.itemsize > signed.itemsize else signed
+
+
+_TABLE: dict[tuple[DType, DType], DType | None] = {
+    (a, b): _promote_pair(a, b) for a in ALL for b in ALL
+}
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The dtype that a and b promote to.
+
+    >>> promote_types(int64, float32)
+    dtype('float32')
+
+    Raises:
+        DTypeError: for uint64 with a signed integer dtype, which no integer dtype holds.
+    """
+    found = _TABLE[a, b]
+    if found is None:
+        raise errors.DTypeError(
+            f"{a} and {b} do not promote to one dtype without losing values; "
+            f"convert one with x.astype(...) first"
+        )
+    return found
+
+
+def _lift(dtype: DType, scalar: type) -> DType:
+    """The dtype of an array of `dtype` beside a weak Python scalar."""
+    wanted = _SCALAR_KIND[scalar]
+    if wanted <= _KIND[dtype]:
+        return dtype
+    if wanted == CMPLX:
+        return complex_of(dtype) if _KIND[dtype] == FLOAT else DEFAULT_COMPLEX
+    return DEFAULT_FLOAT if wanted == FLOAT else DEFAULT_INT
+
+
+def promote(operands: Sequence[Operand]) -> DType:
+    """The dtype of a result computed from all operands; types of Python scalars are weak.
+
+    >>> promote([float32, float])
+    dtype('float32')
+    >>> promote([int32, float])
+    dtype('float32')
+    """
+    result: DType | None = None
+    for operand in operands:
+        if not isinstance(operand, type):
+            result = operand if result is None else promote_types(result, operand)
+    scalars = [operand for operand in operands if isinstance(operand, type)]
+    if result is None:
+        return _PYTHON[max(scalars, key=_SCALAR_KIND.__getitem__)]
+    for scalar in scalars:
+        result = _lift(result, scalar)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------
+# Dtype rules. A rule gets the operands of an op's inputs (None for an absent optional input) and
+# its attributes; it returns the dtypes that the inputs are converted to and those of the outputs.
+# The conversion of the inputs may depend on the inputs' dtypes only: it is cached by them.
+
+
+class Resolution(NamedTuple):
+    """What a dtype rule decides: inputs are converted to `inputs`, results have `outputs`."""
+
+    inputs: tuple[DType | None, ...]
+    outputs: tuple[DType, ...]
+
+
+DTypeRule: TypeAlias = Callable[..., Resolution]
+Operands: TypeAlias = "tuple[Operand | None, ...]"
+
+_CLASSES: dict[str, tuple[DType, ...]] = {
+    "boolean": (bool_,),
+    "integer": INTEGER,
+    "integer or boolean": (bool_, *INTEGER),
+    "real": (*INTEGER, *REAL_FLOATING),
+    "real floating": REAL_FLOATING,
+    "floating": FLOATING,
+    "complex": COMPLEX,
+    "numeric": (*INTEGER, *FLOATING),
+    "any": ALL,
+}
+
+
+def _all_to(dtype: DType, operands: Operands) -> tuple[DType | None, ...]:
+    return tuple(None if operand is None else dtype for operand in operands)
+
+
+def _common(operands: Operands) -> DType:
+    return promote([operand for operand in operands if operand is not None])
+
+
+def _check(dtype: DType, allowed: str) -> DType:
+    if dtype not in _CLASSES[allowed]:
+        raise errors.DTypeError(
+            f"needs {allowed} inputs, got {dtype}; convert with x.astype(...) first"
+        )
+    return dtype
+
+
+def promoting(
+    allowed: str = "any", *, to: DType | None = None, lift: bool = False
+) -> DTypeRule:
+    """A rule: all inputs are promoted to one dtype of class `allowed`.
+
+    Args:
+        allowed: "any", "numeric", "real", "floating", "real floating", "integer",
+            "integer or boolean", "boolean" or "complex".
+        to: the dtype of the result; without it, the promoted one.
+        lift: integer and boolean inputs are taken as the default floating dtype.
+    """
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        dtype = _common(operands)
+        if lift and _KIND[dtype] < FLOAT:
+            dtype = DEFAULT_FLOAT
+        _check(dtype, allowed)
+        return Resolution(_all_to(dtype, operands), (dtype if to is None else to,))
+
+    rule.uniform = True  # type: ignore[attr-defined]
+    return rule
+
+
+same: DTypeRule = promoting("any")
+numeric: DTypeRule = promoting("numeric")
+real: DTypeRule = promoting("real")
+floating: DTypeRule = promoting("floating", lift=True)
+real_floating: DTypeRule = promoting("real floating", lift=True)
+complex_: DTypeRule = promoting("complex")
+integer: DTypeRule = promoting("integer")
+integer_or_boolean: DTypeRule = promoting("integer or boolean")
+boolean: DTypeRule = promoting("boolean")
+predicate: DTypeRule = promoting("any", to=bool_)
+numeric_predicate: DTypeRule = promoting("numeric", to=bool_)
+real_predicate: DTypeRule = promoting("real", to=bool_)
+
+
+def each(*classes: str, result: int | DType = 0) -> DTypeRule:
+    """A rule: input i keeps its own dtype, which must be of class classes[i].
+
+    Args:
+        classes: one class per input; the last one serves all further inputs.
+        result: the position of the input whose dtype the result has, or a dtype.
+    """
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        inputs: list[DType | None] = []
+        for position, operand in enumerate(operands):
+            if operand is None:
+                inputs.append(None)
+                continue
+            allowed = classes[min(position, len(classes) - 1)]
+            inputs.append(_check(_common((operand,)), allowed))
+        out = inputs[result] if isinstance(result, int) else result
+        if out is None:
+            raise errors.DTypeError("the input that gives the result its dtype is missing")
+        return Resolution(tuple(inputs), (out,))
+
+    return rule
+
+
+def accumulated(dtype: DType) -> DType:
+    """The dtype of a sum or product over values of `dtype` (array API: small integers widen)."""
+    if dtype is bool_ or dtype == bool_:
+        return DEFAULT_INT
+    if dtype in SIGNED:
+        return dtype if dtype.itemsize > DEFAULT_INT.itemsize else DEFAULT_INT
+    if dtype in UNSIGNED:
+        return dtype if dtype.itemsize > DEFAULT_INT.itemsize else uint32
+    return dtype

@@ -1,0 +1,106 @@
+"""Every exception that pullback raises on purpose, one class per kind of mistake.
+
+All of them derive from `PullbackError`, and each also derives from the built-in exception that
+Python's own types would raise in its place, so `except ValueError` keeps working.
+A message names the op, the shapes, dtypes or devices that met, and the fix.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AxisError",
+    "BackendError",
+    "BackendNotFoundError",
+    "CheckpointError",
+    "ConversionError",
+    "DTypeError",
+    "DefinitionError",
+    "DeviceError",
+    "IndexingError",
+    "InputTypeError",
+    "InputValueError",
+    "LayerError",
+    "MissingKernelError",
+    "NotDifferentiableError",
+    "PluginError",
+    "PullbackError",
+    "ShapeError",
+    "TapeError",
+    "VariableError",
+]
+
+
+class PullbackError(Exception):
+    """The base of every exception raised on purpose."""
+
+
+class ShapeError(PullbackError, ValueError):
+    """Shapes that do not fit together, or a shape that is none."""
+
+
+class AxisError(PullbackError, IndexError, ValueError):
+    """An axis outside the array's rank, or one named twice."""
+
+
+class DTypeError(PullbackError, TypeError):
+    """A dtype that an op does not take, or two that do not promote to a common one."""
+
+
+class DeviceError(PullbackError, ValueError):
+    """An unknown device, or tensors on different ones."""
+
+
+class InputTypeError(PullbackError, TypeError):
+    """An argument of a type that cannot be used here."""
+
+
+class InputValueError(PullbackError, ValueError):
+    """An argument of the right type with a value outside what is allowed."""
+
+
+class ConversionError(PullbackError, TypeError, ValueError):
+    """A host value that is no array: ragged lists, objects, numbers out of range."""
+
+
+class IndexingError(PullbackError, IndexError):
+    """An index out of bounds, or of a form that indexing does not take."""
+
+
+class BackendError(PullbackError, RuntimeError):
+    """A backend failed, or did not keep its contract."""
+
+
+class BackendNotFoundError(BackendError):
+    """No backend is installed that serves what was asked for."""
+
+
+class MissingKernelError(BackendError, NotImplementedError):
+    """The backend has no kernel for a primitive op."""
+
+
+class PluginError(BackendError):
+    """A plugin registered something that cannot be registered."""
+
+
+class DefinitionError(PullbackError, TypeError):
+    """An op definition that contradicts itself."""
+
+
+class TapeError(PullbackError, RuntimeError):
+    """A tape used in a way that it cannot serve, such as twice without persistent=True."""
+
+
+class NotDifferentiableError(TapeError):
+    """A gradient was asked for through something that has none."""
+
+
+class VariableError(PullbackError, ValueError):
+    """A variable used in a way that it does not allow."""
+
+
+class LayerError(PullbackError, ValueError):
+    """A layer called or built with inputs that do not fit it; names the layer's path."""
+
+
+class CheckpointError(PullbackError, RuntimeError):
+    """A checkpoint that is missing, damaged, or does not fit the objects it is restored into."""

@@ -1,0 +1,186 @@
+"""Pure functions of shapes: normal forms of axes, and the shape rules that op definitions name.
+
+A shape rule gets the shapes of an op's inputs in order (None for an absent optional input, a list
+for a sequence of inputs) and its attributes as keywords. It returns the shape of the result, or a
+list of shapes for several results; None stands for a shape that depends on the data.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from pullback import errors
+
+Shape: TypeAlias = "tuple[int, ...]"
+#: What a caller may give for a shape, one axis, several axes. Dispatch hands on normal forms.
+ShapeLike: TypeAlias = "int | Sequence[int]"
+Axis: TypeAlias = int
+Axes: TypeAlias = "int | Sequence[int] | None"
+ShapeRule: TypeAlias = "Callable[..., Shape | list[Shape] | None]"
+
+
+def as_int(value: Any, what: str = "an integer") -> int:
+    """`value` as an int, from anything with `__index__`.
+
+    Raises:
+        InputTypeError: for floats and other types that are no integers.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise errors.InputTypeError(
+            f"{what} is expected, got {value!r} of type {type(value).__name__}"
+        ) from None
+
+
+def as_shape(value: Any) -> Shape:
+    """A shape from an int or a sequence of ints.
+
+    >>> as_shape(3)
+    (3,)
+
+    Raises:
+        ShapeError: for negative sizes.
+        InputTypeError: for sizes that are no integers.
+    """
+    if type(value) is not tuple:
+        value = tuple(value) if isinstance(value, Iterable) else (value,)
+    shape = tuple([as_int(size, "an integer size in a shape") for size in value])
+    if shape and min(shape) < 0:
+        raise errors.ShapeError(f"sizes in a shape must not be negative, got {shape}")
+    return shape
+
+
+def normal_axis(axis: Any, ndim: int) -> int:
+    """The non-negative form of one axis of an array of `ndim` dimensions.
+
+    >>> normal_axis(-1, 3)
+    2
+
+    Raises:
+        AxisError: for an axis outside [-ndim, ndim).
+    """
+    value = axis if type(axis) is int else as_int(axis, "an integer axis")
+    if 0 <= value < ndim:
+        return value
+    if -ndim <= value < 0:
+        return value + ndim
+    raise errors.AxisError(f"axis {value} is outside an array of {ndim} dimensions")
+
+
+def normal_axes(axes: Any, ndim: int) -> Shape | None:
+    """Sorted non-negative axes from an int or a sequence of ints; None means all axes.
+
+    Raises:
+        AxisError: for an axis outside [-ndim, ndim), or one named twice.
+    """
+    if axes is None:
+        return None
+    if not isinstance(axes, (tuple, list)):
+        return (normal_axis(axes, ndim),)
+    normal = sorted(normal_axis(axis, ndim) for axis in axes)
+    for first, second in zip(normal, normal[1:], strict=False):
+        if first == second:
+            raise errors.AxisError(f"axis {first} is named twice in {tuple(axes)}")
+    return tuple(normal)
+
+
+def size_of(shape: Iterable[int]) -> int:
+    """The number of elements of an array of `shape`."""
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that all shapes broadcast to (array API standard, broadcasting).
+
+    >>> broadcast_shapes((3, 1), (2,))
+    (3, 2)
+
+    Raises:
+        ShapeError: for shapes that do not fit.
+    """
+    ndim = max((len(shape) for shape in shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        offset = ndim - len(shape)
+        for position, size in enumerate(shape):
+            here = result[offset + position]
+            if here == 1:
+                result[offset + position] = size
+            elif size not in (1, here):
+                listed = " and ".join(str(s) for s in shapes)
+                raise errors.ShapeError(
+                    f"shapes {listed} do not broadcast; sizes at the same place from the right "
+                    f"must be equal or 1"
+                )
+    return tuple(result)
+
+
+def reduced(shape: Shape, axes: Shape | None, keepdims: bool) -> Shape:
+    """The shape after a reduction over normal `axes`."""
+    if keepdims:
+        return tuple(
+            1 if axes is None or axis in axes else size for axis, size in enumerate(shape)
+        )
+    if axes is None:
+        return ()
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+# ---------------------------------------------------------------------------------------------
+# Shape rules.
+
+
+def broadcast(*inputs: Shape | None, **_: Any) -> Shape:
+    """All inputs broadcast together."""
+    return broadcast_shapes(*[shape for shape in inputs if shape is not None])
+
+
+def first(x: Shape, *_: Any, **__: Any) -> Shape:
+    """The result has the shape of the first input."""
+    return x
+
+
+def reduce(
+    x: Shape, *_: Any, axis: Shape | int | None = None, keepdims: bool = False, **__: Any
+) -> Shape:
+    """A reduction over `axis`."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    return reduced(x, axes, keepdims)
+
+
+def matmul(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    """Matrix product of stacks, with vectors as in the array API standard."""
+    if not x1 or not x2:
+        raise errors.ShapeError(f"0-d arrays have no matrix product, got {x1} and {x2}")
+    left = (1, *x1) if len(x1) == 1 else x1
+    right = (*x2, 1) if len(x2) == 1 else x2
+    if left[-1] != right[-2]:
+        raise errors.ShapeError(
+            f"inner sizes differ: {x1} @ {x2} ({left[-1]} and {right[-2]}); "
+            f"transpose one with x.mT, or check the sizes"
+        )
+    batch = broadcast_shapes(left[:-2], right[:-2])
+    rows = left[-2:-1] if len(x1) > 1 else ()
+    columns = right[-1:] if len(x2) > 1 else ()
+    return (*batch, *rows, *columns)
+
+
+def given(*_: Any, shape: Shape, **__: Any) -> Shape:
+    """The result has the shape of the attribute `shape`."""
+    return shape
+
+
+def data_dependent(*_: Any, **__: Any) -> None:
+    """The shape of the result depends on the data."""
+    return
+
+
+def permuted(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The shape after a permutation of the axes."""
+    return tuple(shape[axis] for axis in axes)

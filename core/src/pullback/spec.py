@@ -1,0 +1,168 @@
+"""What an op is: its inputs, attributes, rules and class of accuracy. Data only.
+
+The `@op` decorator (floor 3) fills these records; dispatch, the tape, the conformance kit and the
+API reference read them. A rule or a kernel is looked up here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pullback import errors
+from pullback.dtypes import DTypeRule
+from pullback.shapes import ShapeRule
+
+#: The version of the op specification. A plugin says which one it was written for.
+SPEC_VERSION = 1
+
+
+class Accuracy(enum.Enum):
+    """How near to a float64 reference a result must be, in units in the last place (ulp)."""
+
+    EXACT = "0 ulp"
+    ROUNDED = "1 ulp"
+    FEW_ULP = "4 ulp"
+    ACCUMULATED = "2 ulp times log2(n), relative to the sum of absolute terms"
+    BACKWARD_STABLE = "n ulp of the norm of the inputs"
+
+
+EXACT = Accuracy.EXACT
+ROUNDED = Accuracy.ROUNDED
+FEW_ULP = Accuracy.FEW_ULP
+ACCUMULATED = Accuracy.ACCUMULATED
+BACKWARD_STABLE = Accuracy.BACKWARD_STABLE
+
+
+class Tier(enum.StrEnum):
+    """The sets of primitives that a backend claims as a whole; it is scored per tier."""
+
+    CORE = "core"
+    SPECIAL = "special"
+    COMPLEX = "complex"
+    LINALG = "linalg"
+    FFT = "fft"
+
+
+class Arity(enum.Enum):
+    """How many arrays one input of an op stands for."""
+
+    ONE = "one"
+    OPTIONAL = "optional"
+    MANY = "many"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A parameter of an op that takes a tensor (or None, or a sequence of tensors)."""
+
+    name: str
+    arity: Arity
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A parameter of an op that is no tensor.
+
+    `form` is the annotation that says how dispatch normalises it: "Axis" and "Axes" count from the
+    front, "ShapeLike" is a tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device; any other
+    annotation leaves the value as it is.
+    """
+
+    name: str
+    form: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A gradient rule: `function(g, *needs)` gives the cotangents of the inputs `targets`.
+
+    `needs` names what the rule takes after g: inputs, outputs ("out" for a single one), residuals,
+    attributes, `<input>_shape`, `<input>_dtype`, and for joint rules `wanted`.
+    """
+
+    targets: tuple[str, ...]
+    needs: tuple[str, ...]
+    function: Callable[..., Any]
+    joint: bool
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One op of the specification."""
+
+    name: str
+    body: Callable[..., Any]
+    inputs: tuple[Input, ...]
+    attributes: tuple[Attribute, ...]
+    shape: ShapeRule
+    dtype: DTypeRule
+    accuracy: Accuracy
+    tier: Tier
+    primitive: bool
+    differentiable: bool
+    outputs: tuple[str, ...]
+    residuals: tuple[str, ...]
+    normalize: Callable[..., dict[str, Any]] | None
+    family: str
+    index: int
+    #: Whether straight-line code serves it: a fixed number of inputs, one result, no residuals.
+    simple: bool
+    rules: dict[str, Rule | None] = field(default_factory=dict)
+    #: Input dtypes as they come, to the dtypes they are converted to.
+    resolutions: dict[Any, Any] = field(default_factory=dict)
+    #: The public function.
+    function: Any = None
+    #: Generated at the first use (dispatch.generate): records one call, pulls one cotangent back.
+    record: Any = None
+    pull: Any = None
+
+    @property
+    def doc(self) -> str:
+        """The docstring of the definition."""
+        return self.body.__doc__ or ""
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether the op carries a gradient rule of its own."""
+        return bool(self.rules)
+
+    @property
+    def names(self) -> dict[str, int]:
+        """The position of every name that a rule may ask for, by name."""
+        return {name: i for i, name in enumerate(self._names())}
+
+    def _names(self) -> Iterator[str]:
+        for one in self.inputs:
+            yield one.name
+            yield f"{one.name}_shape"
+            yield f"{one.name}_dtype"
+        yield from self.outputs
+        yield from self.residuals
+        for attribute in self.attributes:
+            yield attribute.name
+        yield "wanted"
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}: {'primitive' if self.primitive else 'composite'}, {self.family}>"
+
+
+#: Every op by name. One name a thing.
+OPS: dict[str, Op] = {}
+
+
+def register(op: Op) -> None:
+    """Adds an op to the specification.
+
+    Raises:
+        DefinitionError: when the name is taken.
+    """
+    if op.name in OPS:
+        raise errors.DefinitionError(
+            f"the op {op.name!r} is defined twice, in {OPS[op.name].family} and in {op.family}; "
+            f"give one of them another name"
+        )
+    OPS[op.name] = op

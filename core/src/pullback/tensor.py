@@ -1,0 +1,433 @@
+"""The tensor: a handle on an array of some backend, the device it is on, and its place on a tape.
+
+Buffers are immutable. Operators and methods call a table that the op specification fills, so this
+file knows the names of ops and nothing of how they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from pullback import errors
+from pullback.dtypes import BOOL, DType, DTypeLike, kind
+from pullback.shapes import Shape
+
+if TYPE_CHECKING:
+    from pullback.devices import Device, DeviceLike
+
+TensorLike: TypeAlias = Any
+"""What goes in wherever a tensor may: a Tensor, a Variable, a NumPy array, a number, nested lists."""
+
+#: The public functions by name, filled as ops are defined; `np.multiply(t, t)` finds its op here.
+CALL: dict[str, Callable[..., Tensor]] = {}
+
+# NumPy's names of ufuncs where they differ from the array API standard's.
+_UFUNC_NAMES = {
+    "absolute": "abs",
+    "power": "pow",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "true_divide": "divide",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "conjugate": "conj",
+    "fmod": "remainder",
+}
+
+
+class Tensor:
+    """An array on a device. Made by `pullback.asarray` and by every op; never by calling `Tensor`."""
+
+    __slots__ = ("__weakref__", "_array", "_device", "_node")
+    _array: Any
+    _device: Device
+    _node: Any
+
+    def __pullback_tensor__(self) -> Tensor:
+        return self
+
+    # What it is ----------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> DType:
+        """The data type, an `np.dtype`."""
+        return self._device.backend.public_dtypes[self._array.dtype]
+
+    @property
+    def shape(self) -> Shape:
+        """The size along each axis."""
+        shape = self._array.shape
+        return shape if type(shape) is tuple else tuple(shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._array.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for length in self._array.shape:
+            size *= length
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> Device:
+        """Where the array is."""
+        return self._device
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix.
+
+        Raises:
+            ShapeError: for anything that has not two axes; use `mT` or `permute_dims` there.
+        """
+        if self.ndim != 2:
+            raise errors.ShapeError(
+                f"x.T needs a matrix, got shape {self.shape}; use x.mT or pb.permute_dims"
+            )
+        return CALL["matrix_transpose"](self)
+
+    @property
+    def mT(self) -> Tensor:
+        """The transpose of the last two axes."""
+        return CALL["matrix_transpose"](self)
+
+    @property
+    def real(self) -> Tensor:
+        """The real part."""
+        return CALL["real"](self)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part."""
+        return CALL["imag"](self)
+
+    # To the host ---------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The values as a NumPy array: read-only, and without a copy where the backend allows.
+
+        Waits until they have been computed.
+        """
+        return self._device.backend.to_host(self._array)
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise errors.InputValueError(
+                    f"a {array.dtype} tensor is no {dtype} array without a copy; drop copy=False"
+                )
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The namespace of array functions: pullback itself (array API standard)."""
+        return CALL["__array_namespace__"](api_version)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        # np.multiply(t, t) and ndarray * t run our op of that name, so gradients survive.
+        name = _UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__)
+        function = CALL.get(name)
+        if method != "__call__" or function is None or kwargs:
+            call = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            raise errors.InputTypeError(
+                f"np.{call} does not take pullback tensors"
+                f"{' with ' + ', '.join(kwargs) if kwargs else ''}; "
+                f"use the functions of pullback, or x.numpy() for a NumPy array"
+            )
+        return function(*inputs)
+
+    def item(self) -> bool | int | float | complex:
+        """The only element, as a Python number.
+
+        Raises:
+            ShapeError: for a tensor of more or fewer elements than one.
+        """
+        if self.size != 1:
+            raise errors.ShapeError(
+                f"only a tensor of one element is a Python number, got shape {self.shape}; "
+                f"index it, or use tolist()"
+            )
+        value: bool | int | float | complex = self.numpy().item()
+        return value
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def _scalar(self, target: str) -> Any:
+        if self._array.shape not in ((), (1,)) and self.size != 1:
+            hint = "; use pb.any or pb.all" if target == "bool" else ""
+            raise errors.ShapeError(
+                f"{target}() needs a tensor of one element, got shape {self.shape}{hint}"
+            )
+        return self.numpy().reshape(())[()]
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        value = self._scalar("index")
+        if kind(self.dtype) != 1 or self.ndim:
+            raise errors.InputTypeError(
+                f"only a 0-d integer tensor is an index, got {self.dtype} of shape {self.shape}"
+            )
+        return int(value)
+
+    def __len__(self) -> int:
+        if not self._array.shape:
+            raise errors.InputTypeError("a 0-d tensor has no length")
+        return int(self._array.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._array.shape:
+            raise errors.InputTypeError("a 0-d tensor cannot be iterated over")
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(CALL["any"](self == value))
+
+    def __format__(self, spec: str) -> str:
+        if spec and self.size == 1:
+            return format(self.item(), spec)
+        return format(str(self), spec)
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
+
+    def __str__(self) -> str:
+        values = np.array2string(self.numpy())
+        return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self.__copy__()
+
+    def __copy__(self) -> Tensor:
+        # The buffer is immutable: another handle on it is a copy.
+        other = Tensor()
+        other._array, other._device, other._node = self._array, self._device, self._node
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (CALL["asarray"], (np.array(self.numpy()),))
+
+    # Between devices and libraries ---------------------------------------------------------------
+
+    def to(self, device: DeviceLike) -> Tensor:
+        """The tensor on `device`; itself when it is there. Gradients flow back through the move."""
+        return CALL["to_device"](self, device)
+
+    def to_device(self, device: DeviceLike, /, *, stream: Any = None) -> Tensor:
+        """The tensor on `device` (array API standard)."""
+        if stream is not None:
+            raise errors.InputValueError("streams are the backend's own; call to_device(device)")
+        return CALL["to_device"](self, device)
+
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU."""
+        return self.to("cpu:0")
+
+    def gpu(self, index: int = 0) -> Tensor:
+        """The tensor on a GPU."""
+        return self.to(f"gpu:{index}")
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._device.backend.to_dlpack(self._array, **kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, index = self._array.__dlpack_device__()
+        return int(kind), int(index)
+
+    # Methods for what is written most ------------------------------------------------------------
+
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+        """The values as another dtype (`pullback.astype`)."""
+        return CALL["astype"](self, dtype, copy=copy)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The values in another shape (`pullback.reshape`); sizes alone or as one sequence."""
+        return CALL["reshape"](self, shape[0] if len(shape) == 1 else shape)
+
+    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """The sum over `axis` (`pullback.sum`)."""
+        return CALL["sum"](self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """The mean over `axis` (`pullback.mean`)."""
+        return CALL["mean"](self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """The largest value over `axis` (`pullback.max`)."""
+        return CALL["max"](self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """The smallest value over `axis` (`pullback.min`)."""
+        return CALL["min"](self, axis=axis, keepdims=keepdims)
+
+    # Indexing ------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return CALL["__getitem__"](self, key)
+
+    def __setitem__(self, key: Any, value: TensorLike) -> None:
+        # Functional underneath: the handle gets a new array and a new node. What a tape has heard,
+        # and every other handle on the old array, stays as it was.
+        result = CALL["__setitem__"](self, key, value)
+        self._array, self._node = result._array, result._node
+
+    # Operators -----------------------------------------------------------------------------------
+
+    def __neg__(self) -> Tensor:
+        return CALL["negative"](self)
+
+    def __pos__(self) -> Tensor:
+        return CALL["positive"](self)
+
+    def __abs__(self) -> Tensor:
+        return CALL["abs"](self)
+
+    def __invert__(self) -> Tensor:
+        return CALL["bitwise_invert"](self)
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return CALL["add"](self, other)
+
+    def __radd__(self, other: TensorLike) -> Tensor:
+        return CALL["add"](other, self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return CALL["subtract"](self, other)
+
+    def __rsub__(self, other: TensorLike) -> Tensor:
+        return CALL["subtract"](other, self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return CALL["multiply"](self, other)
+
+    def __rmul__(self, other: TensorLike) -> Tensor:
+        return CALL["multiply"](other, self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return CALL["divide"](self, other)
+
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
+        return CALL["divide"](other, self)
+
+    def __floordiv__(self, other: TensorLike) -> Tensor:
+        return CALL["floor_divide"](self, other)
+
+    def __rfloordiv__(self, other: TensorLike) -> Tensor:
+        return CALL["floor_divide"](other, self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return CALL["remainder"](self, other)
+
+    def __rmod__(self, other: TensorLike) -> Tensor:
+        return CALL["remainder"](other, self)
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return CALL["pow"](self, other)
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return CALL["pow"](other, self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return CALL["matmul"](self, other)
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        return CALL["matmul"](other, self)
+
+    def __and__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_and"](self, other)
+
+    def __rand__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_and"](other, self)
+
+    def __or__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_or"](self, other)
+
+    def __ror__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_or"](other, self)
+
+    def __xor__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_xor"](self, other)
+
+    def __rxor__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_xor"](other, self)
+
+    def __lshift__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_left_shift"](self, other)
+
+    def __rlshift__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_left_shift"](other, self)
+
+    def __rshift__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_right_shift"](self, other)
+
+    def __rrshift__(self, other: TensorLike) -> Tensor:
+        return CALL["bitwise_right_shift"](other, self)
+
+    def __eq__(self, other: object) -> Any:
+        return CALL["equal"](self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return CALL["not_equal"](self, other)
+
+    def __lt__(self, other: TensorLike) -> Tensor:
+        return CALL["less"](self, other)
+
+    def __le__(self, other: TensorLike) -> Tensor:
+        return CALL["less_equal"](self, other)
+
+    def __gt__(self, other: TensorLike) -> Tensor:
+        return CALL["greater"](self, other)
+
+    def __ge__(self, other: TensorLike) -> Tensor:
+        return CALL["greater_equal"](self, other)
+
+    # Elementwise == leaves the hash to identity: a tensor is a key as an object, not as a value.
+    __hash__ = object.__hash__
+
+
+def wrap(array: Any, device: Device, node: Any = None) -> Tensor:
+    """A tensor on a native array."""
+    tensor = Tensor()
+    tensor._array = array
+    tensor._device = device
+    tensor._node = node
+    return tensor
+
+
+def is_boolean(tensor: Tensor) -> bool:
+    """Whether the tensor holds truth values."""
+    return kind(tensor.dtype) == BOOL
