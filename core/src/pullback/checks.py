@@ -83,7 +83,7 @@ def check_kernel(op_name: str, kernel: Any, who: str) -> None:
     """
     op = spec.OPS.get(op_name)
     if op is None:
-        raise errors.PluginError(f"{who}: there is no op {op_name!r}{_nearest(op_name)}")
+        raise errors.PluginError(f"{who}: there is no op {op_name!r}{nearest(op_name)}")
     if not callable(kernel):
         raise errors.PluginError(f"{who}: the kernel of {op_name!r} is no function: {kernel!r}")
     try:
@@ -137,7 +137,8 @@ def check_op(function: Callable[..., Any], who: str) -> str:
     )
 
 
-def _nearest(op_name: Any) -> str:
+def nearest(op_name: Any) -> str:
+    """How a message goes on that says that there is no such op."""
     import difflib
 
     near = difflib.get_close_matches(str(op_name), spec.OPS, n=3)

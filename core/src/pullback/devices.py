@@ -221,9 +221,9 @@ def _first() -> Device:
             return found
     if not registry.names():
         raise registry.missing()
-    for error in problems:
-        if isinstance(error, errors.DeviceError):
-            raise error
+    for problem in problems:
+        if isinstance(problem, errors.DeviceError):
+            raise problem
     reasons = "; ".join(dict.fromkeys(map(str, problems)))
     raise errors.BackendNotFoundError(reasons) from problems[0]
 

@@ -44,9 +44,10 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
         x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True, fill=_least(dtype)
     ):
         best = best_y[rows]
-        best[...] = values[0]
         at, beats, candidate = np.zeros(best.shape, small), np.empty(best.shape, np.bool_), np.empty(best.shape, small)
-        for tap in range(1, taps):
+        np.copyto(at, np.greater(values[1 % taps], values[0], out=beats).view(np.uint8))
+        np.maximum(values[1 % taps], values[0], out=best)
+        for tap in range(2, taps):
             np.greater(values[tap], best, out=beats)
             np.multiply(beats.view(np.uint8), small.type(tap), out=candidate)
             np.maximum(at, candidate, out=at)

@@ -1,0 +1,49 @@
+"""The command line: `pullback backends` and whatever else people run.
+
+Each subcommand is a module of this package with `add(subcommands)`, which adds its parser and sets
+`run` to a function of the parsed arguments that returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from pullback import errors
+from pullback.cli import backends
+from pullback.version import __version__
+
+__all__ = ["main"]
+
+_COMMANDS = (backends,)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all arguments."""
+    made = argparse.ArgumentParser(
+        prog="pullback", description="An eager deep-learning framework with pluggable backends."
+    )
+    made.add_argument("--version", action="version", version=f"pullback {__version__}")
+    subcommands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add(subcommands)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit status: 0, 1 for a failure, 2 for bad usage."""
+    parsed = parser().parse_args(arguments)
+    try:
+        status: int = parsed.run(parsed)
+        sys.stdout.flush()
+        return status
+    except errors.PullbackError as error:
+        print(f"pullback: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader has gone (`pullback backends | head`). Nothing more can be said to it, not
+        # even by the interpreter when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

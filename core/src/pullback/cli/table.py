@@ -1,0 +1,57 @@
+"""Tables on a terminal: with rich where it is installed, as plain text otherwise."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+
+#: The least that the last column keeps on a narrow terminal.
+_LEAST = 24
+
+
+def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a table. The last column takes the room that is left, and wraps."""
+    if sys.stdout.isatty():
+        try:
+            from rich import box
+            from rich.console import Console
+            from rich.table import Table
+            from rich.text import Text
+        except ImportError:
+            pass
+        else:
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            for title in header[:-1]:
+                table.add_column(title, no_wrap=True)
+            table.add_column(header[-1], overflow="fold")
+            for *cells, last in rows:
+                # Text, not str: square brackets in a message are no markup.
+                style = "green" if last == "ready" else ""
+                table.add_row(*map(Text, cells), Text(last, style=style))
+            Console().print(table)
+            return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(plain(header, rows, width))
+
+
+def plain(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """The table as text, at most `width` wide; None does not wrap.
+
+    >>> print(plain(["backend", "state"], [["mine", "ready"], ["other", "no driver"]], None))
+    backend  state
+    mine     ready
+    other    no driver
+    """
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header) - 1)]
+    indent = sum(widths) + 2 * len(widths)
+    text: list[str] = []
+    for *cells, last in lines:
+        start = "".join(f"{cell:<{size}}  " for cell, size in zip(cells, widths, strict=True))
+        parts = [last] if width is None else textwrap.wrap(last, max(width - indent, _LEAST))
+        first, *others = parts or [""]
+        text.append((start + first).rstrip())
+        text.extend(" " * indent + other for other in others)
+    return "\n".join(text)

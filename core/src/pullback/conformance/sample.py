@@ -1,0 +1,120 @@
+"""What a sample is: one call of one op, with inputs made from a seed and a float64 reference.
+
+Samples are data. Inputs are NumPy arrays in float64, complex128, int32 or bool; the checks cast
+floating ones to each dtype under test. References get the cast inputs back in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One call of an op.
+
+    Args:
+        inputs: one per input of the op: an array, None, or a list of arrays for a sequence.
+        attributes: the attributes as a caller writes them.
+        gradient: whether the gradient is defined and smooth at these inputs, so that finite
+            differences must agree with it.
+        dtypes: the floating dtypes to try; None for every one that the op and the backend take.
+        note: what the sample is there for.
+    """
+
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    gradient: bool = True
+    dtypes: tuple[str, ...] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """All samples of one op, and what the results are compared with.
+
+    Args:
+        samples: the calls.
+        reference: the op in NumPy (or plain Python), in float64, with the op's signature.
+        errors: calls that must raise: (inputs, attributes, exception type).
+        compare: turns a result (of op and reference alike) into what is to be equal, for results
+            that are right in more than one way (signs of eigenvectors); gets (inputs, result).
+    """
+
+    op: str
+    samples: tuple[Sample, ...]
+    reference: Callable[..., Any]
+    errors: tuple[tuple[tuple[Any, ...], dict[str, Any], type[Exception]], ...] = ()
+    compare: Callable[..., Any] | None = None
+
+
+#: Every suite, by op name.
+SUITES: dict[str, Suite] = {}
+
+
+def suite(
+    op: str,
+    reference: Callable[..., Any],
+    samples: Sequence[Sample],
+    *,
+    errors_: Sequence[tuple[tuple[Any, ...], dict[str, Any], type[Exception]]] = (),
+    compare: Callable[..., Any] | None = None,
+) -> None:
+    """Registers the samples of an op.
+
+    Raises:
+        DefinitionError: when the op has a suite already.
+    """
+    if op in SUITES:
+        raise errors.DefinitionError(f"the op {op!r} has samples in two places")
+    SUITES[op] = Suite(op, tuple(samples), reference, tuple(errors_), compare)
+
+
+# Inputs ---------------------------------------------------------------------------------------
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    """Standard normal values, away from 0 by no rule."""
+    return np.random.default_rng([seed, *shape, 1]).standard_normal(shape)
+
+
+def uniform(low: float, high: float, *shape: int, seed: int = 0) -> Array:
+    """Values in [low, high)."""
+    return np.random.default_rng([seed, *shape, 2]).uniform(low, high, shape)
+
+
+def away(*shape: int, seed: int = 0, by: float = 0.1) -> Array:
+    """Normal values whose size is at least `by`: clear of a kink at 0."""
+    x = normal(*shape, seed=seed)
+    return np.where(np.abs(x) < by, np.copysign(by + np.abs(x), x), x)
+
+
+def distinct(*shape: int, seed: int = 0) -> Array:
+    """Values that differ by at least 0.1, in random order: no ties for max or sort."""
+    size = int(np.prod(shape))
+    return np.random.default_rng([seed, *shape, 3]).permutation(
+        np.linspace(-0.05 * size, 0.05 * size + 0.05, size)
+    ).reshape(shape)
+
+
+def cnormal(*shape: int, seed: int = 0) -> Array:
+    """Complex normal values."""
+    return normal(*shape, seed=seed) + 1j * normal(*shape, seed=seed + 1)
+
+
+def integers(low: int, high: int, *shape: int, seed: int = 0) -> Array:
+    """int32 values in [low, high)."""
+    return np.random.default_rng([seed, *shape, 4]).integers(low, high, shape, dtype=np.int32)
+
+
+def booleans(*shape: int, seed: int = 0) -> Array:
+    """Truth values."""
+    return np.random.default_rng([seed, *shape, 5]).integers(0, 2, shape).astype(np.bool_)
