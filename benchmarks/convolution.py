@@ -1,10 +1,12 @@
-"""Times the NumPy backend's convolution and pooling kernels beside torch's, on the same machine at the same time.
+"""Times the NumPy backend's convolution and pooling kernels beside torch's, on the same machine at
+the same time.
 
-    python benchmarks/convolution.py --torch-python /path/to/python/with/torch [--filter 3x3] [--batch 1] [--repeats 15]
+    python benchmarks/convolution.py --torch-python PYTHON [--filter 3x3] [--batch 1] [--turns 9]
 
-Without --torch-python, torch is imported into a process of this interpreter if it can be, else left out. The two sides
-run in turns, in separate processes, and each figure is a median over all turns; "ratio" is torch's time over ours (1 is
-a tie, more is faster than torch), against the faster of torch's contiguous and channels-last layouts.
+Without --torch-python, torch is imported into a process of this interpreter if it can be, else left
+out. The two sides run in turns, in separate processes, and each figure is a median over all turns;
+"ratio" is torch's time over ours (1 is a tie, more is faster than torch), against the faster of
+torch's contiguous and channels-last layouts.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Case(NamedTuple):
     def name(self) -> str:
         image = f"{self.n}x{self.size}x{self.size}x{self.channels}"
         window = f"{self.window}x{self.window}" + (f"/{self.stride}" if self.stride > 1 else "")
-        return f"{self.kind} {image} {window}" + (f" {self.features}" if self.kind == "conv" else "")
+        return f"{self.kind} {image} {window}" + (
+            f" {self.features}" if self.kind == "conv" else ""
+        )
 
     @property
     def flops(self) -> int:
@@ -55,20 +59,34 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     convs = [
-        (64, 28, 1, 5, 32, 1), (64, 14, 32, 5, 64, 1), (32, 32, 3, 3, 32, 1), (32, 32, 32, 3, 32, 1),
-        (32, 16, 64, 3, 64, 1), (32, 8, 128, 3, 128, 1), (32, 32, 3, 3, 32, 2), (32, 32, 32, 3, 64, 2),
-        (32, 16, 64, 3, 128, 2), (32, 32, 32, 1, 64, 2), (32, 16, 64, 1, 128, 2), (32, 16, 64, 1, 64, 1),
-    ]  # fmt: skip
+        (64, 28, 1, 5, 32, 1),
+        (64, 14, 32, 5, 64, 1),
+        (32, 32, 3, 3, 32, 1),
+        (32, 32, 32, 3, 32, 1),
+        (32, 16, 64, 3, 64, 1),
+        (32, 8, 128, 3, 128, 1),
+        (32, 32, 3, 3, 32, 2),
+        (32, 32, 32, 3, 64, 2),
+        (32, 16, 64, 3, 128, 2),
+        (32, 32, 32, 1, 64, 2),
+        (32, 16, 64, 1, 128, 2),
+        (32, 16, 64, 1, 64, 1),
+    ]
     listed = [Case(*case) for case in convs]
     listed += [Case(1, *case[1:]) for case in convs]
     listed += [Case(32, 32, 32, 3, 32, 1, "depthwise"), Case(32, 16, 128, 3, 128, 2, "depthwise")]
-    listed += [Case(64, 28, 32, 2, 32, 2, "pool"), Case(64, 14, 64, 2, 64, 2, "pool"), Case(1, 28, 32, 2, 32, 2, "pool")]
+    listed += [
+        Case(64, 28, 32, 2, 32, 2, "pool"),
+        Case(64, 14, 64, 2, 64, 2, "pool"),
+        Case(1, 28, 32, 2, 32, 2, "pool"),
+    ]
     listed += [Case(32, 32, 32, 3, 32, 2, "pool")]
     return listed
 
 
 def ours(case: Case) -> dict[str, Callable[[], Any]]:
     import numpy as np
+
     from pullback_numpy import convolution, pooling
 
     random = np.random.default_rng(0)
@@ -83,15 +101,21 @@ def ours(case: Case) -> dict[str, Callable[[], Any]]:
             "max": lambda: pooling.max_pool(x, **how),
             "max grad": lambda: pooling.max_pool_gradient(g, indices, input_shape=x.shape, **how),
             "avg": lambda: pooling.avg_pool(x, count_include_pad=True, **how),
-            "avg grad": lambda: pooling.avg_pool_gradient(g, input_shape=x.shape, count_include_pad=True, **how),
+            "avg grad": lambda: pooling.avg_pool_gradient(
+                g, input_shape=x.shape, count_include_pad=True, **how
+            ),
         }
     groups = channels if kind == "depthwise" else 1
     kernel = random.standard_normal((window, window, channels // groups, features), np.float32)
     how = {"strides": strides, "padding": padding, "dilation": (1, 1), "groups": groups}
     return {
         "forward": lambda: convolution.conv(x, kernel, **how),
-        "input grad": lambda: convolution.conv_input_gradient(g, kernel, input_shape=x.shape, **how),
-        "kernel grad": lambda: convolution.conv_kernel_gradient(x, g, kernel_shape=kernel.shape, **how),
+        "input grad": lambda: convolution.conv_input_gradient(
+            g, kernel, input_shape=x.shape, **how
+        ),
+        "kernel grad": lambda: convolution.conv_kernel_gradient(
+            x, g, kernel_shape=kernel.shape, **how
+        ),
     }
 
 
@@ -105,32 +129,37 @@ def theirs(case: Case) -> dict[str, list[Callable[[], Any]]]:
         for name, function in named.items():
             found.setdefault(name.replace("_", " "), []).append(function)
 
+    aten, functional = torch.ops.aten, torch.nn.functional
+    sizes: Any = [[window] * 2, [stride] * 2, [0, 0]]
+    groups = channels if kind == "depthwise" else 1
+    how: Any = ([stride] * 2, [case.pad] * 2, [1, 1], False, [0, 0], groups)
+
+    def pool(x: Any, g: Any) -> None:
+        indices = functional.max_pool2d(x, window, stride, return_indices=True)[1]
+        backward = aten.max_pool2d_with_indices_backward
+        add(
+            max=lambda: functional.max_pool2d(x, window, stride, return_indices=True),
+            max_grad=lambda: backward(g, x, *sizes, [1, 1], False, indices),
+            avg=lambda: functional.avg_pool2d(x, window, stride),
+            avg_grad=lambda: aten.avg_pool2d_backward(g, x, *sizes, False, True, None),
+        )
+
+    def convolve(x: Any, g: Any, kernel: Any) -> None:
+        backward = aten.convolution_backward
+        add(
+            forward=lambda: functional.conv2d(x, kernel, None, *how[:3], groups),
+            input_grad=lambda: backward(g, x, kernel, None, *how, [True, False, False]),
+            kernel_grad=lambda: backward(g, x, kernel, None, *how, [False, True, False]),
+        )
+
     for layout in (torch.contiguous_format, torch.channels_last):
         x = torch.randn(n, channels, size, size).to(memory_format=layout)
         g = torch.randn(n, features, case.out, case.out).to(memory_format=layout)
         if kind == "pool":
-            indices = torch.nn.functional.max_pool2d(x, window, stride, return_indices=True)[1]
-            args = [[window] * 2, [stride] * 2, [0, 0]]
-            pool, aten = torch.nn.functional, torch.ops.aten
-            add(
-                max=lambda x=x: pool.max_pool2d(x, window, stride, return_indices=True),
-                max_grad=lambda x=x, g=g, i=indices: aten.max_pool2d_with_indices_backward(g, x, *args, [1, 1], False, i),
-                avg=lambda x=x: pool.avg_pool2d(x, window, stride),
-                avg_grad=lambda x=x, g=g: aten.avg_pool2d_backward(g, x, *args, False, True, None),
-            )
-            continue
-        groups = channels if kind == "depthwise" else 1
-        kernel = torch.randn(features, channels // groups, window, window).to(memory_format=layout)
-        how = ([stride] * 2, [case.pad] * 2, [1, 1], False, [0, 0], groups)
-
-        def backward(mask: list[bool], x: Any = x, g: Any = g, kernel: Any = kernel, how: Any = how) -> Any:
-            return torch.ops.aten.convolution_backward(g, x, kernel, None, *how, mask)
-
-        add(
-            forward=lambda x=x, k=kernel, how=how: torch.nn.functional.conv2d(x, k, None, how[0], how[1], how[2], groups),
-            input_grad=lambda b=backward: b([True, False, False]),
-            kernel_grad=lambda b=backward: b([False, True, False]),
-        )
+            pool(x, g)
+        else:
+            kernel = torch.randn(features, channels // groups, window, window)
+            convolve(x, g, kernel.to(memory_format=layout))
     return found
 
 
@@ -147,7 +176,7 @@ def burst(function: Callable[[], Any], seconds: float) -> list[float]:
 
 
 def serve() -> None:
-    """The torch side: reads [case, name, seconds] lines, answers with one list of times per layout."""
+    """The torch side: reads [case, name, seconds] lines, answers with times for each layout."""
     import torch
 
     prepared: tuple[Any, Any] = (None, None)
@@ -157,14 +186,22 @@ def serve() -> None:
             case = Case(*fields)
             if prepared[0] != case:
                 prepared = case, theirs(case)
-            print(json.dumps([burst(function, seconds) for function in prepared[1][name]]), flush=True)
+            print(
+                json.dumps([burst(function, seconds) for function in prepared[1][name]]), flush=True
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--torch-python", help="an interpreter that has torch")
     parser.add_argument("--filter", default="", help="only cases whose name contains this")
-    parser.add_argument("--only", default="", help="only this kernel: forward, 'input grad', 'kernel grad', max, avg ...")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="only this kernel: forward, 'input grad', 'kernel grad', max, avg ...",
+    )
     parser.add_argument("--batch", type=int, help="only cases of this batch size")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.05, help="length of one side's turn")
@@ -178,7 +215,10 @@ def main() -> None:
     if python:
         command = [python, os.path.abspath(__file__), "--serve"]
         peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    print(f"{'case':36} {'kernel':12} {'us':>9} {'GFLOP/s':>8} {'torch':>9} {'torch cl':>9} {'ratio':>6}")
+    print(
+        f"{'case':36} {'kernel':12} {'us':>9} {'GFLOP/s':>8}"
+        f" {'torch':>9} {'torch cl':>9} {'ratio':>6}"
+    )
     for case in cases():
         if args.filter not in case.name or (args.batch and case.n != args.batch):
             continue
@@ -197,7 +237,9 @@ def main() -> None:
             us = statistics.median(mine) * 1e6
             rate = f"{case.flops / us / 1e3:8.1f}" if case.flops else " " * 8
             peers = [statistics.median(times) * 1e6 for times in others if times]
-            columns = " ".join(f"{value:9.0f}" for value in peers) + (f" {min(peers) / us:6.2f}" if peers else "")
+            columns = " ".join(f"{value:9.0f}" for value in peers) + (
+                f" {min(peers) / us:6.2f}" if peers else ""
+            )
             print(f"{case.name:36} {name:12} {us:9.0f} {rate} {columns}", flush=True)
     if peer and peer.stdin:
         peer.stdin.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from pullback import devices as module
 from pullback import errors
 from pullback.backend import Backend, Memory
 from pullback.devices import (
@@ -21,7 +21,10 @@ from pullback.devices import (
     set_default_device,
 )
 from pullback.hookspecs import hookimpl
-from pullback.plugins import Registry
+from pullback.registry import Registry
+
+# By name `pullback.devices` is the function.
+module = sys.modules["pullback.devices"]
 
 
 class Cpu(Backend):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import os
@@ -15,10 +16,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pullback import dtypes, errors, packs, shapes, spec
+import pullback
+from pullback import dtypes, errors, packs, spec
 from pullback.backend import Backend
 from pullback.hookspecs import hookimpl
-from pullback.plugins import BackendInfo, Registry
+from pullback.registry import BackendInfo, Registry
 
 CORE = Path(__file__).parent.parent / "core" / "src"
 
@@ -74,13 +76,10 @@ def made(name: str, **attributes: object) -> SimpleNamespace:
 
 def define(monkeypatch: pytest.MonkeyPatch, name: str, inputs: tuple, attributes: tuple = ()):
     """Adds an op to the specification for one test."""
-    op = spec.Op(
-        name=name, body=lambda: None, shape=shapes.broadcast, dtype=dtypes.same,
-        inputs=tuple(spec.Input(one, spec.Arity.ONE) for one in inputs),
-        attributes=tuple(spec.Attribute(one, "int", True) for one in attributes),
-        accuracy=spec.EXACT, tier=spec.Tier.CORE, primitive=True, differentiable=True,
-        outputs=("out",), residuals=(), normalize=None, family="test", index=0,
-    )  # fmt: skip
+    op = copy.copy(spec.OPS["add"])
+    op.name = name
+    op.inputs = tuple(spec.Input(one, spec.Arity.ONE) for one in inputs)
+    op.attributes = tuple(spec.Attribute(one, "int", True) for one in attributes)
     op.function = functools.partial(operator.add)
     monkeypatch.setitem(spec.OPS, name, op)
     return op
@@ -103,7 +102,7 @@ class TestBackends:
         assert (one.loads, other.loads) == (["one"], [])
 
     def test_unknown_names_what_there_is(self):
-        with pytest.raises(errors.BackendNotFoundError, match="no backend is named 'three'.*one"):
+        with pytest.raises(errors.BackendNotFoundError, match=r"no backend is named 'three'.*one"):
             registry(made("one")).backend("three")
 
     def test_none_installed_says_what_to_install(self):
@@ -295,7 +294,7 @@ class TestPlainKinds:
         plugins = registry(
             made("one"), made("two"), entry("default.cpu", "one", 0), entry("default.cpu", "two", 0)
         )
-        with pytest.raises(errors.PluginError, match="'one'.*'two'.*one:cpu or two:cpu"):
+        with pytest.raises(errors.PluginError, match=r"'one'.*'two'.*one:cpu or two:cpu"):
             plugins.plain("cpu")
         assert [info.state for info in plugins.info()] == ["ready", "ready"]
 
@@ -331,7 +330,7 @@ class TestByHand:
         heard = []
         plugins.listeners.append(lambda: heard.append(1))
         mine = backend_class("one")()
-        with pytest.raises(errors.PluginError, match="some-dist.*replace=True"):
+        with pytest.raises(errors.PluginError, match=r"some-dist.*replace=True"):
             plugins.register_backend(mine)
         assert not heard
         plugins.register_backend(mine, replace=True)
@@ -533,6 +532,11 @@ class TestOps:
         late.load = load
         plugins = registry(late, made("one", kernels={"late_op": operator.neg}))
         assert plugins.backend("one").kernel("late_op", None) is operator.neg
+
+    def test_may_be_registered(self, recwarn):
+        plugins = registry(entry("ops", "good", self.plugin(pullback.add)), made("one"))
+        assert plugins.backend("one")
+        assert not recwarn
 
     def test_must_be_ops(self):
         plugins = registry(entry("ops", "bad", self.plugin(len)), made("one"))

@@ -1,7 +1,151 @@
+"""pullback: an eager deep-learning framework on an op specification, with pluggable backends.
+
+    import pullback as pb
+
+The namespace of this package is the array API's (`pullback.__array_api_version__`), with what
+training needs beside it. What stands on tensors, such as `pb.layers` and `pb.Checkpoint`, is
+imported when it is first asked for.
+"""
+# ruff: noqa: F401, F403  (a namespace: every family of ops brings its own `__all__`)
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from math import e, inf, nan, pi
+from typing import TYPE_CHECKING, Any
+
+from pullback import errors, ops
+from pullback.backend import Backend, Memory
+from pullback.devices import (
+    Device,
+    default_device,
+    device,
+    devices,
+    set_default_device,
+)
 from pullback.dispatch import op, primitive
+from pullback.dtypes import (
+    DType,
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from pullback.dtypes import bool_ as bool
+from pullback.gradients import *
+from pullback.namespace_info import __array_api_version__, __array_namespace_info__
 from pullback.ops.arithmetic import *
-from pullback.ops.reductions import *
-from pullback.ops.manipulation import *
+from pullback.ops.conversion import *
 from pullback.ops.creation import *
+from pullback.ops.data_types import *
+from pullback.ops.joining import *
+from pullback.ops.linear_algebra import *
+from pullback.ops.manipulation import *
+from pullback.ops.patterns import *
+from pullback.ops.reductions import *
+from pullback.ops.searching import *
+from pullback.ops.slicing import *
+from pullback.plugins import *
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
+from pullback.variable import Variable
+from pullback.version import __version__
+
+newaxis = None
+
+if TYPE_CHECKING:
+    from pullback.custom import custom_gradient
+
+#: What stands on floors above the tensors: the module that each name is taken from when asked for.
+_LAZY = {
+    "Checkpoint": "pullback.checkpoint",
+    "Generator": "pullback.random",
+    "Model": "pullback.layers",
+    "Sequential": "pullback.layers",
+    "custom_gradient": "pullback.custom",
+    "latest_checkpoint": "pullback.checkpoint",
+}
+_LAZY_MODULES = frozenset(
+    {
+        "array_api",
+        "checkpoint",
+        "compat",
+        "conformance",
+        "data",
+        "layers",
+        "losses",
+        "metrics",
+        "optimizers",
+        "summary",
+    }
+)
+
+__all__ = [
+    "Backend",
+    "DType",
+    "Device",
+    "GradientTape",
+    "Memory",
+    "Tensor",
+    "Variable",
+    "__array_api_version__",
+    "__array_namespace_info__",
+    "__version__",
+    "bfloat16",
+    "bool",
+    "complex64",
+    "complex128",
+    "default_device",
+    "device",
+    "devices",
+    "e",
+    "errors",
+    "float16",
+    "float32",
+    "float64",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "nan",
+    "newaxis",
+    "op",
+    "pi",
+    "primitive",
+    "set_default_device",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+for _family in ("gradients", "plugins", *(f"ops.{_name}" for _name in ops.FAMILIES)):
+    __all__ += _import_module(f"pullback.{_family}").__all__
+__all__ += sorted(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is not None:
+        value = getattr(_import_module(module), name)
+    elif name in _LAZY_MODULES:
+        value = _import_module(f"pullback.{name}")
+    else:
+        raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_LAZY_MODULES})

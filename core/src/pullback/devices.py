@@ -26,10 +26,11 @@ DEVICE_VARIABLE = "PULLBACK_DEVICE"
 class Device:
     """One device of a backend. Made by `pullback.device`; never by calling `Device`.
 
-    As a context manager it decides where tensors are created, in this thread:
+    As a context manager it decides where tensors are created, in this thread.
 
-        with pb.device("gpu:1"):
-            x = pb.zeros((3, 3))
+    >>> with device("cpu") as cpu:
+    ...     print(as_device() is cpu)
+    True
     """
 
     __slots__ = ("_str", "backend", "constants", "index", "kind", "native", "tables")
@@ -134,6 +135,9 @@ def as_device(value: DeviceLike | None = None) -> Device:
 
 def device(spec: DeviceLike) -> Device:
     """The device that `spec` names: "cpu", "gpu:1", or with its backend, "mine:gpu" or "mine".
+
+    >>> device("cpu") is device("cpu:0")
+    True
 
     Raises:
         DeviceError: for a name that no device has; says which there are.

@@ -68,7 +68,7 @@ Operand: TypeAlias = "np.dtype[Any] | type[Any]"
 
 
 def as_dtype(value: DTypeLike) -> DType:
-    """The public dtype that `value` names: a dtype, its name, or Python's bool, int, float, complex.
+    """The public dtype that `value` names: a dtype, its name, or a type of Python's numbers.
 
     >>> as_dtype("float32")
     dtype('float32')
@@ -133,7 +133,7 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
         if {a, b} == {bfloat16, float16}:
             return float32
         return a if a.itemsize > b.itemsize else b
-    if a in SIGNED and b in SIGNED or a in UNSIGNED and b in UNSIGNED:
+    if (a in SIGNED and b in SIGNED) or (a in UNSIGNED and b in UNSIGNED):
         return a if a.itemsize > b.itemsize else b
     signed, unsigned = (a, b) if a in SIGNED else (b, a)
     if unsigned is uint64 or unsigned == uint64:
@@ -240,9 +240,7 @@ def _check(dtype: DType, allowed: str) -> DType:
     return dtype
 
 
-def promoting(
-    allowed: str = "any", *, to: DType | None = None, lift: bool = False
-) -> DTypeRule:
+def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = False) -> DTypeRule:
     """A rule: all inputs are promoted to one dtype of class `allowed`.
 
     Args:

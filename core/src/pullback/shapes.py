@@ -7,6 +7,7 @@ list of shapes for several results; None stands for a shape that depends on the 
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -45,7 +46,13 @@ def as_shape(value: Any) -> Shape:
         ShapeError: for negative sizes.
         InputTypeError: for sizes that are no integers.
     """
-    if type(value) is not tuple:
+    if type(value) is tuple:
+        for size in value:
+            if type(size) is not int or size < 0:
+                break
+        else:
+            return value
+    else:
         value = tuple(value) if isinstance(value, Iterable) else (value,)
     shape = tuple([as_int(size, "an integer size in a shape") for size in value])
     if shape and min(shape) < 0:
@@ -81,7 +88,7 @@ def normal_axes(axes: Any, ndim: int) -> Shape | None:
     if not isinstance(axes, (tuple, list)):
         return (normal_axis(axes, ndim),)
     normal = sorted(normal_axis(axis, ndim) for axis in axes)
-    for first, second in zip(normal, normal[1:], strict=False):
+    for first, second in itertools.pairwise(normal):
         if first == second:
             raise errors.AxisError(f"axis {first} is named twice in {tuple(axes)}")
     return tuple(normal)
@@ -124,9 +131,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 def reduced(shape: Shape, axes: Shape | None, keepdims: bool) -> Shape:
     """The shape after a reduction over normal `axes`."""
     if keepdims:
-        return tuple(
-            1 if axes is None or axis in axes else size for axis, size in enumerate(shape)
-        )
+        return tuple(1 if axes is None or axis in axes else size for axis, size in enumerate(shape))
     if axes is None:
         return ()
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)

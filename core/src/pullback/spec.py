@@ -114,6 +114,8 @@ class Op:
     rules: dict[str, Rule | None] = field(default_factory=dict)
     #: Input dtypes as they come, to the dtypes they are converted to.
     resolutions: dict[Any, Any] = field(default_factory=dict)
+    #: Python numbers that came second to a tensor of a dtype, as tensors.
+    scalars: dict[Any, Any] = field(default_factory=dict)
     #: The public function.
     function: Any = None
     #: Generated at the first use (dispatch.generate): records one call, pulls one cotangent back.

@@ -1,31 +1,40 @@
-"""`GradientTape`: which part of the graph a gradient is asked of, and the walk back through it."""
+"""`GradientTape`: which part of the graph a gradient is asked of."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, cast
 
-from pullback import dtypes, errors
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import (
-    HEARD,
-    LISTENING,
-    LOCAL,
-    Node,
-    Output,
-    Watched,
-    start,
-    stop,
-)
+from pullback import backward, cotangents, dtypes, errors
+from pullback.cotangents import Unconnected
+from pullback.dispatch.recording import HEARD, LOCAL, Node, Watched, start, stop
+from pullback.structure import leaves, like
 from pullback.tensor import CALL, Tensor
 
-Unconnected = Literal["none", "zero"]
+# Two tapes of two threads may mark one tensor: each mark stands on the one before it.
+_MARKING = threading.Lock()
 
-#: Tapes that may still be asked for a gradient: nodes that one of them can see are not let go.
-_LIVE: weakref.WeakSet[GradientTape] = weakref.WeakSet()
+
+class _Token:
+    """Whether a tape may still be asked for a gradient; its marks point to it, not to the tape."""
+
+    __slots__ = ("live",)
+    live: bool
+
+
+class _Live:
+    """How many tapes may still be asked for a gradient: while any may, no node is let go."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+_LIVE = _Live()
 
 
 class Source(Protocol):
@@ -53,23 +62,40 @@ class GradientTape:
     6.0
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_marks",
+        "_nodes",
+        "_open",
+        "_spans",
+        "_state",
+        "_token",
+        "_used",
+        "persistent",
+        "start",
+        "watch_accessed_variables",
+    )
+
     def __init__(self, *, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self.persistent = persistent
         self.watch_accessed_variables = watch_accessed_variables
         self._used = False
-        self._clear()
-
-    def _clear(self) -> None:
-        self.start = 0
-        #: Closed spans of serial numbers in which the tape listened.
-        self._spans: list[tuple[int, int]] = []
+        self._token: _Token | None = None
         #: Where the open span began; None while the tape does not listen.
         self._open: int | None = None
-        self._state: Any = None
-        #: The marks this tape has made, by the identity of what they are on (kept alive here).
+        #: The serial number at which the tape first listened; -1 before.
+        self.start = -1
+        #: Closed spans of serial numbers in which the tape listened.
+        self._spans: list[backward.Span] = []
+        #: What the tape has marked by reading it (kept alive here), by identity.
         self._marks: dict[int, tuple[Any, Watched]] = {}
+        #: Every mark that the tape has made.
         self._nodes: set[Node] = set()
-        self._first = True
+
+    def __del__(self) -> None:
+        if self._token is not None:
+            self._token.live = False
+            _LIVE.count -= 1
 
     # Listening -----------------------------------------------------------------------------------
 
@@ -95,21 +121,23 @@ class GradientTape:
 
     def _listen(self) -> None:
         self._state = state = LOCAL.state
-        self._open = state.tick()
-        if self._first:
-            self.start = self._open
-            self._first = False
-            _LIVE.add(self)
-        start(self)
+        self._open = serial = state.tick()
+        if self.start < 0:
+            self.start = serial
+        if self._token is None:
+            self._token = token = _Token()
+            token.live = True
+            _LIVE.count += 1
+        start(self, state)
 
     def _rest(self) -> None:
-        state = LOCAL.state
-        if state is not self._state:
+        state = self._state
+        if state is not LOCAL.state:
             raise errors.TapeError("a tape must be left in the thread in which it was entered")
         assert self._open is not None
         self._spans.append((self._open, state.tick()))
         self._open = None
-        stop(self)
+        stop(self, state)
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -132,7 +160,8 @@ class GradientTape:
         if listening:
             self._rest()
         self._used = False
-        self._clear()
+        self.start = -1
+        self._spans, self._marks, self._nodes = [], {}, set()
         if listening:
             self._listen()
 
@@ -148,7 +177,7 @@ class GradientTape:
         """
         if self._open is None:
             raise errors.TapeError("watch() is for use inside `with tape:`")
-        for value in _leaves(tensors):
+        for value in (tensors,) if type(tensors) is Tensor else leaves(tensors):
             if not hasattr(type(value), "__pullback_tensor__"):
                 raise errors.InputTypeError(
                     f"a tape watches tensors and variables, got {type(value).__name__}; "
@@ -159,19 +188,24 @@ class GradientTape:
                     f"a tape watches floating and complex tensors, got {value.dtype}; "
                     f"convert with x.astype('float32') before watching"
                 )
-            if isinstance(value, Tensor):
+            if type(value) is Tensor:
                 self._watch_tensor(value)
             else:
                 self.mark(value)
 
     def _watch_tensor(self, tensor: Tensor) -> None:
-        node = tensor._node
-        if node is not None and self._sees(node):
-            return
-        origin = _origin(node)
-        mark = Watched(LOCAL.state.tick(), *([] if origin is None else [origin]))
-        tensor._node = mark
-        self._nodes.add(mark)
+        with _MARKING:
+            node = tensor._node
+            if node is not None:
+                # What is older than the tape it cannot have heard; else it may be its own already.
+                if (node.serial >= self.start or node.op is None) and self._sees(node):
+                    return
+                node = _origin(node)
+            serial = self._state.tick()
+            mark = Watched(serial) if node is None else Watched(serial, node)
+            mark.saved = self._token
+            tensor._node = mark
+            self._nodes.add(mark)
 
     def mark(self, source: Source) -> Watched:
         """The node that stands for a variable on this tape, made when it is first read."""
@@ -179,6 +213,7 @@ class GradientTape:
         if found is not None:
             return found[1]
         mark = Watched(LOCAL.state.tick())
+        mark.saved = self._token
         self._marks[id(source)] = (source, mark)
         self._nodes.add(mark)
         return mark
@@ -222,7 +257,7 @@ class GradientTape:
         Args:
             target: a tensor or a structure of them; one of several elements stands for its sum.
             sources: tensors and variables, in any structure of lists, tuples and dicts.
-            output_gradients: the cotangent of each target, in target's structure; ones if not given.
+            output_gradients: the cotangent of each target, in target's structure; ones if None.
             unconnected_gradients: what a source gets on which target does not depend: None
                 ("none") or zeros of its shape ("zero").
 
@@ -244,124 +279,65 @@ class GradientTape:
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        targets = [_target(value) for value in _leaves(target)]
-        flat = list(_leaves(sources))
-        for source in flat:
+        if type(target) is Tensor:
+            targets = [cotangents.target_of(target)]
+        else:
+            targets = [cotangents.target_of(value) for value in leaves(target)]
+        single = type(sources) is Tensor
+        flat = [sources] if single else leaves(sources)
+        nodes = [self._source_node(source) for source in flat]
+        if output_gradients is None:
+            seeds = [cotangents.ones(tensor) for tensor in targets]
+        else:
+            seeds = cotangents.given(target, targets, output_gradients)
+        spans = self._spans
+        if self._open is not None:
+            spans = [*spans, (self._open, self._state.tick())]
+        own = self._nodes
+        if not self.persistent:
+            self._retire()
+
+        ends = [tensor._node for tensor in targets]
+        wanted = {node for node in nodes if node is not None}
+        # With every mark wanted, all that the tape heard is: no need to look for the paths first.
+        needed = None if wanted == own else backward.needed_nodes(ends, wanted, own, spans)
+        release = not self.persistent and not _LIVE.count
+        grads = backward.walk(ends, seeds, needed, wanted, own, spans, release)
+
+        results = [
+            cotangents.leave(source, node and grads.get(node), unconnected_gradients)
+            for source, node in zip(flat, nodes, strict=True)
+        ]
+        return results[0] if single else like(sources, iter(results))
+
+    def _retire(self) -> None:
+        """The tape has been used up: it stops listening and lets go of what it kept."""
+        if self._open is not None:
+            self._rest()
+        self._used = True
+        if self._token is not None:
+            self._token.live = False
+            self._token = None
+            _LIVE.count -= 1
+        self._nodes, self._marks = set(), {}
+
+    def _source_node(self, source: Any) -> Node | None:
+        """The node at which this tape collects the gradient of `source`."""
+        if type(source) is not Tensor:
+            found = self._marks.get(id(source))
+            if found is not None:
+                return found[1]
             if not hasattr(type(source), "__pullback_tensor__"):
                 raise errors.InputTypeError(
                     f"gradients are taken with respect to tensors and variables, "
                     f"got {type(source).__name__}"
                 )
-        seeds = _seeds(target, targets, output_gradients)
-        if not self.persistent:
-            if self._open is not None:
-                self._rest()
-            self._used = True
-            _LIVE.discard(self)
-        nodes = [self._source_node(source) for source in flat]
-        grads = self._walk(targets, seeds, nodes)
-        if not self.persistent:
-            self._nodes, self._marks = set(), {}
-        results = [
-            _leave(source, grads.get(node) if node is not None else None, unconnected_gradients)
-            for source, node in zip(flat, nodes, strict=True)
-        ]
-        return _like(sources, iter(results))
-
-    def _source_node(self, source: Any) -> Node | None:
-        """The node at which this tape collects the gradient of `source`."""
-        found = self._marks.get(id(source))
-        if found is not None:
-            return found[1]
-        if not isinstance(source, Tensor):
             return None
         # Past the marks of other tapes, to this tape's own or to the op that made the tensor.
         node: Node | None = source._node
         while isinstance(node, Watched) and node not in self._nodes:
             node = node.origin
         return node
-
-    def _walk(
-        self, targets: list[Tensor], seeds: list[Tensor], sources: list[Node | None]
-    ) -> dict[Node, Any]:
-        wanted = {node for node in sources if node is not None}
-        order, needed = self._order([t._node for t in targets], wanted)
-        grads: dict[Node, Any] = {}
-        for target, seed in zip(targets, seeds, strict=True):
-            if target._node in needed:
-                _accumulate(grads, target._node, seed)
-        release = not self.persistent and not _LIVE
-        for node in order:
-            g = grads.get(node) if node in wanted else grads.pop(node, None)
-            if g is None:
-                continue
-            op = node.op
-            if op is not None:
-                if node.saved is None:
-                    raise errors.TapeError(
-                        "this part of the graph was let go by the gradient() of another tape; "
-                        "make that tape with persistent=True"
-                    )
-                parts = op.pull(node, g, needed)
-                for parent, part in zip(node.parents, parts, strict=True):
-                    if part is not None and parent in needed:
-                        _accumulate(grads, parent, part)
-                if release:
-                    # Nobody else may ask for these: what they saved goes while the walk goes on.
-                    node.saved = None
-                    node.parents = ()
-            elif type(node) is Output:
-                parent = node.parents[0]
-                assert parent is not None
-                by_position = grads.setdefault(parent, {})
-                _accumulate(by_position, node.saved, g)
-            elif node not in self._nodes:
-                for parent in node.parents:
-                    if parent in needed:
-                        _accumulate(grads, parent, g)
-        return grads
-
-    def _order(
-        self, targets: list[Node | None], wanted: set[Node]
-    ) -> tuple[list[Node], set[Node]]:
-        """The nodes between targets and sources, latest first; and the same as a set."""
-        spans = list(self._spans)
-        if self._open is not None:
-            spans.append((self._open, LOCAL.state.tick()))
-        low, high = (spans[0] if len(spans) == 1 else (0, -1)) if spans else (0, -1)
-        own = self._nodes
-        seen: set[Node] = set()
-        found: list[Node] = []
-        stack = [node for node in targets if node is not None]
-        while stack:
-            node = stack.pop()
-            if node in seen:
-                continue
-            if node.op is not None:
-                serial = node.serial
-                if not (low <= serial < high or any(a <= serial < b for a, b in spans)):
-                    continue
-            seen.add(node)
-            found.append(node)
-            if node in own:
-                continue
-            for parent in node.parents:
-                if parent is not None and parent not in seen:
-                    stack.append(parent)
-        found.sort(key=_serial)
-        needed: set[Node] = set()
-        for node in found:
-            if node in wanted:
-                needed.add(node)
-                continue
-            if node in own:
-                continue
-            for parent in node.parents:
-                if parent in needed:
-                    needed.add(node)
-                    break
-        found.reverse()
-        return [node for node in found if node in needed], needed
 
     # Jacobians -----------------------------------------------------------------------------------
 
@@ -373,7 +349,14 @@ class GradientTape:
         Raises:
             TapeError: as `gradient`.
         """
-        return self._rows(target, sources, unconnected_gradients, lambda t: t.shape)
+        target = cotangents.target_of(target)
+        flat = leaves(sources)
+        with self._again():
+            rows = [
+                self.gradient(target, flat, seed, unconnected_gradients)
+                for seed in cotangents.unit_seeds(target)
+            ]
+        return like(sources, iter(cotangents.stacked(rows, target, flat)))
 
     def batch_jacobian(
         self, target: Tensor, source: Any, unconnected_gradients: Unconnected = "none"
@@ -386,60 +369,19 @@ class GradientTape:
             ShapeError: when the two do not have the same number of items.
             TapeError: as `gradient`.
         """
-        target = _target(target)
+        target = cotangents.target_of(target)
         shape = tuple(source.shape)
         if not target.ndim or not shape or target.shape[0] != shape[0]:
             raise errors.ShapeError(
                 f"batch_jacobian: target {target.shape} and source {shape} need one batch axis "
                 f"in front, of the same size"
             )
-        batch, rest = target.shape[0], target.shape[1:]
-        size = 1
-        for length in rest:
-            size *= length
-        rows: list[Any] = []
         with self._again():
-            for i in range(size):
-                seed = CALL["one_hot"](
-                    CALL["full"]((batch,), i, dtype="int32", device=target.device),
-                    size,
-                    dtype=target.dtype,
-                ).reshape(target.shape)
-                rows.append(self.gradient(target, source, seed, unconnected_gradients))
-        if not rows or rows[0] is None:
-            return None if rows else CALL["full"]((batch, *rest, *shape[1:]), 0, dtype=target.dtype)
-        return CALL["stack"](rows, axis=1).reshape((batch, *rest, *shape[1:]))
-
-    def _rows(
-        self,
-        target: Any,
-        sources: Any,
-        unconnected: Unconnected,
-        shape_of: Callable[[Tensor], tuple[int, ...]],
-    ) -> Any:
-        target = _target(target)
-        shape = shape_of(target)
-        flat = list(_leaves(sources))
-        rows: list[list[Any]] = []
-        with self._again():
-            for i in range(target.size):
-                seed = CALL["one_hot"](
-                    CALL["full"]((), i, dtype="int32", device=target.device),
-                    target.size,
-                    dtype=target.dtype,
-                ).reshape(shape)
-                rows.append(self.gradient(target, flat, seed, unconnected))
-        results: list[Any] = []
-        for position, source in enumerate(flat):
-            column = [row[position] for row in rows]
-            if not column:
-                zeros = CALL["full"]((*shape, *source.shape), 0, dtype=source.dtype)
-                results.append(zeros)
-            elif column[0] is None:
-                results.append(None)
-            else:
-                results.append(CALL["stack"](column).reshape((*shape, *source.shape)))
-        return _like(sources, iter(results))
+            rows = [
+                self.gradient(target, source, seed, unconnected_gradients)
+                for seed in cotangents.unit_seeds(target, batch=True)
+            ]
+        return cotangents.stacked_by_item(rows, target, source)
 
     @contextmanager
     def _again(self) -> Iterator[None]:
@@ -454,9 +396,7 @@ class GradientTape:
             yield
         finally:
             self.persistent = False
-            self._used = True
-            self._nodes, self._marks = set(), {}
-            _LIVE.discard(self)
+            self._retire()
 
 
 def read(source: Any, value: Tensor, trainable: bool) -> None:
@@ -465,7 +405,7 @@ def read(source: Any, value: Tensor, trainable: bool) -> None:
     if not state.recording:
         return
     marks = []
-    for tape in state.tapes:
+    for tape in cast("list[GradientTape]", state.tapes):
         if trainable and tape.watch_accessed_variables:
             marks.append(tape.mark(source))
         elif id(source) in tape._marks:
@@ -479,114 +419,27 @@ def read(source: Any, value: Tensor, trainable: bool) -> None:
         value._node = Watched(state.tick(), *marks)
 
 
-def _serial(node: Node) -> int:
-    return node.serial
-
-
-def _accumulate(grads: dict[Any, Any], key: Any, part: Tensor) -> None:
-    have = grads.get(key)
-    grads[key] = part if have is None else have + part
-
-
 def _origin(node: Node | None) -> Node | None:
     """What a new mark on a tensor stands on: marks that no live tape owns are passed over."""
     while isinstance(node, Watched):
-        mark = node
-        if any(mark in tape._nodes for tape in _LIVE):
+        if node.saved is None:
+            # A variable's value, with the marks of several tapes behind it.
+            if any(mark.saved.live for mark in node.parents if mark is not None):
+                return node
+            return None
+        if node.saved.live:
             return node
         node = node.origin
     return node
 
 
-def _target(value: Any) -> Tensor:
-    if not hasattr(type(value), "__pullback_tensor__"):
-        raise errors.InputTypeError(
-            f"the target of a gradient is a tensor, got {type(value).__name__}; "
-            f"compute it with pullback's ops inside `with tape:`"
-        )
-    tensor = value if isinstance(value, Tensor) else from_any(value)
-    if tensor._node is None:
-        raise errors.TapeError(
-            "the target is not on the tape: it was made where no tape listened; "
-            "compute it inside `with tape:`, from variables or from what tape.watch(x) was given"
-        )
-    if not dtypes.is_floating(tensor.dtype):
-        raise errors.DTypeError(
-            f"the target has dtype {tensor.dtype}, and integers have no gradient; "
-            f"convert the inputs to a floating dtype"
-        )
-    return tensor
-
-
-def _seeds(target: Any, targets: list[Tensor], output_gradients: Any) -> list[Tensor]:
-    if output_gradients is None:
-        return [
-            CALL["full"](t.shape, 1, dtype=t.dtype, device=t.device) for t in targets
-        ]
-    if isinstance(target, Tensor) or hasattr(type(target), "__pullback_tensor__"):
-        given = [output_gradients]
-    else:
-        given = list(_leaves(output_gradients))
-    if len(given) != len(targets):
-        raise errors.InputValueError(
-            f"{len(targets)} targets and {len(given)} output_gradients; give one for each"
-        )
-    seeds = []
-    for tensor, seed in zip(targets, given, strict=True):
-        seed = from_any(seed, tensor.dtype, tensor.device)
-        if seed.shape != tensor.shape:
-            raise errors.ShapeError(
-                f"an output_gradient of shape {seed.shape} for a target of shape {tensor.shape}"
-            )
-        seeds.append(CALL["conj"](seed) if dtypes.is_complex(seed.dtype) else seed)
-    return seeds
-
-
-def _leave(source: Any, gradient: Any, unconnected: Unconnected) -> Any:
-    if gradient is None:
-        if unconnected == "none":
-            return None
-        return CALL["full"](tuple(source.shape), 0, dtype=source.dtype, device=source.device)
-    if isinstance(gradient, dict):
-        gradient = next(iter(gradient.values()))
-    if dtypes.is_complex(gradient.dtype):
-        # Rules work with the plain transpose; the convention of the field is its conjugate.
-        gradient = CALL["conj"](gradient)
-    if LISTENING.count and gradient._node is None:
-        gradient = gradient.__copy__()
-        gradient._node = HEARD
-    return gradient
-
-
-def _leaves(structure: Any) -> Iterable[Any]:
-    if isinstance(structure, dict):
-        for value in structure.values():
-            yield from _leaves(value)
-    elif isinstance(structure, (list, tuple)):
-        for value in structure:
-            yield from _leaves(value)
-    elif structure is not None:
-        yield structure
-
-
-def _like(structure: Any, values: Iterator[Any]) -> Any:
-    if isinstance(structure, dict):
-        return {key: _like(value, values) for key, value in structure.items()}
-    if isinstance(structure, (list, tuple)):
-        items = [_like(value, values) for value in structure]
-        if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-            return type(structure)(*items)
-        return tuple(items) if isinstance(structure, tuple) else items
-    return None if structure is None else next(values)
-
-
-def _vjp(function: Callable[..., list[Tensor]], inputs: list[Tensor], cotangents: list[Tensor]) -> Any:
+def _vjp(function: Callable[..., list[Tensor]], inputs: list[Tensor], parts: list[Tensor]) -> Any:
     """Cotangents of `inputs`, in the transpose convention, through a function of them."""
     copies = [value.__copy__() for value in inputs]
     with GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(copies)
         results = function(*copies)
-    conjugated = [CALL["conj"](c) if dtypes.is_complex(c.dtype) else c for c in cotangents]
+    conjugated = [CALL["conj"](c) if dtypes.is_complex(c.dtype) else c for c in parts]
     gradients = tape.gradient(results, copies, conjugated)
     return [
         CALL["conj"](g) if g is not None and dtypes.is_complex(g.dtype) else g for g in gradients

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pullback.devices import Device, DeviceLike
 
 TensorLike: TypeAlias = Any
-"""What goes in wherever a tensor may: a Tensor, a Variable, a NumPy array, a number, nested lists."""
+"""What goes in where a tensor may: a Tensor, a Variable, a NumPy array, a number, nested lists."""
 
 #: The public functions by name, filled as ops are defined; `np.multiply(t, t)` finds its op here.
 CALL: dict[str, Callable[..., Tensor]] = {}
@@ -45,7 +45,7 @@ _UFUNC_NAMES = {
 
 
 class Tensor:
-    """An array on a device. Made by `pullback.asarray` and by every op; never by calling `Tensor`."""
+    """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
     __slots__ = ("__weakref__", "_array", "_device", "_node")
     _array: Any

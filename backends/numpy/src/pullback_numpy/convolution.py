@@ -1,35 +1,55 @@
 """Convolution and its two gradients, channels last, for one to three spatial dimensions.
 
-x is (N, *spatial, C), the kernel (*window, C // groups, O), y (N, *out, O). It is cross-correlation: nothing is flipped.
+x is (N, *spatial, C), the kernel (*window, C // groups, O), y (N, *out, O). It is
+cross-correlation: nothing is flipped.
 
-The work goes to BLAS. Windows are gathered a cache-sized block at a time into scratch memory and multiplied straight
-into the output: a whole batch at once would stream nine copies of the input through memory (3x3, 32 channels, batch
-32: 47 GFLOP/s gathered whole, 76 to 115 in blocks).
+The work goes to BLAS. Windows are gathered a cache-sized block at a time into scratch memory and
+multiplied straight into the output: a whole batch at once would stream nine copies of the input
+through memory (3x3, 32 channels, batch 32: 47 GFLOP/s gathered whole, 76 in blocks).
 """
 
 from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from . import depthwise
-from .windows import Array, Pads, Sizes, c_strides, compute_dtype, layout, output_sizes, patches, scratch
+from .arrangement import as_matrix, band_width, banded, exchanged, grouped
+from .windows import (
+    Array,
+    Pads,
+    Sizes,
+    c_strides,
+    compute_dtype,
+    layout,
+    output_sizes,
+    patches,
+    scratch,
+)
 
 FORWARD_BYTES = 1 << 20
-"""Gathered windows per block. Half to twice this measures the same where a core has 1.25 MB of L2."""
 GRADIENT_BYTES = 1 << 21
 SCATTER_BYTES = 1 << 20
+"""Bytes of gathered windows per block. Measured from 128 kB to 4 MB (two cores with 1.25 MB of L2),
+1 to 2 MB is best or nearly so for most shapes. Below 512 kB the GEMMs are too small for two
+threads, and for the kernel gradient each block costs one more addition of a whole kernel."""
 
 
-def conv(x: Array, kernel: Array, *, strides: Sizes, padding: Pads, dilation: Sizes, groups: int) -> Array:
+def conv(
+    x: Array, kernel: Array, *, strides: Sizes, padding: Pads, dilation: Sizes, groups: int
+) -> Array:
     """x (N, *spatial, C) and kernel (*window, C // groups, O) to y (N, *out, O)."""
     dtype = compute_dtype(x.dtype)
     if dtype != x.dtype:
         y = conv(
-            x.astype(dtype), kernel.astype(dtype), strides=strides, padding=padding, dilation=dilation, groups=groups
+            x.astype(dtype),
+            kernel.astype(dtype),
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
         )
         return y.astype(x.dtype)
     window, channels, features = kernel.shape[:-2], x.shape[-1], kernel.shape[-1]
@@ -40,28 +60,45 @@ def conv(x: Array, kernel: Array, *, strides: Sizes, padding: Pads, dilation: Si
     if groups > 1 and groups == channels:
         return depthwise.conv(x, kernel, strides=strides, padding=padding, dilation=dilation)
     if groups == 1 and _is_matmul(window, strides, padding):
-        return np.matmul(x.reshape(-1, channels), kernel.reshape(channels, features)).reshape(shape)
-    band = _band(out[-1], window, strides, dilation, groups, channels, features)
+        pixels: Array = np.matmul(x.reshape(-1, channels), kernel.reshape(channels, features))
+        return pixels.reshape(shape)
+    band = band_width(out[-1], window, strides, dilation, groups, channels, features)
     if band > 1:
-        kernel = _banded(kernel, strides[-1], band)
-        window, features, strides = kernel.shape[:-2], kernel.shape[-1], (*strides[:-1], strides[-1] * band)
+        kernel = banded(kernel, strides[-1], band)
+        window, features, strides = (
+            kernel.shape[:-2],
+            kernel.shape[-1],
+            (*strides[:-1], strides[-1] * band),
+        )
     y = np.empty(shape, dtype)
-    target, matrix = _grouped(y, features, groups), _matrix(kernel, groups)
+    target, matrix = grouped(y, features, groups), as_matrix(kernel, groups)
     for rows, windows, _ in patches(x, window, strides, padding, dilation, groups, FORWARD_BYTES):
         np.matmul(windows, matrix, out=target[..., rows, :])
     return y
 
 
 def conv_kernel_gradient(
-    x: Array, g: Array, *, kernel_shape: Sizes, strides: Sizes, padding: Pads, dilation: Sizes, groups: int
+    x: Array,
+    g: Array,
+    *,
+    kernel_shape: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
 ) -> Array:
-    """x (N, *spatial, C) and g (N, *out, O) to the gradient of the kernel (*window, C // groups, O)."""
+    """x (N, *spatial, C), g (N, *out, O) to the kernel's gradient (*window, C // groups, O)."""
     dtype = compute_dtype(x.dtype)
     if dtype != x.dtype:
         gradient = conv_kernel_gradient(
-            x.astype(dtype), g.astype(dtype), kernel_shape=kernel_shape, strides=strides, padding=padding,
-            dilation=dilation, groups=groups,
-        )  # fmt: skip
+            x.astype(dtype),
+            g.astype(dtype),
+            kernel_shape=kernel_shape,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
         return gradient.astype(x.dtype)
     window, channels, features = kernel_shape[:-2], x.shape[-1], kernel_shape[-1]
     if not g.size or not prod(kernel_shape):
@@ -71,17 +108,20 @@ def conv_kernel_gradient(
             x, g, kernel_shape=kernel_shape, strides=strides, padding=padding, dilation=dilation
         )
     if groups == 1 and _is_matmul(window, strides, padding):
-        return np.matmul(x.reshape(-1, channels).T, g.reshape(-1, features)).reshape(kernel_shape)
+        total: Array = np.matmul(x.reshape(-1, channels).T, g.reshape(-1, features))
+        return total.reshape(kernel_shape)
     stride = strides[-1]
-    band = _band(g.shape[-2], window, strides, dilation, groups, channels, features)
+    band = band_width(g.shape[-2], window, strides, dilation, groups, channels, features)
     wide = (*window[:-1], window[-1] + (band - 1) * stride)
     strides = (*strides[:-1], stride * band)
-    parts = _grouped(g, band * features, groups)
-    shape = (prod(wide) * channels // groups, band * features // groups)
+    parts = grouped(g, band * features, groups)
+    shape: Sizes = (prod(wide) * channels // groups, band * features // groups)
     if groups > 1:
         shape = (groups, *shape)
-    total: Array = np.zeros(shape, dtype)
-    for rows, windows, (block,) in patches(x, wide, strides, padding, dilation, groups, GRADIENT_BYTES, shape):
+    total = np.zeros(shape, dtype)
+    for rows, windows, (block,) in patches(
+        x, wide, strides, padding, dilation, groups, GRADIENT_BYTES, shape
+    ):
         np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=block)
         total += block
     if groups > 1:
@@ -95,15 +135,27 @@ def conv_kernel_gradient(
 
 
 def conv_input_gradient(
-    g: Array, kernel: Array, *, input_shape: Sizes, strides: Sizes, padding: Pads, dilation: Sizes, groups: int
+    g: Array,
+    kernel: Array,
+    *,
+    input_shape: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
 ) -> Array:
-    """g (N, *out, O) and kernel (*window, C // groups, O) to the gradient of x (N, *spatial, C) = input_shape."""
+    """g (N, *out, O), kernel (*window, C // groups, O) to the gradient of x, of input_shape."""
     dtype = compute_dtype(g.dtype)
     if dtype != g.dtype:
         gradient = conv_input_gradient(
-            g.astype(dtype), kernel.astype(dtype), input_shape=input_shape, strides=strides, padding=padding,
-            dilation=dilation, groups=groups,
-        )  # fmt: skip
+            g.astype(dtype),
+            kernel.astype(dtype),
+            input_shape=input_shape,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
         return gradient.astype(g.dtype)
     window, channels, features = kernel.shape[:-2], input_shape[-1], kernel.shape[-1]
     if not g.size or not kernel.size or not prod(input_shape):
@@ -113,28 +165,42 @@ def conv_input_gradient(
             g, kernel, input_shape=input_shape, strides=strides, padding=padding, dilation=dilation
         )
     if groups == 1 and _is_matmul(window, strides, padding):
-        return np.matmul(g.reshape(-1, features), kernel.reshape(channels, features).T).reshape(input_shape)
+        pixels: Array = np.matmul(g.reshape(-1, features), kernel.reshape(channels, features).T)
+        return pixels.reshape(input_shape)
     reach = [d * (w - 1) for w, d in zip(window, dilation, strict=True)]
-    # At stride 1 the gradient is a convolution of g with the kernel flipped and its channels exchanged. That gathers in
-    # place of scattering, which pays unless there are few windows (exchanging the channels is slow: 140 us for 3x3,
-    # 128 to 128) or few channels in the result (no GEMM likes to be four columns wide).
-    few = prod(g.shape[:-1]) < 8 * features or channels // groups <= 4
-    if not few and all(s == 1 for s in strides) and all(max(p) <= r for p, r in zip(padding, reach, strict=True)):
-        flipped = _exchanged(kernel[(slice(None, None, -1),) * len(window)], groups)
+    # At stride 1 the gradient is a convolution of g with the kernel flipped and its channels
+    # exchanged. That gathers in place of scattering, which pays unless there are few windows
+    # (exchanging the channels is slow: 140 us for 3x3, 128 to 128) or few channels in the result
+    # (no GEMM likes to be four columns wide).
+    few = 20 * prod(g.shape[:-1]) < channels * features or channels // groups <= 4
+    if (
+        not few
+        and all(s == 1 for s in strides)
+        and all(max(p) <= r for p, r in zip(padding, reach, strict=True))
+    ):
+        flipped = exchanged(kernel[(slice(None, None, -1),) * len(window)], groups)
         around = tuple((r - low, r - high) for r, (low, high) in zip(reach, padding, strict=True))
         return conv(g, flipped, strides=strides, padding=around, dilation=dilation, groups=groups)
     return _scattered(g, kernel, input_shape, strides, padding, dilation, groups)
 
 
 def _scattered(
-    g: Array, kernel: Array, input_shape: Sizes, strides: Sizes, padding: Pads, dilation: Sizes, groups: int
+    g: Array,
+    kernel: Array,
+    input_shape: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
 ) -> Array:
-    """The input gradient at any stride: the GEMM gives every window's share, which is added where the window lay."""
+    """The input gradient at any stride: a GEMM, whose rows are added where their windows lay."""
     window, features, channels = kernel.shape[:-2], kernel.shape[-1], input_shape[-1]
     images, width, taps = input_shape[0], channels // groups, prod(window)
     item = g.itemsize
     spatial = input_shape[1:-1]
-    plan = layout(spatial, window, strides, padding, dilation, taps * channels * item, SCATTER_BYTES)
+    plan = layout(
+        spatial, window, strides, padding, dilation, taps * channels * item, SCATTER_BYTES
+    )
     out = plan.out
     many = min(plan.images, images)
     per_row = plan.positions // out[0]
@@ -144,19 +210,23 @@ def _scattered(
     sums, shares = scratch(g.dtype, (0,) if bare else (many, *padded, channels), (groups, *block))
     dx = (np.zeros if bare else np.empty)(input_shape, g.dtype)
     inner = tuple(slice(low, low + size) for size, (low, _) in zip(spatial, padding, strict=True))
-    parts = _grouped(g, features, groups).reshape(groups, -1, features // groups)
-    matrix = _matrix(kernel, groups).reshape(groups, taps * width, -1).swapaxes(-1, -2)
+    parts = grouped(g, features, groups).reshape(groups, -1, features // groups)
+    matrix = as_matrix(kernel, groups).reshape(groups, taps * width, -1).swapaxes(-1, -2)
 
-    # A spot is where some columns of the shares go: (byte offset, first column, last column). Taps that are less than a
-    # stride apart never meet, and next to each other they are one run, added together (3x3 at stride 2: two additions
-    # per row of taps in place of three). The other way round, few channels make runs too short for an inner loop:
-    # then each column is added alone, along the last spatial dimension.
+    # A spot is where some columns of the shares go: (byte offset, first column, last column). Taps
+    # that are less than a stride apart never meet, and next to each other they are one run, added
+    # together (3x3 at stride 2: two additions per row of taps in place of three). The other way
+    # round, few channels make runs too short for an inner loop: then each column is added alone,
+    # along the last spatial dimension.
     steps = c_strides((many, *padded, channels), item)
     together = min(strides[-1], window[-1]) if dilation[-1] == 1 and groups == 1 else 1
     thin = together * width <= 4
     spots = []
     for index, tap in enumerate(product(*map(range, window))):
-        at, column = sum(t * d * s for t, d, s in zip(tap, dilation, steps[1:-1], strict=True)), index * width
+        at, column = (
+            sum(t * d * s for t, d, s in zip(tap, dilation, steps[1:-1], strict=True)),
+            index * width,
+        )
         if thin:
             spots += [(at + c * item, column + c, column + c + 1) for c in range(width)]
         elif tap[-1] % together == 0:
@@ -186,54 +256,8 @@ def _scattered(
 
 def _is_matmul(window: Sizes, strides: Sizes, padding: Pads) -> bool:
     """Whether windows are single pixels and all of them, so that nothing needs gathering."""
-    return prod(window) == 1 and all(s == 1 for s in strides) and not any(low or high for low, high in padding)
-
-
-def _grouped(array: Array, features: int, groups: int) -> Array:
-    """The pixels as (rows, features), or (groups, rows, features / groups): views for contiguous arrays."""
-    flat = array.reshape(-1, features)
-    return flat if groups == 1 else flat.reshape(-1, groups, features // groups).transpose(1, 0, 2)
-
-
-def _matrix(kernel: Array, groups: int) -> Array:
-    """The kernel as (taps * C, O), or (groups, taps * C / groups, O / groups)."""
-    if groups == 1:
-        return kernel.reshape(-1, kernel.shape[-1])
-    flat = kernel.reshape(-1, groups, kernel.shape[-1] // groups)
-    return np.ascontiguousarray(flat.transpose(1, 0, 2))
-
-
-def _exchanged(kernel: Array, groups: int) -> Array:
-    """(*window, C // groups, O) to (*window, O // groups, C), group by group."""
-    if groups == 1:
-        return kernel.swapaxes(-1, -2)
-    *window, width, features = kernel.shape
-    split = np.moveaxis(kernel.reshape(*window, width, groups, features // groups), -1, -3)
-    return split.swapaxes(-1, -2).reshape(*window, features // groups, groups * width)
-
-
-def _band(
-    out: int, window: Sizes, strides: Sizes, dilation: Sizes, groups: int, channels: int, features: int
-) -> int:
-    """How many neighbouring outputs to compute as one.
-
-    With few channels the gathering costs more than the arithmetic, and the GEMM is too thin. `band` outputs side by
-    side share most of their inputs: gathered as one wider window and multiplied with a kernel that holds the original
-    `band` times, shifted, they cost up to 1.67 times the arithmetic and a fraction of the copying. One channel, 5x5,
-    32 features on 28x28: 27 us an image without, 18 with four together; three channels, 3x3: 31 without, 26 with two.
-    """
-    if groups > 1 or dilation[-1] > 1 or prod(window) * channels > 64:
-        return 1
-    for band in (4, 3, 2):
-        if out % band == 0 and 3 * (band - 1) * strides[-1] <= 2 * window[-1]:
-            return band
-    return 1
-
-
-def _banded(kernel: Array, stride: int, band: int) -> Array:
-    """(*window, C, O) to (*wider window, C, band * O): the kernel once for each of `band` neighbouring outputs."""
-    *window, width, channels, features = kernel.shape
-    wide = np.zeros((*window, width + (band - 1) * stride, channels, band, features), kernel.dtype)
-    for j in range(band):
-        wide[..., j * stride : j * stride + width, :, j, :] = kernel
-    return wide.reshape(*wide.shape[:-2], band * features)
+    return (
+        prod(window) == 1
+        and all(s == 1 for s in strides)
+        and not any(low or high for low, high in padding)
+    )

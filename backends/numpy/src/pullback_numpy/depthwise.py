@@ -1,8 +1,9 @@
-"""Convolution with one input channel a group: sums over taps, because a GEMM of one column would crawl.
+"""Convolution with one input channel a group: sums over taps, not GEMMs of one column.
 
-The kernel is (*window, 1, O) with O a multiple of C; output channel o looks at input channel o // (O // C). Below, x has
-been repeated to O channels, and a "line" is the last spatial dimension and the channels as one contiguous run: NumPy's
-loops are fast over long runs only (32 channels at a time would cost four times as much).
+The kernel is (*window, 1, O) with O a multiple of C; output channel o looks at input channel o //
+(O // C). Below, x has been repeated to O channels, and a "line" is the last spatial dimension and
+the channels as one contiguous run: NumPy starts its inner loop once per run, which costs more than
+a few dozen channels do.
 """
 
 from __future__ import annotations
@@ -60,13 +61,17 @@ def conv_kernel_gradient(
 def conv_input_gradient(
     g: Array, kernel: Array, *, input_shape: Sizes, strides: Sizes, padding: Pads, dilation: Sizes
 ) -> Array:
-    """g (N, *out, O) and kernel (*window, 1, O) to the gradient of x (N, *spatial, C) = input_shape."""
+    """g (N, *out, O) and kernel (*window, 1, O) to the gradient of x, of input_shape."""
     features, channels = kernel.shape[-1], input_shape[-1]
-    work = _Work((*input_shape[:-1], features), g, kernel.shape[:-2], strides, padding, dilation, whole=True)
+    work = _Work(
+        (*input_shape[:-1], features), g, kernel.shape[:-2], strides, padding, dilation, whole=True
+    )
     lines = work.lines(kernel)
     g_lines = work.as_lines(np.ascontiguousarray(g))
     dx = np.empty(work.input_shape, g.dtype)
-    inner = tuple(slice(low, low + size) for size, (low, _) in zip(input_shape[1:-1], padding, strict=True))
+    inner = tuple(
+        slice(low, low + size) for size, (low, _) in zip(input_shape[1:-1], padding, strict=True)
+    )
     for first, last, top, bottom in work.plan.blocks(input_shape[0]):
         count, rows = last - first, bottom - top
         if top == 0:
@@ -88,23 +93,35 @@ class _Work:
     """The blocks of one call, its scratch memory, and its taps as lines."""
 
     def __init__(
-        self, shape: Sizes, like: Array, window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes,
+        self,
+        shape: Sizes,
+        like: Array,
+        window: Sizes,
+        strides: Sizes,
+        padding: Pads,
+        dilation: Sizes,
         whole: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         channels, dtype = shape[-1], like.dtype
         spatial = shape[1:-1]
         self.input_shape = shape
-        self.plan = plan = layout(spatial, window, strides, padding, dilation, channels * dtype.itemsize, BLOCK_BYTES)
+        self.plan = plan = layout(
+            spatial, window, strides, padding, dilation, channels * dtype.itemsize, BLOCK_BYTES
+        )
         self.output_shape = (shape[0], *plan.out, channels)
         self.strides = strides
         many = min(plan.images, shape[0])
         padded = plan.padded
         if whole:  # sums of overlapping blocks need the whole image
-            padded = tuple(size + low + high for size, (low, high) in zip(spatial, padding, strict=True))
+            padded = tuple(
+                size + low + high for size, (low, high) in zip(spatial, padding, strict=True)
+            )
         block = (many, plan.rows, *plan.out[1:-1], plan.out[-1] * channels)
         if len(plan.out) == 1:  # rows and the line are one dimension: rows of one position
             block = (many, plan.rows, channels)
-        self.padded, self.share, self.taken = scratch(dtype, (many, *padded, channels), block, block)
+        self.padded, self.share, self.taken = scratch(
+            dtype, (many, *padded, channels), block, block
+        )
         self.steps = c_strides(self.padded.shape, dtype.itemsize)
         self.offsets = [
             sum(o * d * s for o, d, s in zip(tap, dilation, self.steps[1:-1], strict=True))
@@ -112,7 +129,7 @@ class _Work:
         ]
 
     def as_lines(self, array: Array) -> Array:
-        """(N, *out, O) as (N, *out[:-1], line); with one spatial dimension (N, out, O), a line being a position."""
+        """(N, *out, O) as (N, *out[:-1], line); in one dimension a line is one position."""
         return array if array.ndim == 3 else array.reshape(*array.shape[:-2], -1)
 
     def lines(self, kernel: Array) -> Array:
@@ -128,20 +145,30 @@ class _Work:
             yield first, last, top, bottom
 
     def tap(self, index: int, count: int, rows: int, top: int = 0) -> Array:
-        """The view (count, rows, *out[1:], C) of the padded buffer that one tap sees, from output row `top` on."""
+        """What a tap sees of the padded buffer from row `top` of the output, (count, rows, ...)."""
         shape = (count, rows, *self.plan.out[1:], self.output_shape[-1])
-        steps = (self.steps[0], *(s * d for s, d in zip(self.steps[1:-1], self.strides, strict=True)), self.steps[-1])
+        steps = (
+            self.steps[0],
+            *(s * d for s, d in zip(self.steps[1:-1], self.strides, strict=True)),
+            self.steps[-1],
+        )
         offset = self.offsets[index] + top * steps[1]
         return np.ndarray(shape, self.padded.dtype, self.padded, offset, steps)
 
     def read(self, index: int, count: int, rows: int) -> Array:
-        """A tap as lines: in place where its pixels are neighbours, else gathered (copies are cheap, short loops not)."""
+        """A tap as lines: in place if its pixels are neighbours, else copied to be so."""
         view = self.tap(index, count, rows)
         if view.ndim == 3:
             return view
         taken = self.taken[:count, :rows]
         if self.strides[-1] == 1:
-            return np.ndarray(taken.shape, view.dtype, self.padded, self.offsets[index], (*view.strides[:-2], view.itemsize))
+            return np.ndarray(
+                taken.shape,
+                view.dtype,
+                self.padded,
+                self.offsets[index],
+                (*view.strides[:-2], view.itemsize),
+            )
         np.copyto(taken.reshape(view.shape), view)
         return taken
 
@@ -149,5 +176,3 @@ class _Work:
 def _repeated(x: Array, features: int) -> Array:
     """x with each channel as often as output channels look at it."""
     return x if x.shape[-1] == features else np.repeat(x, features // x.shape[-1], axis=-1)
-
-

@@ -1,8 +1,9 @@
 """Max and average pooling with their gradients, channels last, for one to three spatial dimensions.
 
-x is (N, *spatial, C), y and the indices (N, *out, C). Everything runs over taps (the places of a window): each tap of a
-block is copied to contiguous memory, then combined by NumPy loops over the whole block. Loops over the strided taps
-themselves would start once per C channels, and masked writes or argmax cost ten times a plain loop.
+x is (N, *spatial, C), y and the indices (N, *out, C). Everything runs over taps (the places of a
+window): each tap of a block is copied to contiguous memory, then combined by NumPy loops over the
+whole block. Loops over the strided taps themselves would start once per C channels, and masked
+writes cost eight times a plain loop (3.6 ns an element for `where`, 0.47 to multiply by 0 or 1).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ BLOCK_BYTES = 1 << 19
 
 
 def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple[Array, Array]:
-    """x (N, *spatial, C) to (y, indices): the maximum of each window and, int32, where in the window it is.
+    """x (N, *spatial, C) to (y, indices): each window's maximum and, int32, where in it that is.
 
-    Positions count row-major through the window, padding (the dtype's least value) included. The first maximum wins;
-    a NaN wins over every number, and the first NaN over the others.
+    Positions count row-major through the window, padding (the dtype's least value) included. The
+    first maximum wins; a NaN wins over every number, and the first NaN over the others.
     """
     dtype = compute_dtype(x.dtype)
     if dtype != x.dtype:
@@ -37,14 +38,19 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
     if not y.size:
         return y, indices
     best_y, best_i = y.reshape(-1, channels), indices.reshape(-1, channels)
-    # Taps come in order, so that the last tap that beat all before it is the highest of those that did: positions are
-    # found with `greater`, `multiply` and `maximum` on small integers, which are the fastest loops there are.
+    # Taps come in order, so that the last tap that beat all before it is the highest of those that
+    # did: positions are found with `greater`, `multiply` and `maximum` on small integers, which are
+    # the fastest loops there are.
     small = np.dtype(np.uint8 if taps <= 256 else np.int32)
     for rows, values, _ in patches(
         x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True, fill=_least(dtype)
     ):
         best = best_y[rows]
-        at, beats, candidate = np.zeros(best.shape, small), np.empty(best.shape, np.bool_), np.empty(best.shape, small)
+        at, beats, candidate = (
+            np.zeros(best.shape, small),
+            np.empty(best.shape, np.bool_),
+            np.empty(best.shape, small),
+        )
         np.copyto(at, np.greater(values[1 % taps], values[0], out=beats).view(np.uint8))
         np.maximum(values[1 % taps], values[0], out=best)
         for tap in range(2, taps):
@@ -53,7 +59,9 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
             np.maximum(at, candidate, out=at)
             np.maximum(best, values[tap], out=best)
         if dtype.kind == "f" and np.isnan(best.max()):
-            lost = np.isnan(best)  # comparisons with NaN say no, so that these were not noticed above
+            lost = np.isnan(
+                best
+            )  # comparisons with NaN say no, so that these were not noticed above
             at[lost] = np.isnan(values[:, lost]).argmax(axis=0)
         best_i[rows] = at
     return y, indices
@@ -62,11 +70,16 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
 def max_pool_gradient(
     g: Array, indices: Array, *, input_shape: Sizes, window: Sizes, strides: Sizes, padding: Pads
 ) -> Array:
-    """g and indices (N, *out, C) to the gradient of x (N, *spatial, C) = input_shape: g added where the maxima were."""
+    """g and indices (N, *out, C) to the gradient of x, of input_shape: g where the maxima were."""
     dtype = compute_dtype(g.dtype)
     if dtype != g.dtype:
         wide = max_pool_gradient(
-            g.astype(dtype), indices, input_shape=input_shape, window=window, strides=strides, padding=padding
+            g.astype(dtype),
+            indices,
+            input_shape=input_shape,
+            window=window,
+            strides=strides,
+            padding=padding,
         )
         return wide.astype(g.dtype)
     g = np.ascontiguousarray(g)
@@ -78,7 +91,8 @@ def max_pool_gradient(
         if bits is None:
             np.multiply(g[first:last], chosen, out=out)
         else:
-            # g's bits times 0 or 1: seven times faster than `where`, and unlike floats an infinity times 0 stays 0.
+            # g's bits times 0 or 1: seven times faster than `where`, and unlike floats an infinity
+            # times 0 stays 0.
             whole = out.view(bits)
             np.copyto(whole, chosen.view(np.uint8))
             np.multiply(whole, g[first:last].view(bits), out=whole)
@@ -86,8 +100,10 @@ def max_pool_gradient(
     return _spread(share, g, input_shape, window, strides, padding)
 
 
-def max_pool_gather(x: Array, indices: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> Array:
-    """x (N, *spatial, C) and indices (N, *out, C) to y (N, *out, C): what x holds there, 0 in the padding.
+def max_pool_gather(
+    x: Array, indices: Array, *, window: Sizes, strides: Sizes, padding: Pads
+) -> Array:
+    """x (N, *spatial, C) and indices to y, both (N, *out, C): what x holds there, 0 in the padding.
 
     This is the linear map whose transpose is `max_pool_gradient`.
     """
@@ -98,17 +114,25 @@ def max_pool_gather(x: Array, indices: Array, *, window: Sizes, strides: Sizes, 
     wide = x.astype(compute_dtype(x.dtype), copy=False)
     y = np.empty(indices.shape, wide.dtype)
     flat, at = y.reshape(-1, channels), indices.reshape(-1, channels)
-    for rows, values, _ in patches(wide, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True):
+    for rows, values, _ in patches(
+        wide, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True
+    ):
         flat[rows] = np.take_along_axis(values, at[rows][None].astype(np.intp), axis=0)[0]
     return y.astype(x.dtype, copy=False)
 
 
-def avg_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads, count_include_pad: bool) -> Array:
-    """x (N, *spatial, C) to y (N, *out, C), the mean of each window; of what is not padding, where it does not count."""
+def avg_pool(
+    x: Array, *, window: Sizes, strides: Sizes, padding: Pads, count_include_pad: bool
+) -> Array:
+    """x (N, *spatial, C) to y (N, *out, C), the mean of each window, with or without padding."""
     dtype = compute_dtype(x.dtype)
     if dtype != x.dtype:
         wide = avg_pool(
-            x.astype(dtype), window=window, strides=strides, padding=padding, count_include_pad=count_include_pad
+            x.astype(dtype),
+            window=window,
+            strides=strides,
+            padding=padding,
+            count_include_pad=count_include_pad,
         )
         return wide.astype(x.dtype)
     one = (1,) * len(window)
@@ -125,23 +149,38 @@ def avg_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads, count_in
 
 
 def avg_pool_gradient(
-    g: Array, *, input_shape: Sizes, window: Sizes, strides: Sizes, padding: Pads, count_include_pad: bool
+    g: Array,
+    *,
+    input_shape: Sizes,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    count_include_pad: bool,
 ) -> Array:
-    """g (N, *out, C) to the gradient of x (N, *spatial, C) = input_shape: each g shared out evenly over its window."""
+    """g (N, *out, C) to the gradient of x, of input_shape: each g spread evenly over its window."""
     dtype = compute_dtype(g.dtype)
-    even = g.astype(dtype, copy=False) / _counts(input_shape[1:-1], window, strides, padding, count_include_pad, dtype)
+    even = g.astype(dtype, copy=False) / _counts(
+        input_shape[1:-1], window, strides, padding, count_include_pad, dtype
+    )
     even = np.ascontiguousarray(even)
-    dx = _spread(lambda tap, first, last, out: even[first:last], even, input_shape, window, strides, padding)
+    dx = _spread(
+        lambda tap, first, last, out: even[first:last], even, input_shape, window, strides, padding
+    )
     return dx.astype(g.dtype, copy=False)
 
 
 def _spread(
     share: Callable[[int, int, int, Array], Array | None],
-    like: Array, input_shape: Sizes, window: Sizes, strides: Sizes, padding: Pads,
-) -> Array:  # fmt: skip
-    """Adds, for every tap and image block, share(tap, first image, last image, out) to where that tap of x lay.
+    like: Array,
+    input_shape: Sizes,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+) -> Array:
+    """The array of input_shape in which every tap's share is added where that tap lay.
 
-    A share is (images, *out, C): what the function returns, or what it wrote into `out` if it returns nothing.
+    share(tap, first image, last image, out) gives (images, *out, C): it returns the array, or
+    writes it into `out` and returns nothing.
     """
     dtype, images, channels = like.dtype, input_shape[0], input_shape[-1]
     if not like.size or not prod(input_shape):
@@ -152,10 +191,13 @@ def _spread(
     bare = padded == spatial
     many = min(images, max(1, BLOCK_BYTES // (prod(padded) * channels * dtype.itemsize)))
     steps = c_strides((images, *padded, channels), dtype.itemsize)
-    # Windows that do not meet are written, not added, and a pixel's channels are then one element of an opaque dtype
-    # (one inner loop over pixels, not one per pixel); only pixels that no window has need zeros first.
+    # Windows that do not meet are written, not added, and a pixel's channels are then one element
+    # of an opaque dtype (one inner loop over pixels, not one per pixel); only pixels that no window
+    # has need zeros first.
     apart = all(w <= s for w, s in zip(window, strides, strict=True))
-    tiled = apart and all(o * s == p and w == s for o, s, p, w in zip(out, strides, padded, window, strict=True))
+    tiled = apart and all(
+        o * s == p and w == s for o, s, p, w in zip(out, strides, padded, window, strict=True)
+    )
     dx = (np.empty if tiled or not bare else np.zeros)(input_shape, dtype)
     sums, room = scratch(dtype, (0,) if bare else (many, *padded, channels), (many, *out, channels))
     cell = np.dtype((np.void, channels * dtype.itemsize))
@@ -174,10 +216,14 @@ def _spread(
                 where: Array = np.ndarray((count, *out), cell, target, offset, out_steps)
                 np.copyto(where, np.ndarray(where.shape, cell, values))
             else:
-                where = np.ndarray((count, *out, channels), dtype, target, offset, (*out_steps, dtype.itemsize))
+                where = np.ndarray(
+                    (count, *out, channels), dtype, target, offset, (*out_steps, dtype.itemsize)
+                )
                 where += values
         if not bare:
-            inner = tuple(slice(low, low + size) for size, (low, _) in zip(spatial, padding, strict=True))
+            inner = tuple(
+                slice(low, low + size) for size, (low, _) in zip(spatial, padding, strict=True)
+            )
             dx[first:last] = sums[(slice(count), *inner)]
     return dx
 
@@ -195,14 +241,23 @@ def _least(dtype: np.dtype[Any]) -> Any:
 
 
 def _counts(
-    spatial: Sizes, window: Sizes, strides: Sizes, padding: Pads, count_include_pad: bool, dtype: np.dtype[Any]
+    spatial: Sizes,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    count_include_pad: bool,
+    dtype: np.dtype[Any],
 ) -> Any:
-    """How many values each window's mean is over: one number, or (*out, 1). At least 1: a mean of nothing is 0."""
+    """What each window's sum is divided by, (*out, 1) or a number; at least 1, so 0 / 0 is 0."""
     if count_include_pad or not any(map(any, padding)):
         return dtype.type(prod(window))
     counts = np.ones((), np.int64)
     out = output_sizes(spatial, window, strides, padding, (1,) * len(window))
-    for size, width, stride, (low, _), many in zip(spatial, window, strides, padding, out, strict=True):
+    for size, width, stride, (low, _), many in zip(
+        spatial, window, strides, padding, out, strict=True
+    ):
         start = np.arange(many) * stride - low
-        counts = counts[..., None] * np.maximum(np.minimum(start + width, size) - np.maximum(start, 0), 0)
+        counts = counts[..., None] * np.maximum(
+            np.minimum(start + width, size) - np.maximum(start, 0), 0
+        )
     return np.maximum(counts, 1)[..., None].astype(dtype)

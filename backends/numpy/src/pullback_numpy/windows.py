@@ -1,7 +1,7 @@
 """Sliding windows over channels-last arrays: sizes, scratch memory and blocked patch extraction.
 
-Convolution and pooling share this file. It knows nothing about arithmetic: it says where windows lie and copies them
-out, a cache-sized block at a time, into memory that each thread reuses.
+Convolution and pooling share this file. It knows nothing about arithmetic: it says where windows
+lie and copies them out, a cache-sized block at a time, into memory that each thread reuses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
 KEPT_BYTES = 32 << 20
-"""Scratch above this is allocated for one call and given back: one huge input must not pin memory for ever."""
+"""Scratch above this is for one call only: one huge input must not pin memory for ever."""
 
 
 class _Scratch(threading.local):
@@ -42,7 +42,7 @@ _scratch = _Scratch()
 
 
 def scratch(dtype: np.dtype[Any], *shapes: Sizes) -> list[Array]:
-    """Uninitialised arrays of the shapes, side by side in this thread's buffer; valid until this thread's next call."""
+    """Uninitialised arrays in this thread's buffer, valid until this thread's next call."""
     sizes = [-(-prod(shape) * dtype.itemsize // 64) * 64 for shape in shapes]
     need = sum(sizes)
     buffer = _scratch.buffer
@@ -59,16 +59,20 @@ def scratch(dtype: np.dtype[Any], *shapes: Sizes) -> list[Array]:
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype to calculate in: float32 for the 16-bit (and smaller) floats, which NumPy has no fast loops for."""
+    """The dtype to calculate in: float32 for smaller floats, for which NumPy has no fast loops."""
     # ml_dtypes' types have kind "V", which saves importing it here.
     return np.dtype(np.float32) if dtype.kind == "V" or dtype == np.float16 else dtype
 
 
-def output_sizes(spatial: Sequence[int], window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes) -> Sizes:
-    """How many windows fit along each spatial dimension (none where the window is larger than the padded input)."""
+def output_sizes(
+    spatial: Sequence[int], window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes
+) -> Sizes:
+    """How many windows fit along each spatial dimension: none where they are too large."""
     return tuple(
         max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
-        for size, width, stride, (low, high), step in zip(spatial, window, strides, padding, dilation, strict=True)
+        for size, width, stride, (low, high), step in zip(
+            spatial, window, strides, padding, dilation, strict=True
+        )
     )
 
 
@@ -84,8 +88,8 @@ def c_strides(shape: Sizes, itemsize: int) -> Sizes:
 class Layout:
     """Where the windows of one input shape lie, and how they are cut into blocks.
 
-    A block is `images` whole images, or, when one image is too much, `rows` rows (of the first spatial dimension) of
-    the output of one image.
+    A block is `images` whole images, or, when one image is too much, `rows` rows (of the first
+    spatial dimension) of the output of one image.
     """
 
     spatial: Sizes
@@ -109,7 +113,13 @@ class Layout:
 
 @lru_cache(maxsize=1024)
 def layout(
-    spatial: Sizes, window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes, window_bytes: int, block_bytes: int
+    spatial: Sizes,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    window_bytes: int,
+    block_bytes: int,
 ) -> Layout:
     """The layout whose blocks hold about `block_bytes` of gathered windows, `window_bytes` each."""
     out = output_sizes(spatial, window, strides, padding, dilation)
@@ -121,8 +131,13 @@ def layout(
     else:
         pieces = -(-row_bytes * rows // block_bytes)
         rows = -(-rows // pieces)  # even pieces: a short last one would waste BLAS's start
-    height = (rows - 1) * strides[0] + dilation[0] * (window[0] - 1) + 1  # rows that no window reaches are left out
-    padded = (height, *(size + low + high for size, (low, high) in zip(spatial[1:], padding[1:], strict=True)))
+    height = (
+        (rows - 1) * strides[0] + dilation[0] * (window[0] - 1) + 1
+    )  # rows that no window reaches are left out
+    padded = (
+        height,
+        *(size + low + high for size, (low, high) in zip(spatial[1:], padding[1:], strict=True)),
+    )
     return Layout(spatial, out, window, strides, padding, dilation, padded, images, rows, positions)
 
 
@@ -132,18 +147,25 @@ class PaddedBlocks:
     def __init__(self, x: Array, buffer: Array, plan: Layout, fill: Any = 0) -> None:
         self.x, self.buffer, self.plan, self.fill = x, buffer, plan, fill
         buffer.fill(fill)
-        self.inner = tuple(slice(low, low + size) for size, (low, _) in zip(plan.spatial[1:], plan.padding[1:], strict=True))
+        self.inner = tuple(
+            slice(low, low + size)
+            for size, (low, _) in zip(plan.spatial[1:], plan.padding[1:], strict=True)
+        )
 
     def load(self, first: int, last: int, top: int) -> None:
-        """Fills the buffer with images first..last from the first input row that output row `top` looks at."""
+        """Fills the buffer with images first..last, from the first row that row `top` sees."""
         plan = self.plan
         count = last - first
         height = plan.padded[0]
-        start = top * plan.strides[0] - plan.padding[0][0]  # the input row at the buffer's first row, may be negative
+        start = (
+            top * plan.strides[0] - plan.padding[0][0]
+        )  # the input row at the buffer's first row, may be negative
         begin, end = max(start, 0), min(start + height, plan.spatial[0])
         before, after = min(begin - start, height), max(end - start, 0)
         if begin < end:
-            self.buffer[(slice(count), slice(before, after), *self.inner)] = self.x[first:last, begin:end]
+            self.buffer[(slice(count), slice(before, after), *self.inner)] = self.x[
+                first:last, begin:end
+            ]
         else:
             before = after = height
         if plan.rows != plan.out[0]:  # whole images keep their borders from block to block
@@ -153,7 +175,7 @@ class PaddedBlocks:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """How to copy the windows of one input shape: everything about `patches` that does not depend on values."""
+    """How to copy the windows of one input shape: all of `patches` that no value changes."""
 
     plan: Layout
     padded: Sizes
@@ -161,23 +183,36 @@ class Gathering:
     window_size: int  # elements in a window, all groups
     steps: Sizes  # byte strides from window to window, as (N, *out)
     cell: np.dtype[Any]
-    lead: tuple[Sizes, Sizes]  # sizes and byte strides of what comes before the windows: groups, or taps
+    lead: tuple[
+        Sizes, Sizes
+    ]  # sizes and byte strides of what comes before the windows: groups, or taps
     tail: tuple[Sizes, Sizes]  # and of what comes after: taps, or nothing
     matrix: Sizes  # the shape of a block; -1 for its windows
 
 
 @lru_cache(maxsize=1024)
 def _gathering(
-    shape: Sizes, item: int, direct: bool, window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes, groups: int,
-    by_tap: bool, block_bytes: int,
-) -> Gathering:  # fmt: skip
+    shape: Sizes,
+    item: int,
+    direct: bool,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
+    by_tap: bool,
+    block_bytes: int,
+) -> Gathering:
     channels, taps = shape[-1], prod(window)
-    plan = layout(shape[1:-1], window, strides, padding, dilation, taps * channels * item, block_bytes)
+    plan = layout(
+        shape[1:-1], window, strides, padding, dilation, taps * channels * item, block_bytes
+    )
     many = min(plan.images, shape[0])
     padded = (0,) if direct else (many, *plan.padded, channels)
     steps = c_strides(shape if direct else padded, item)
-    # A run of bytes that is contiguous in the input is copied as ONE element of an opaque dtype: NumPy then runs its
-    # inner loop over runs instead of starting it once per run (5x5 windows, one channel: 34 us an image against 12).
+    # A run of bytes that is contiguous in the input is copied as ONE element of an opaque dtype:
+    # NumPy then runs its inner loop over runs instead of starting it once per run (5x5 windows, one
+    # channel: 20 to 32 us an image against 12).
     width = channels // groups
     merged = groups == 1 and dilation[-1] == 1 and not by_tap
     tap_shape = window[:-1] if merged else window
@@ -200,17 +235,27 @@ def _gathering(
 
 
 def patches(
-    x: Array, window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes, groups: int, block_bytes: int,
-    *extra: Sizes, by_tap: bool = False, fill: Any = 0,
-) -> Iterator[tuple[slice, Array, list[Array]]]:  # fmt: skip
-    """Yields (rows, windows, extra) block by block, all in scratch memory that the next block overwrites.
+    x: Array,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
+    block_bytes: int,
+    *extra: Sizes,
+    by_tap: bool = False,
+    fill: Any = 0,
+) -> Iterator[tuple[slice, Array, list[Array]]]:
+    """Yields (rows, windows, extra) block by block, in scratch memory that the next overwrites.
 
-    x is (N, *spatial, C). `rows` says which of the N * prod(out) windows these are; `windows` is (rows, taps * C), or
-    (groups, rows, taps * C / groups) for more groups than one, or (taps, rows, C) `by_tap`; `extra` are uninitialised
-    arrays for the caller. The padding holds `fill`.
+    x is (N, *spatial, C). `rows` says which of the N * prod(out) windows these are; `windows` is
+    (rows, taps * C), or (groups, rows, taps * C / groups) for more groups than one, or (taps, rows,
+    C) `by_tap`; `extra` are uninitialised arrays for the caller. The padding holds `fill`.
     """
     direct = x.flags.c_contiguous and not any(map(any, padding))
-    how = _gathering(x.shape, x.itemsize, direct, window, strides, padding, dilation, groups, by_tap, block_bytes)
+    how = _gathering(
+        x.shape, x.itemsize, direct, window, strides, padding, dilation, groups, by_tap, block_bytes
+    )
     plan = how.plan
     padded, columns, *rest = scratch(x.dtype, how.padded, how.columns, *extra)
     source = x if direct else padded
@@ -224,7 +269,13 @@ def patches(
         else:
             loader.load(first, last, top)
         shape = (*how.lead[0], last - first, bottom - top, *plan.out[1:], *how.tail[0])
-        np.copyto(np.ndarray(shape, how.cell, columns), np.ndarray(shape, how.cell, source, offset, from_steps))
-        start, stop = first * plan.positions + top * per_row, (last - 1) * plan.positions + bottom * per_row
+        np.copyto(
+            np.ndarray(shape, how.cell, columns),
+            np.ndarray(shape, how.cell, source, offset, from_steps),
+        )
+        start, stop = (
+            first * plan.positions + top * per_row,
+            (last - 1) * plan.positions + bottom * per_row,
+        )
         matrix = columns[: (stop - start) * how.window_size]
         yield slice(start, stop), matrix.reshape(how.matrix), rest

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.array_api import elementwise, manipulation, reductions
+from pullback.array_api import creation, elementwise, linalg, manipulation, reductions, searching
 from pullback.backend import Kernel
 
 __all__ = ["kernels"]
 
-_FAMILIES = (elementwise, manipulation, reductions)
+_FAMILIES = (creation, elementwise, linalg, manipulation, reductions, searching)
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

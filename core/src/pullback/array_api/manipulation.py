@@ -1,4 +1,4 @@
-"""Kernels that change shapes and make arrays."""
+"""Kernels that change shapes, cut and join."""
 
 from __future__ import annotations
 
@@ -16,7 +16,25 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def broadcast_to(x: Any, *, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(x, shape)
 
-    def full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: Any) -> Any:
-        return xp.full(shape, fill_value, dtype=getattr(xp, dtype.name), device=device)
+    def permute_dims(x: Any, *, axes: tuple[int, ...]) -> Any:
+        return xp.permute_dims(x, axes)
 
-    return {"broadcast_to": broadcast_to, "full": full, "reshape": reshape}
+    def concat(arrays: list[Any], *, axis: int | None) -> Any:
+        return xp.concat(arrays, axis=axis)
+
+    def strided_slice(x: Any, *, key: tuple[Any, ...]) -> Any:
+        return x[key]
+
+    def strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
+        result = xp.asarray(x, copy=True)
+        result[key] = value
+        return result
+
+    return {
+        "broadcast_to": broadcast_to,
+        "concat": concat,
+        "permute_dims": permute_dims,
+        "reshape": reshape,
+        "strided_slice": strided_slice,
+        "strided_update": strided_update,
+    }

@@ -10,7 +10,8 @@ from typing import Any
 from pullback import errors, spec
 from pullback.checks import nearest
 from pullback.cli import table
-from pullback.plugins import INSTALL, BackendInfo, backends, registry
+from pullback.plugins import BackendInfo, backends, registry
+from pullback.registry import INSTALL
 
 
 def add(subcommands: Any) -> None:
@@ -38,9 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _kernels(arguments.kernels, found, as_json=arguments.json)
     if arguments.json:
         packs = [[pack._asdict() for pack in info.packs] for info in found]
-        rows = [
-            {**info._asdict(), "packs": each} for info, each in zip(found, packs, strict=True)
-        ]
+        rows = [{**info._asdict(), "packs": each} for info, each in zip(found, packs, strict=True)]
         print(json.dumps(rows, indent=2))
     elif not found:
         print(f"No backend is installed; {INSTALL}")

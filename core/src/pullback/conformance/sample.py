@@ -47,6 +47,8 @@ class Suite:
         errors: calls that must raise: (inputs, attributes, exception type).
         compare: turns a result (of op and reference alike) into what is to be equal, for results
             that are right in more than one way (signs of eigenvectors); gets (inputs, result).
+        scale: for ops of the class ACCUMULATED, the sum of the absolute terms behind a result,
+            with the op's signature; what the reference gives for |inputs| if not given.
     """
 
     op: str
@@ -54,6 +56,7 @@ class Suite:
     reference: Callable[..., Any]
     errors: tuple[tuple[tuple[Any, ...], dict[str, Any], type[Exception]], ...] = ()
     compare: Callable[..., Any] | None = None
+    scale: Callable[..., Any] | None = None
 
 
 #: Every suite, by op name.
@@ -67,6 +70,7 @@ def suite(
     *,
     errors_: Sequence[tuple[tuple[Any, ...], dict[str, Any], type[Exception]]] = (),
     compare: Callable[..., Any] | None = None,
+    scale: Callable[..., Any] | None = None,
 ) -> None:
     """Registers the samples of an op.
 
@@ -75,7 +79,7 @@ def suite(
     """
     if op in SUITES:
         raise errors.DefinitionError(f"the op {op!r} has samples in two places")
-    SUITES[op] = Suite(op, tuple(samples), reference, tuple(errors_), compare)
+    SUITES[op] = Suite(op, tuple(samples), reference, tuple(errors_), compare, scale)
 
 
 # Inputs ---------------------------------------------------------------------------------------
@@ -100,9 +104,11 @@ def away(*shape: int, seed: int = 0, by: float = 0.1) -> Array:
 def distinct(*shape: int, seed: int = 0) -> Array:
     """Values that differ by at least 0.1, in random order: no ties for max or sort."""
     size = int(np.prod(shape))
-    return np.random.default_rng([seed, *shape, 3]).permutation(
-        np.linspace(-0.05 * size, 0.05 * size + 0.05, size)
-    ).reshape(shape)
+    return (
+        np.random.default_rng([seed, *shape, 3])
+        .permutation(np.linspace(-0.05 * size, 0.05 * size + 0.05, size))
+        .reshape(shape)
+    )
 
 
 def cnormal(*shape: int, seed: int = 0) -> Array:

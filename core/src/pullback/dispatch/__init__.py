@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.dispatch.definition import OpFunction, op, primitive
+from pullback.dispatch.definition import Copy, OpFunction, op, primitive
 
-__all__ = ["OpFunction", "op", "primitive"]
+__all__ = ["Copy", "OpFunction", "op", "primitive"]

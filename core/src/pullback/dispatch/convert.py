@@ -1,4 +1,4 @@
-"""What goes into an op becomes tensors here: host data, Python scalars, mixed dtypes and devices."""
+"""What goes into an op becomes tensors here: host data, numbers, mixed dtypes and devices."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
             ) from None
         raise errors.ConversionError(f"{type(value).__name__} is no array: {error}") from None
     except OverflowError:
-        raise errors.ConversionError("an integer in the data is out of every dtype's range") from None
+        raise errors.ConversionError(
+            "an integer in the data is out of every dtype's range"
+        ) from None
     if array.dtype not in dtypes.ALL:
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))
@@ -130,9 +132,12 @@ def from_host(
     """
     device = as_device(None) if device is None else device
     if type(value) in SCALAR_TYPES:
-        return constant(value, dtype or dtypes.promote([type(value)]), device) if (
-            dtype is not None or type(value) is not int
-        ) else _integer(value, device)
+        if dtype is None and type(value) is int:
+            found = _integer(value, device)
+        else:
+            found = constant(value, dtype or dtypes.promote([type(value)]), device)
+        # The caller may watch or assign to its handle; the cached one serves every other number.
+        return wrap(found._array, device)
     if isinstance(value, (list, tuple)) and _contains_tensors(value):
         parts = [from_any(item, dtype, device) for item in value]
         return CALL["stack"](parts)
@@ -289,5 +294,3 @@ def _resolve(op: Op, operands: tuple[Operand | None, ...]) -> tuple[DType | None
     except errors.DTypeError as error:
         raise errors.DTypeError(f"{op.name}: {error}") from None
     return resolution.inputs
-
-

@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from pullback import errors
 from pullback.dispatch import generate
@@ -23,6 +23,10 @@ from pullback.tensor import CALL
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+#: The annotation of the standard's `copy` arguments. Dispatch takes them and drops them: buffers are
+#: immutable, so whether one was copied cannot be seen, and no kernel needs to know.
+Copy: TypeAlias = bool | None
 
 _ARITIES = {
     "TensorLike": Arity.ONE,
@@ -117,6 +121,8 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
             if attributes and code.co_argcount <= names.index(name):
                 raise errors.DefinitionError(f"{body.__name__}: {name!r} must not be keyword-only")
             inputs.append(Input(name, arity))
+            continue
+        if annotation == "Copy":
             continue
         form, _, rest = annotation.partition(" | ")
         attributes.append(Attribute(name, form if rest in ("", "None") else annotation, bool(rest)))

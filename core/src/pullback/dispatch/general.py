@@ -4,17 +4,18 @@ The four cases of an op, on a device:
   kernel                     call it, record one node
   no kernel, but a rule      run the body unrecorded, record one node
   no kernel, no rule         run the body and let the tape hear the ops inside
-  kernel, no rule            run the kernel, unless the result is to be differentiated: then the body
+  kernel, no rule            run the kernel; the body, where the result is to be differentiated
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from pullback import errors, shapes
-from pullback.devices import Device, as_device
+from pullback import errors
+from pullback.devices import Device
 from pullback.dispatch.convert import SCALAR_TYPES, counts, gather, is_cached, unflatten
+from pullback.dispatch.normal import explain, fail, for_dtype, normalise
 from pullback.dispatch.recording import (
     HEARD,
     LISTENING,
@@ -25,31 +26,23 @@ from pullback.dispatch.recording import (
     paused,
     reachable,
 )
-from pullback.dtypes import as_dtype, is_floating
-from pullback.spec import Arity, Op, Rule
+from pullback.dtypes import is_floating
+from pullback.spec import Op, Rule
 from pullback.tensor import CALL, Tensor, wrap
+
+_CACHED_SCALARS = 256
 
 
 def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs of an op without sequences, as tensors of the right dtypes on one device."""
-    if len(values) == 2:
-        # A tensor and a Python number, over and over: both look-ups are of what `gather` left.
-        x1, x2 = values
-        left = type(x1) is Tensor
-        tensor, scalar = (x1, x2) if left else (x2, x1)
-        if type(tensor) is Tensor:
-            native = tensor._array.dtype
-            kind = type(scalar)
-            if (native, kind, left) in op.resolutions:
-                found = tensor._device.constants.get((scalar, kind, native))
-                if found is not None:
-                    return (tensor, found) if left else (found, tensor)
-    flat, device = gather(op, values)
-    if len(values) == 2 and type(tensor) is Tensor and kind in SCALAR_TYPES:
-        aligned = flat[1] if left else flat[0]
-        if aligned.dtype == tensor.dtype and is_cached(scalar):
-            op.resolutions[native, kind, left] = True
-            device.constants[scalar, kind, native] = aligned
+    flat, _ = gather(op, values)
+    if len(values) == 2 and type(values[0]) is Tensor:
+        scalar, kind = values[1], type(values[1])
+        if kind in SCALAR_TYPES and is_cached(scalar) and flat[1].dtype == values[0].dtype:
+            # The straight-line code looks here before it calls.
+            if len(op.scalars) >= _CACHED_SCALARS:
+                op.scalars.clear()
+            op.scalars[scalar, kind, values[0]._array.dtype] = flat[1]
     return tuple(flat)
 
 
@@ -77,12 +70,12 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         if op.primitive:
             raise errors.MissingKernelError(
                 f"{op.name}: the backend {device.backend.name!r} has no kernel for this primitive "
-                f"of the {op.tier} tier{_for_dtype(flat)}; use another device, or a kernel pack"
+                f"of the {op.tier} tier{for_dtype(flat)}; use another device, or a kernel pack"
             )
         if not (op.rules and tracked):
-            return _without(op, _body(op, inputs, attributes))
+            return _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
         with paused():
-            result = _body(op, inputs, attributes)
+            result = run_body(op, inputs, attributes)
         results = result if isinstance(result, (tuple, list)) else (result,)
         arrays = [tensor._array for tensor in results]
     else:
@@ -102,7 +95,15 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     return tuple(tensors)
 
 
-def _without(op: Op, result: Any) -> Any:
+def _own(result: Any, flat: Sequence[Tensor | None]) -> Any:
+    """The result of a body, as handles that are none of the inputs': `x[0] = 1` changes x alone."""
+    if isinstance(result, Tensor):
+        taken = any(result is tensor for tensor in flat)
+        return wrap(result._array, result._device, result._node) if taken else result
+    return tuple(_own(one, flat) for one in result)
+
+
+def without_residuals(op: Op, result: Any) -> Any:
     """The result of a body without its residuals."""
     if not op.residuals:
         return result
@@ -110,7 +111,8 @@ def _without(op: Op, result: Any) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _body(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Any:
+def run_body(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Any:
+    """The op's decomposition, for inputs and attributes in their normal form."""
     code = op.body.__code__
     given = dict(attributes)
     for one, value in zip(op.inputs, inputs, strict=True):
@@ -153,9 +155,9 @@ def _run(
     native_dtypes = device.backend.public_dtypes
     kind = next((type(a) for a in native if a is not None and not isinstance(a, list)), None)
     for i, array in enumerate(arrays):
-        if kind is not None and type(array) is not kind:
-            arrays[i] = device.backend.native(array)
-        elif getattr(array, "dtype", None) not in native_dtypes:
+        if (kind is not None and type(array) is not kind) or getattr(
+            array, "dtype", None
+        ) not in native_dtypes:
             arrays[i] = device.backend.native(array)
     return arrays
 
@@ -174,103 +176,6 @@ def find(op: Op, device: Device, flat: Sequence[Tensor | None]) -> Any:
             key = tuple(None if t is None else t._array.dtype for t in flat)
             tables[op.index][key] = kernel
     return kernel
-
-
-def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes in the form that kernels and bodies are given."""
-    result = dict(attributes)
-    for attribute in op.attributes:
-        value = result[attribute.name]
-        form = attribute.form
-        if form == "DeviceLike":
-            result[attribute.name] = as_device(value)
-        elif value is None:
-            continue
-        elif form in ("Axis", "Axes"):
-            ndim = _leading(inputs).ndim
-            normal = shapes.normal_axis if form == "Axis" else shapes.normal_axes
-            result[attribute.name] = normal(value, ndim)
-        elif form == "ShapeLike":
-            result[attribute.name] = shapes.as_shape(value)
-        elif form == "DTypeLike":
-            result[attribute.name] = as_dtype(value)
-    if op.normalize is not None:
-        result = op.normalize(shapes_of(inputs), **result)
-    return result
-
-
-def _leading(inputs: list[Any]) -> Tensor:
-    first = inputs[0]
-    if isinstance(first, list):
-        if not first:
-            raise errors.InputValueError("needs at least one tensor, got an empty sequence")
-        first = first[0]
-    assert isinstance(first, Tensor)
-    return first
-
-
-def shapes_of(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What a shape rule gets for the inputs."""
-    return tuple(
-        [t.shape for t in value]
-        if isinstance(value, (list, tuple))
-        else (None if value is None else value.shape)
-        for value in inputs
-    )
-
-
-# ---------------------------------------------------------------------------------------------
-# Errors.
-
-
-def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exception | None:
-    """The error that the op's own rules give for this call; None if they find none."""
-    try:
-        normal = normalise(op, list(inputs), attributes)
-        op.shape(*shapes_of(inputs), **normal)
-    except errors.PullbackError as error:
-        return _named(op, error)
-    except Exception:
-        return None
-    return None
-
-
-def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
-    if getattr(error, "op", None) is not None:
-        return error
-    named = type(error)(f"{op.name}: {error}")
-    named.op = op.name  # type: ignore[attr-defined]
-    return named
-
-
-def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> NoReturn:
-    """Raises what explains `error` to whoever called the op."""
-    explained = explain(op, inputs, attributes)
-    if explained is not None:
-        raise explained from None
-    if isinstance(error, errors.PullbackError):
-        raise _named(op, error) from None
-    given = ", ".join(_describe(value) for value in inputs)
-    keywords = "".join(f", {name}={value!r}" for name, value in attributes.items())
-    message = f"{op.name}({given}{keywords}): {error}"
-    if isinstance(error, (TypeError, ValueError, IndexError)):
-        raise errors.InputValueError(message) from error
-    if isinstance(error, MemoryError):
-        raise error
-    raise errors.BackendError(message) from error
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{value.dtype}{list(value.shape)}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_describe(item) for item in value) + "]"
-    return repr(value)
-
-
-def _for_dtype(flat: Sequence[Tensor | None]) -> str:
-    first = next((tensor for tensor in flat if tensor is not None), None)
-    return "" if first is None else f" (or none for {first.dtype})"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -364,7 +269,7 @@ def pull(node: Node, g: Any, needed: Any) -> list[Tensor | None]:
     Args:
         node: a node that `record` made.
         g: the cotangent of the result; for several results, or residuals, a dict by position.
-        needed: the nodes whose cotangents are wanted.
+        needed: the nodes whose cotangents are wanted; None for all.
     """
     op = node.op
     assert op is not None
@@ -378,16 +283,17 @@ def pull(node: Node, g: Any, needed: Any) -> list[Tensor | None]:
         if any(position >= len(outputs) for position in g):
             return _pull_body(op, saved, nodes, attributes, g, lengths, device)
         parts = tuple(
-            g[position]
-            if position in g
-            else CALL["full"](shape, 0, dtype=dtype, device=device)
+            g[position] if position in g else CALL["full"](shape, 0, dtype=dtype, device=device)
             for position, (shape, dtype) in enumerate(outputs)
         )
         g = parts if len(parts) > 1 else parts[0]
     else:
         nodes[op.outputs[0]] = node
     wanted = {
-        name: any(n in needed for n in (value if isinstance(value, list) else [value]))
+        name: any(
+            n is not None and (needed is None or n in needed)
+            for n in (value if isinstance(value, list) else [value])
+        )
         for name, value in zip(names, parents, strict=True)
     }
 
@@ -454,7 +360,7 @@ def _pull_body(
         again = list(flat)
         for i, value in zip(present, given, strict=True):
             again[i] = value
-        result = _body(op, unflatten(again, lengths), attributes)
+        result = run_body(op, unflatten(again, lengths), attributes)
         return [result[position] for position in g]
 
     cotangents: Any = CALL["__vjp__"](run, [flat[i] for i in present], list(g.values()))

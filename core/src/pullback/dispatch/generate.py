@@ -12,6 +12,8 @@ from typing import Any
 
 from pullback import shapes
 from pullback.dispatch import general
+from pullback.dispatch.convert import SCALAR_TYPES
+from pullback.dispatch.normal import fail
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, reachable
 from pullback.dtypes import as_dtype
 from pullback.spec import Arity, Attribute, Op, Rule
@@ -39,13 +41,15 @@ def namespace(op: Op) -> dict[str, Any]:
         "_reachable": reachable,
         "_align": general.align,
         "_general": general.call,
-        "_fail": general.fail,
+        "_fail": fail,
         "_unbroadcast": general.unbroadcast,
         "_normal_axis": shapes.normal_axis,
         "_normal_axes": shapes.normal_axes,
         "_as_shape": shapes.as_shape,
         "_as_dtype": as_dtype,
         "_normalize": op.normalize,
+        "_scalars": op.scalars,
+        "_numbers": SCALAR_TYPES,
     }
 
 
@@ -110,9 +114,24 @@ def _straight(op: Op) -> list[str]:
         f"({x} is not None and type({x}) is not _Tensor)" if maybe else f"type({x}) is not _Tensor"
         for x, maybe in zip(inputs, optional, strict=True)
     ]
-    lines = [
-        f"if {' or '.join(foreign)}:",
-        f"    {everything[1:-1]} = _align(_OP, {everything})",
+    lines = [f"if {' or '.join(foreign)}:"]
+    if len(inputs) == 2 and uniform and not any(optional):
+        # A tensor and a Python number, over and over: `align` left the number as a tensor.
+        x1, x2 = inputs
+        lines += [
+            f"    if type({x1}) is _Tensor:",
+            f"        _c = _scalars.get(({x2}, type({x2}), {x1}._array.dtype))"
+            f" if type({x2}) in _numbers else None",
+            f"        if _c is not None and _c._device is {x1}._device:",
+            f"            {x2} = _c",
+            "        else:",
+            f"            {everything[1:-1]} = _align(_OP, {everything})",
+            "    else:",
+            f"        {everything[1:-1]} = _align(_OP, {everything})",
+        ]
+    else:
+        lines.append(f"    {everything[1:-1]} = _align(_OP, {everything})")
+    lines += [
         f"_d = {inputs[0]}._device",
         f"_a0 = {inputs[0]}._array",
         "_k = _a0.dtype",
@@ -329,11 +348,12 @@ def _pull_source(op: Op) -> str:
     lines += [f"    r{i} = None" for i in range(len(inputs))]
     for number, rule in enumerate(_rules(op)):
         positions = [inputs.index(target) for target in rule.targets]
-        lines.append(f"    if {' or '.join(f'n{i} in needed' for i in positions)}:")
+        wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
+        lines.append(f"    if {' or '.join(wanted)}:")
         arguments = ["g"]
         for need in rule.needs:
             if need == "wanted":
-                arguments.append(_tuple([f"n{i} in needed" for i in positions]))
+                arguments.append(_tuple(wanted))
             elif need in inputs or need == op.outputs[0]:
                 node = f"n{inputs.index(need)}" if need in inputs else "node"
                 lines += [

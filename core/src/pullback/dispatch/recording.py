@@ -109,8 +109,9 @@ class ThreadState:
 
     def update(self) -> None:
         """Brings `recording` and `low` up to date."""
-        self.recording = bool(self.tapes) and not self.paused
-        self.low = min((tape.start for tape in self.tapes), default=0)
+        tapes = self.tapes
+        self.recording = bool(tapes) and not self.paused
+        self.low = min([tape.start for tape in tapes]) if tapes else 0
 
 
 class _Local(threading.local):
@@ -121,19 +122,24 @@ class _Local(threading.local):
 LOCAL = _Local()
 
 
-def start(tape: Listener) -> None:
-    """`tape` listens in this thread from now on."""
-    state = LOCAL.state
-    state.tapes.append(tape)
-    state.update()
+def start(tape: Listener, state: ThreadState) -> None:
+    """`tape` listens from now on in the thread of `state`."""
+    tapes = state.tapes
+    if not tapes or tape.start < state.low:
+        state.low = tape.start
+    tapes.append(tape)
+    state.recording = not state.paused
     LISTENING.count += 1
 
 
-def stop(tape: Listener) -> None:
-    """`tape` stops listening in this thread."""
-    state = LOCAL.state
-    state.tapes.remove(tape)
-    state.update()
+def stop(tape: Listener, state: ThreadState) -> None:
+    """`tape` stops listening in the thread of `state`."""
+    tapes = state.tapes
+    tapes.remove(tape)
+    if tapes:
+        state.low = min([other.start for other in tapes])
+    else:
+        state.recording = False
     LISTENING.count -= 1
 
 

@@ -1,11 +1,27 @@
 """The op specification: one family a file, each op one definition.
 
-A family imports from families above it in this list; operators and methods of tensors serve where
-a gradient rule needs one from below.
+A family imports from families above it in `FAMILIES`; operators and methods of tensors, and
+`CALL`, serve where a gradient rule needs an op from below.
 """
 
 from __future__ import annotations
 
-from pullback.ops import arithmetic, creation, manipulation, reductions
+from importlib import import_module
 
-__all__ = ["arithmetic", "creation", "manipulation", "reductions"]
+#: The families in order. Each has an `__all__`, which `pullback` takes over (see its `__init__`).
+FAMILIES = (
+    "data_types",
+    "creation",
+    "conversion",
+    "arithmetic",
+    "slicing",
+    "manipulation",
+    "joining",
+    "reductions",
+    "patterns",
+    "linear_algebra",
+    "searching",
+)
+
+for _family in FAMILIES:
+    import_module(f"pullback.ops.{_family}")

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from pullback.dispatch import op, primitive
-from pullback.dtypes import floating, numeric
-from pullback.shapes import broadcast
-from pullback.spec import EXACT, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from typing import Any
 
-__all__ = ["add", "divide", "multiply", "negative", "subtract"]
+from pullback.dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric, real, real_of
+from pullback.ops.calculus import where, zeros
+from pullback.shapes import broadcast
+from pullback.spec import EXACT, FEW_ULP, ROUNDED
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = [
+    "abs",
+    "add",
+    "clip",
+    "divide",
+    "floor_divide",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "positive",
+    "pow",
+    "reciprocal",
+    "remainder",
+    "sign",
+    "square",
+    "subtract",
+]
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
@@ -74,3 +94,239 @@ def negative(x: TensorLike, /) -> Tensor:
 
 
 negative.vjp(x=lambda g: -g)
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=EXACT)
+def positive(x: TensorLike, /) -> Tensor:
+    """The values of x: +x.
+
+    >>> pb.positive([1, -2]).tolist()
+    [1, -2]
+    """
+    # Another handle on the same buffer: what is assigned to one is not seen in the other.
+    return x.__copy__()  # type: ignore[no-any-return]
+
+
+positive.vjp(x=lambda g: g)
+
+
+# Quotients that are whole numbers -----------------------------------------------------------------
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The largest whole number that is not above x1 / x2.
+
+    Infinite operands give floor(x1 / x2), where the quotient of a finite number by an infinite one
+    is a zero (array API standard). An integer divided by 0 gives 0.
+
+    >>> pb.floor_divide([7, -7], 2).tolist()
+    [3, -4]
+    """
+    return primitive()
+
+
+floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """x1 - x2 * floor(x1 / x2), without its rounding: the sign is that of x2, as in Python.
+
+    The remainder of an integer divided by 0 is 0.
+
+    >>> pb.remainder([7, -7], 3).tolist()
+    [1, 2]
+    """
+    return primitive()
+
+
+remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
+
+
+# Powers -------------------------------------------------------------------------------------------
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=FEW_ULP)
+def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """x1 to the power of x2. Anything to the power of 0 is 1.
+
+    The gradient with respect to x2 is taken as 0 where x1 is 0.
+
+    Raises:
+        InputValueError: for an integer to a negative integer power, which is no integer.
+
+    >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
+    return primitive()
+
+
+@pow.vjp("x1")
+def _(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    # x2 x1^(x2 - 1), where 0 times 0^-1 is the slope of the constant 1.
+    constant = (x1 == 0) & (x2 == 0)
+    return g * x2 * x1 ** where(constant, 1, x2 - 1)
+
+
+@pow.vjp("x2")
+def _(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+    # out log(x1), which nears 0 with out although log(x1) may be infinite.
+    flat = (x1 == 0) | (out == 0)
+    return g * where(flat, 0, out) * CALL["log"](where(flat, 1, x1))
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
+def square(x: TensorLike, /) -> Tensor:
+    """x * x.
+
+    >>> pb.square([1, -2, 3]).tolist()
+    [1, 4, 9]
+    """
+    return x * x  # type: ignore[no-any-return]
+
+
+square.vjp(x=lambda g, x: g * (x * 2))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
+def reciprocal(x: TensorLike, /) -> Tensor:
+    """1 / x; integers give the default floating dtype.
+
+    >>> pb.reciprocal([1.0, 2.0, 4.0]).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    return 1 / x  # type: ignore[no-any-return]
+
+
+reciprocal.vjp(x=lambda g, out: -(g * out) * out)
+
+
+# Size and sign ------------------------------------------------------------------------------------
+
+
+def _modulus(operands: Operands, **_: Any) -> Resolution:
+    inputs, (dtype,) = numeric(operands)
+    return Resolution(inputs, (real_of(dtype),))
+
+
+_modulus.uniform = True  # type: ignore[attr-defined]
+
+
+@op(shape=broadcast, dtype=_modulus, accuracy=ROUNDED)
+def abs(x: TensorLike, /) -> Tensor:
+    """The absolute value; of complex numbers the modulus, in the real dtype of their parts.
+
+    The gradient at 0 is 0.
+
+    >>> pb.abs([-1.0, 2.0]).tolist()
+    [1.0, 2.0]
+    """
+    return primitive()
+
+
+@abs.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    direction = sign(x)
+    return g * (CALL["conj"](direction) if is_complex(x.dtype) else direction)
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
+def sign(x: TensorLike, /) -> Tensor:
+    """-1, 0 or 1 by the sign of x; for complex numbers x / |x|, and 0 at 0.
+
+    >>> pb.sign([-3.0, 0.0, 2.0]).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    return primitive()
+
+
+@sign.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    if not is_complex(x.dtype):
+        return zeros(g)
+    # Only what goes round 0 changes the direction: d out = (dz - out Re(conj(out) dz)) / |z|.
+    radius = abs(x)
+    around = g - CALL["real"](g * out) * CALL["conj"](out)
+    return where(radius == 0, 0, around / where(radius == 0, 1, radius))
+
+
+# The larger and the smaller -----------------------------------------------------------------------
+
+
+def _shared(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
+    """The part of g for one of two: all to the winner, half to each of equals."""
+    return where(loses, 0, where(tied, g * 0.5, g))
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The larger of x1 and x2; NaN where one of them is NaN.
+
+    Where both are equal, each gets half of the gradient.
+
+    >>> pb.maximum([1.0, 5.0], 3.0).tolist()
+    [3.0, 5.0]
+    """
+    return primitive()
+
+
+maximum.vjp(
+    x1=lambda g, x1, x2: _shared(g, x1 < x2, x1 == x2),
+    x2=lambda g, x1, x2: _shared(g, x2 < x1, x1 == x2),
+)
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The smaller of x1 and x2; NaN where one of them is NaN.
+
+    Where both are equal, each gets half of the gradient.
+
+    >>> pb.minimum([1.0, 5.0], 3.0).tolist()
+    [1.0, 3.0]
+    """
+    return primitive()
+
+
+minimum.vjp(
+    x1=lambda g, x1, x2: _shared(g, x1 > x2, x1 == x2),
+    x2=lambda g, x1, x2: _shared(g, x2 > x1, x1 == x2),
+)
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """x with what is below `min` raised to it and what is above `max` lowered to it.
+
+    All that are given broadcast together and promote to one dtype. A bound of None is no bound.
+    Where min is above max the result is max; where anything is NaN it is NaN. The gradient passes
+    to x inside [min, max], the bounds included.
+
+    >>> pb.clip([-1.0, 0.5, 3.0], 0, 2).tolist()
+    [0.0, 0.5, 2.0]
+    """
+    if min is not None:
+        x = maximum(x, min)
+    if max is not None:
+        x = minimum(x, max)
+    return positive(x)
+
+
+@clip.vjp("x")
+def _(g: Tensor, x: Tensor, min: Tensor | None, max: Tensor | None) -> Tensor:
+    if min is not None:
+        g = where(x < min, 0, g)
+    return g if max is None else where(x > max, 0, g)
+
+
+@clip.vjp("min")
+def _(g: Tensor, x: Tensor, min: Tensor, max: Tensor | None) -> Tensor:
+    taken = x < min
+    return where(taken if max is None else taken & (min <= max), g, 0)
+
+
+@clip.vjp("max")
+def _(g: Tensor, x: Tensor, min: Tensor | None, max: Tensor) -> Tensor:
+    taken = x > max
+    return where(taken if min is None else taken | (min > max), g, 0)

@@ -1,30 +1,65 @@
-"""Tensors from nothing, and from host data."""
+"""Tensors from nothing: filled, counted, spaced; and copies of the shape of others."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pullback import dtypes
-from pullback.devices import DeviceLike
+from pullback import dtypes, errors
+from pullback.devices import DeviceLike, as_device
 from pullback.dispatch import op, primitive
 from pullback.dispatch.convert import from_any
-from pullback.dtypes import DType, DTypeLike, Operands, Resolution
-from pullback.shapes import Shape, ShapeLike, given
-from pullback.spec import EXACT
+from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
+from pullback.shapes import Shape, ShapeLike, as_int, given
+from pullback.spec import EXACT, FEW_ULP
 from pullback.tensor import CALL, Tensor, TensorLike
 
+__all__ = [
+    "arange",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
 
 
-def _as_asked(operands: Operands, dtype: DType, **_: Any) -> Resolution:
+def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: Any) -> Resolution:
     return Resolution((), (dtype,))
+
+
+# ---------------------------------------------------------------------------------------------
+# Filled.
 
 
 def _default_dtype(
     shapes: tuple[Shape, ...], *, fill_value: Any, dtype: DType | None, **rest: Any
 ) -> dict[str, Any]:
+    if type(fill_value) not in (bool, int, float, complex):
+        fill_value, dtype = _python_number(fill_value, dtype)
     if dtype is None:
         dtype = dtypes.promote([type(fill_value)])
+        if dtype == dtypes.DEFAULT_INT and not -(2**31) <= fill_value < 2**31:
+            # Never a wrong number: as in asarray, a larger dtype where the default is too small.
+            dtype = dtypes.int64 if fill_value < 2**63 else dtypes.uint64
+    kind = dtypes.kind(dtype)
+    if type(fill_value) is complex and kind != dtypes.CMPLX:
+        raise errors.DTypeError(f"{fill_value} is no {dtype}; leave the dtype out, or use complex64")
+    if kind == dtypes.INT:
+        bits = 8 * dtype.itemsize
+        unsigned = dtype in dtypes.UNSIGNED
+        low, high = (0, 2**bits) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+        if not low <= fill_value < high:
+            raise errors.ConversionError(f"{fill_value} is out of range for {dtype}")
     return {"fill_value": fill_value, "dtype": dtype, **rest}
+
+
+def _python_number(value: Any, dtype: DType | None) -> tuple[Any, DType]:
+    tensor = from_any(value)
+    return tensor.item(), tensor.dtype if dtype is None else dtype
 
 
 @op(shape=given, dtype=_as_asked, accuracy=EXACT, differentiable=False, normalize=_default_dtype)
@@ -35,7 +70,17 @@ def full(
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """A tensor of `shape` with every element `fill_value`.
+    """A tensor with every element `fill_value` (array API standard).
+
+    Args:
+        shape: the size of each axis.
+        fill_value: a Python number, or a tensor of one element (a constant: no gradient flows).
+        dtype: the dtype; the default one of the number's kind if not given.
+        device: where the tensor is made; the device in force if not given.
+
+    Raises:
+        ShapeError: for negative sizes.
+        ConversionError: for an integer that the dtype does not hold.
 
     >>> pb.full((2,), 7).tolist()
     [7, 7]
@@ -43,16 +88,222 @@ def full(
     return primitive()
 
 
-def asarray(
-    obj: TensorLike,
+def zeros(
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """A tensor of zeros (array API standard); float32 if no dtype is given.
+
+    >>> pb.zeros((2, 3)).shape
+    (2, 3)
+    """
+    return full(shape, 0, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
+
+
+def ones(
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """A tensor of ones (array API standard); float32 if no dtype is given.
+
+    >>> pb.ones(2, dtype=pb.int32).tolist()
+    [1, 1]
+    """
+    return full(shape, 1, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
+
+
+def empty(
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """A tensor whose values nobody relies on (array API standard). They are zeros.
+
+    Buffers are immutable, so there is no way to fill one in later that would profit from less.
+
+    >>> pb.empty((2, 3)).shape
+    (2, 3)
+    """
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def full_like(
+    x: TensorLike,
     /,
+    fill_value: bool | int | float | complex,
     *,
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
-    copy: bool | None = None,
 ) -> Tensor:
-    """x"""
-    from pullback.devices import as_device
-    return from_any(obj, None if dtype is None else dtypes.as_dtype(dtype), None if device is None else as_device(device))
+    """A tensor with every element `fill_value`, with the shape, dtype and device of x.
 
-CALL["asarray"] = asarray
+    Array API standard.
+
+    >>> pb.full_like([1.0, 2.0], 7).tolist()
+    [7.0, 7.0]
+    """
+    x = from_any(x)
+    return full(
+        x.shape,
+        fill_value,
+        dtype=x.dtype if dtype is None else dtype,
+        device=x.device if device is None else device,
+    )
+
+
+def zeros_like(
+    x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """A tensor of zeros, with the shape, dtype and device of x (array API standard).
+
+    >>> pb.zeros_like([1, 2]).tolist()
+    [0, 0]
+    """
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(
+    x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """A tensor of ones, with the shape, dtype and device of x (array API standard).
+
+    >>> pb.ones_like([1, 2]).tolist()
+    [1, 1]
+    """
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(
+    x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """A tensor whose values nobody relies on, with the shape, dtype and device of x.
+
+    Array API standard. The values are zeros, as those of `empty`.
+
+    >>> pb.empty_like([1, 2]).shape
+    (2,)
+    """
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+# ---------------------------------------------------------------------------------------------
+# Counted and spaced.
+
+
+def _length(start: Any, stop: Any, step: Any) -> int:
+    if all(type(value) is int for value in (start, stop, step)):
+        return max(0, -((start - stop) // step))
+    # The ceiling of the quotient, in double precision; Python's // would round the other way.
+    count = (stop - start) / step
+    if count != count or count in (float("inf"), float("-inf")):
+        raise errors.InputValueError(f"arange({start}, {stop}, {step}) has no finite length")
+    whole = int(count)
+    return max(0, whole + (count > whole))
+
+
+def _count(*, start: Any, stop: Any, step: Any, **_: Any) -> Shape:
+    return (_length(start, stop, step),)
+
+
+def _steps(
+    shapes: tuple[Shape, ...], *, start: Any, stop: Any, step: Any, dtype: DType | None, device: Any
+) -> dict[str, Any]:
+    if stop is None:
+        start, stop = 0, start
+    start, stop, step = (
+        value if type(value) in (int, float) else _real_number(value)
+        for value in (start, stop, step)
+    )
+    if step == 0:
+        raise errors.InputValueError("arange: the step must not be 0")
+    if dtype is None:
+        dtype = dtypes.promote([type(value) for value in (start, stop, step)])
+        if dtype == dtypes.DEFAULT_INT and not -(2**31) <= min(start, stop) <= max(
+            start, stop
+        ) <= 2**31:
+            dtype = dtypes.int64
+    if dtypes.kind(dtype) not in (dtypes.INT, dtypes.FLOAT):
+        raise errors.DTypeError(f"arange: needs a real dtype, got {dtype}")
+    return {"start": start, "stop": stop, "step": step, "dtype": dtype, "device": device}
+
+
+def _real_number(value: Any) -> int | float:
+    number = from_any(value).item() if hasattr(value, "dtype") else value
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise errors.InputTypeError(f"arange: counts in real numbers, got {value!r}")
+    return number
+
+
+@op(shape=_count, dtype=_as_asked, accuracy=FEW_ULP, differentiable=False, normalize=_steps)
+def arange(
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+) -> Tensor:
+    """start, start + step, start + 2 step, ... up to and without stop (array API standard).
+
+    There are ceil((stop - start) / step) elements, computed in double precision; none if negative.
+
+    Args:
+        start: the first element; with one argument, the end: counting starts at 0.
+        stop: the end of the half-open interval.
+        step: the spacing; may be negative.
+        dtype: the dtype; int32 if not given and all arguments are integers, else float32.
+        device: where the tensor is made; the device in force if not given.
+
+    Raises:
+        InputValueError: for a step of 0.
+
+    >>> pb.arange(5).tolist(), pb.arange(5, 0, -2).tolist()
+    ([0, 1, 2, 3, 4], [5, 3, 1])
+    """
+    return primitive()
+
+
+def linspace(
+    start: int | float | complex,
+    stop: int | float | complex,
+    /,
+    num: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """`num` evenly spaced values from start to stop (array API standard).
+
+    Args:
+        start: the first value.
+        stop: the last value; the one after the last without `endpoint`.
+        num: how many.
+        dtype: the dtype; float32 (complex64 for complex ends) if not given.
+        device: where the tensor is made; the device in force if not given.
+        endpoint: whether stop is among the values.
+
+    Raises:
+        InputValueError: for a negative num.
+
+    >>> pb.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    num = as_int(num, "an integer number of values")
+    if num < 0:
+        raise errors.InputValueError(f"linspace: num must not be negative, got {num}")
+    spaces = num - 1 if endpoint else num
+    span = stop - start
+    if dtype is None:
+        dtype = dtypes.DEFAULT_COMPLEX if isinstance(span, complex) else dtypes.DEFAULT_FLOAT
+    dtype = as_dtype(dtype)
+    device = as_device(device)
+    # In double precision where the device has it, rounded once.
+    wide = dtypes.float64 if dtypes.float64 in device.backend.dtypes else dtypes.float32
+    counts = arange(num, dtype=wide, device=device)
+    if isinstance(span, complex) and dtypes.complex_of(wide) in device.backend.dtypes:
+        counts = counts.astype(dtypes.complex_of(wide))
+    values = counts * (span / max(spaces, 1)) + start
+    if endpoint and num > 1:
+        # Rounding must not move the end.
+        values = CALL["where"](counts == spaces, stop, values)
+    if dtypes.kind(dtype) == dtypes.INT:
+        values = CALL["floor"](values)
+    return values.astype(dtype)

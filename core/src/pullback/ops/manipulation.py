@@ -1,32 +1,61 @@
-"""Shapes changed, values moved and joined."""
+"""The same values in another shape or order."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch import op, primitive
+from pullback.dispatch import Copy, op, primitive
+from pullback.dispatch.convert import from_any
 from pullback.dispatch.general import unbroadcast
 from pullback.dtypes import same
-from pullback.shapes import Shape, ShapeLike, broadcast_shapes, size_of
+from pullback.ops.slicing import strided_slice
+from pullback.shapes import (
+    Axes,
+    Axis,
+    Shape,
+    ShapeLike,
+    as_int,
+    broadcast_shapes,
+    first,
+    normal_axes,
+    normal_axis,
+    permuted,
+    size_of,
+)
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
 
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "reshape",
+    "squeeze",
+]
 
 
-def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any, **rest: Any) -> dict[str, Any]:
-    sizes = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    unknown = [i for i, size in enumerate(sizes) if size == -1]
-    if unknown:
-        known = size_of(size for size in sizes if size != -1)
+def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, Any]:
+    if type(shape) is not tuple:
+        shape = tuple(shape) if isinstance(shape, list) else (shape,)
+    if -1 in shape:
         total = size_of(shapes[0])
-        if len(unknown) > 1 or known == 0 or total % known:
+        known = size_of(size for size in shape if size != -1)
+        if shape.count(-1) > 1:
+            raise errors.ShapeError(f"one size of a shape may be -1, got {shape}")
+        if known == 0 or total % known:
             raise errors.ShapeError(f"{total} elements of shape {shapes[0]} do not fill {shape}")
-        sizes[unknown[0]] = total // known
-    return {"shape": tuple(sizes), **rest}
+        shape = tuple([total // known if size == -1 else size for size in shape])
+    return {"shape": tuple([as_int(size, "an integer size in a shape") for size in shape])}
 
 
-def _same_size(x: Shape, shape: Shape, **_: Any) -> Shape:
+def _same_size(x: Shape, *, shape: Shape) -> Shape:
+    if shape and min(shape) < 0:
+        raise errors.ShapeError(f"sizes in a shape must not be negative, got {shape}")
     if size_of(x) != size_of(shape):
         raise errors.ShapeError(
             f"shape {x} has {size_of(x)} elements and shape {shape} {size_of(shape)}"
@@ -35,8 +64,16 @@ def _same_size(x: Shape, shape: Shape, **_: Any) -> Shape:
 
 
 @op(shape=_same_size, dtype=same, accuracy=EXACT, normalize=_one_unknown)
-def reshape(x: TensorLike, /, shape: Any) -> Tensor:
-    """The elements of x, in C order, in another shape; one size may be -1.
+def reshape(x: TensorLike, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
+    """The elements of x, in C order, in another shape (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        shape: the new sizes; one of them may be -1, which stands for whatever is left.
+        copy: has no effect: buffers are immutable, so sharing one cannot be seen.
+
+    Raises:
+        ShapeError: when the elements of x do not fill the shape.
 
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
@@ -47,7 +84,41 @@ def reshape(x: TensorLike, /, shape: Any) -> Tensor:
 reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
-def _broadcasts(x: Shape, shape: Shape, **_: Any) -> Shape:
+def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, Any]:
+    ndim = len(shapes[0])
+    normal = tuple([normal_axis(axis, ndim) for axis in axes])
+    if len(normal) != ndim or len(set(normal)) != ndim:
+        raise errors.AxisError(f"axes {tuple(axes)} are no order of {ndim} axes")
+    return {"axes": normal}
+
+
+def _permuted(x: Shape, *, axes: Shape) -> Shape:
+    return permuted(x, axes)
+
+
+@op(shape=_permuted, dtype=same, accuracy=EXACT, normalize=_permutation)
+def permute_dims(x: TensorLike, /, axes: tuple[int, ...]) -> Tensor:
+    """x with its axes in another order (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        axes: for each axis of the result, the axis of x that goes there.
+
+    Raises:
+        AxisError: when axes does not name each axis once.
+
+    >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    return primitive()
+
+
+@permute_dims.vjp("x")
+def _(g: Tensor, axes: Shape) -> Tensor:
+    return permute_dims(g, tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+
+
+def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
     if broadcast_shapes(x, shape) != shape:
         raise errors.ShapeError(f"shape {x} does not broadcast to {shape}")
     return shape
@@ -55,7 +126,14 @@ def _broadcasts(x: Shape, shape: Shape, **_: Any) -> Shape:
 
 @op(shape=_broadcasts, dtype=same, accuracy=EXACT)
 def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor:
-    """x repeated along new and size-one axes until it has `shape`.
+    """x repeated along new axes in front and axes of size 1 (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        shape: the shape of the result.
+
+    Raises:
+        ShapeError: when x does not broadcast to the shape.
 
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
@@ -64,3 +142,180 @@ def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor:
 
 
 broadcast_to.vjp(x=lambda g, x_shape: unbroadcast(g, x_shape))
+
+
+def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
+    """All arrays broadcast to one shape (array API standard).
+
+    Raises:
+        ShapeError: for shapes that do not fit.
+
+    >>> [x.tolist() for x in pb.broadcast_arrays([1, 2], [[3]])]
+    [[[1, 2]], [[3, 3]]]
+    """
+    tensors = [from_any(array) for array in arrays]
+    shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
+    return [broadcast_to(tensor, shape) for tensor in tensors]
+
+
+# ---------------------------------------------------------------------------------------------
+# Special cases of the above.
+
+
+def _transposed(x: Shape) -> Shape:
+    if len(x) < 2:
+        raise errors.ShapeError(f"a transpose needs at least two axes, got shape {x}")
+    return (*x[:-2], x[-1], x[-2])
+
+
+@op(shape=_transposed, dtype=same, accuracy=EXACT)
+def matrix_transpose(x: TensorLike, /) -> Tensor:
+    """The transpose of the last two axes (array API standard).
+
+    Raises:
+        ShapeError: for fewer than two axes.
+
+    >>> pb.matrix_transpose([[1, 2], [3, 4]]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    n = x.ndim
+    return permute_dims(x, (*range(n - 2), n - 1, n - 2))
+
+
+matrix_transpose.vjp(x=lambda g: matrix_transpose(g))
+
+
+def _sources(axis: Any) -> tuple[int, ...]:
+    return tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+
+
+def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, Any]:
+    ndim = len(shapes[0])
+    normal = []
+    for axes in (source, destination):
+        named = tuple([normal_axis(axis, ndim) for axis in _sources(axes)])
+        normal_axes(named, ndim)
+        normal.append(named)
+    if len(normal[0]) != len(normal[1]):
+        raise errors.AxisError(f"{source} and {destination} are not of one length")
+    return {"source": normal[0], "destination": normal[1]}
+
+
+def _move(ndim: int, source: Shape, destination: Shape) -> Shape:
+    order = [axis for axis in range(ndim) if axis not in source]
+    for place, axis in sorted(zip(destination, source, strict=True)):
+        order.insert(place, axis)
+    return tuple(order)
+
+
+def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
+    return permuted(x, _move(len(x), source, destination))
+
+
+@op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves)
+def moveaxis(
+    x: TensorLike, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
+) -> Tensor:
+    """x with some axes at new places, the others in their order (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        source: the axes to move.
+        destination: where each of them goes.
+
+    Raises:
+        AxisError: for axes that are not there, or named twice.
+
+    >>> pb.moveaxis(pb.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    return permute_dims(x, _move(x.ndim, source, destination))  # type: ignore[arg-type]
+
+
+moveaxis.vjp(x=lambda g, source, destination: moveaxis(g, destination, source))
+
+
+def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+    axes = _sources(axis)
+    return {"axis": normal_axes(axes, len(shapes[0]) + len(axes))}
+
+
+def _expanded(x: Shape, *, axis: Shape) -> Shape:
+    sizes = iter(x)
+    return tuple([1 if i in axis else next(sizes) for i in range(len(x) + len(axis))])
+
+
+@op(shape=_expanded, dtype=same, accuracy=EXACT, normalize=_new_axes)
+def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """x with new axes of size 1 (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        axis: where the new axes are in the result.
+
+    Raises:
+        AxisError: for a place outside the result.
+
+    >>> pb.expand_dims([1, 2], axis=1).tolist()
+    [[1], [2]]
+    """
+    return reshape(x, _expanded(x.shape, axis=axis))  # type: ignore[arg-type]
+
+
+expand_dims.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
+
+
+def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
+    if axis is None:
+        return tuple([size for size in x if size != 1])
+    for one in axis:
+        if x[one] != 1:
+            raise errors.ShapeError(f"axis {one} of shape {x} has size {x[one]}, not 1")
+    return tuple([size for i, size in enumerate(x) if i not in axis])
+
+
+@op(shape=_squeezed, dtype=same, accuracy=EXACT)
+def squeeze(x: TensorLike, /, axis: Axes = None) -> Tensor:
+    """x without axes of size 1 (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        axis: the axes to leave out; every one of size 1 if None.
+
+    Raises:
+        ShapeError: for an axis of another size.
+        AxisError: for an axis that is not there.
+
+    >>> pb.squeeze([[[1], [2]]], axis=2).tolist()
+    [[1, 2]]
+    """
+    return reshape(x, _squeezed(x.shape, axis=axis))  # type: ignore[arg-type]
+
+
+squeeze.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
+
+
+@op(shape=first, dtype=same, accuracy=EXACT)
+def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor:
+    """x with the order of its elements along axes turned round (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        axis: the axes; all of them if None.
+
+    Raises:
+        AxisError: for an axis that is not there.
+
+    >>> pb.flip([[1, 2], [3, 4]], axis=1).tolist()
+    [[2, 1], [4, 3]]
+    """
+    key = [
+        slice(size - 1, None, -1)
+        if size and (axis is None or i in axis)  # type: ignore[operator]
+        else slice(0, size, 1)
+        for i, size in enumerate(x.shape)
+    ]
+    return strided_slice(x, key=(*key, ...))
+
+
+flip.vjp(x=lambda g, axis: flip(g, axis=axis))

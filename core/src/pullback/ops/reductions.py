@@ -1,26 +1,43 @@
-"""Sums, extrema and the like over axes."""
+"""Sums, extrema and the like over axes.
+
+`axis` is one axis, several, or None for all; with `keepdims` reduced axes stay with size 1.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
-from pullback.dtypes import DType, DTypeLike, Operands, Resolution
+from pullback.dtypes import (
+    DType,
+    DTypeLike,
+    Operands,
+    Resolution,
+    floating,
+    predicate,
+    promoting,
+    real,
+    real_floating,
+)
 from pullback.ops.manipulation import broadcast_to, reshape
-from pullback.shapes import Axes, Shape, reduce, reduced
-from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.shapes import Axes, Shape, reduce, reduced, size_of
+from pullback.spec import ACCUMULATED, EXACT, FEW_ULP
+from pullback.tensor import CALL, Tensor, TensorLike
 
-
-
-def _sum_dtype(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
-    inputs = dtypes.same(operands).inputs
-    assert inputs[0] is not None
-    return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))
-
-
-_sum_dtype.uniform = True  # type: ignore[attr-defined]
+__all__ = [
+    "all",
+    "any",
+    "count_nonzero",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
 
 
 def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor:
@@ -30,13 +47,37 @@ def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tenso
     return broadcast_to(g, shape)
 
 
-@op(shape=reduce, dtype=_sum_dtype, accuracy=ACCUMULATED)
+def count(shape: Shape, axis: Shape | None) -> int:
+    """How many elements each element of a reduction over normal `axis` stands for."""
+    return size_of(shape if axis is None else [shape[a] for a in axis])
+
+
+def widened(x: Tensor) -> Tensor:
+    """x, or for 16-bit floats x in float32, in which their sums are taken."""
+    return x.astype(dtypes.float32) if x.dtype.itemsize == 2 else x
+
+
+# ---------------------------------------------------------------------------------------------
+# Sums and products.
+
+
+def _accumulating(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+    inputs = dtypes.same(operands).inputs
+    assert inputs[0] is not None
+    return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))
+
+
+_accumulating.uniform = True  # type: ignore[attr-defined]
+
+
+@op(shape=reduce, dtype=_accumulating, accuracy=ACCUMULATED)
 def sum(
     x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
-    """The sum of x over `axis`; over all axes if None. The sum of nothing is 0.
+    """The sum of x over `axis`. The sum of nothing is 0.
 
-    Small integers are summed in the default integer dtype.
+    Small integers and truth values are summed in the default integer dtype; `dtype` chooses
+    another one for the sum.
 
     >>> pb.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
@@ -44,4 +85,242 @@ def sum(
     return primitive()
 
 
-sum.vjp(x=lambda g, x_shape, axis, keepdims: expand(g, tuple(x_shape), axis, keepdims))
+@sum.vjp("x")
+def _(
+    g: Tensor, x_shape: Shape, x_dtype: DType, axis: Shape | None, dtype: Any, keepdims: bool
+) -> Tensor:
+    g = expand(g, tuple(x_shape), axis, keepdims)
+    return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
+
+
+@op(shape=reduce, dtype=_accumulating, accuracy=ACCUMULATED)
+def prod(
+    x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
+    """The product of x over `axis`. The product of nothing is 1.
+
+    Small integers and truth values are multiplied in the default integer dtype; `dtype` chooses
+    another one for the product.
+
+    >>> pb.prod([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
+    [3.0, 8.0]
+    """
+    return primitive()
+
+
+@prod.vjp("x")
+def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> Tensor:
+    # For each element the product of all others: what stands before it times what stands after.
+    # Never out / x, which is 0 / 0 where x has a zero.
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    g = expand(g, x.shape, axes, keepdims)
+    if dtype is not None and dtype != x.dtype:
+        g = g.astype(x.dtype)
+    order = (*[a for a in range(x.ndim) if a not in axes], *axes)
+    kept = x.ndim - len(axes)
+    line = CALL["permute_dims"](x, order)
+    shape = line.shape
+    line = reshape(line, (*shape[:kept], count(shape, tuple(range(kept, x.ndim)))))
+    flip, cumulative_prod = CALL["flip"], CALL["cumulative_prod"]
+    before = cumulative_prod(line, axis=-1, include_initial=True)[..., :-1]
+    after = cumulative_prod(flip(line, axis=-1), axis=-1, include_initial=True)[..., :-1]
+    others = reshape(before * flip(after, axis=-1), shape)
+    return g * CALL["permute_dims"](others, tuple(order.index(a) for a in range(x.ndim)))
+
+
+@op(shape=reduce, dtype=floating, accuracy=ACCUMULATED)
+def mean(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean of x over `axis`; integers give the default floating dtype.
+
+    >>> pb.mean([[1.0, 2.0], [3.0, 4.0]], axis=1).tolist()
+    [1.5, 3.5]
+    """
+    total = sum(widened(x), axis=axis, keepdims=keepdims)
+    return (total / count(x.shape, axis)).astype(x.dtype)
+
+
+@mean.vjp("x")
+def _(g: Tensor, x_shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor:
+    shape = tuple(x_shape)
+    return expand(g / count(shape, axis), shape, axis, keepdims)
+
+
+# ---------------------------------------------------------------------------------------------
+# Extrema.
+
+
+def reduce_some(
+    x: Shape, *, axis: Shape | int | None = None, keepdims: bool = False, **_: Any
+) -> Shape:
+    """A reduction that has no value for nothing."""
+    result = reduce(x, axis=axis, keepdims=keepdims)
+    axes = (axis,) if isinstance(axis, int) else axis
+    if count(x, axes) == 0 and size_of(result) != 0:
+        raise errors.InputValueError(
+            f"nothing has no largest or smallest value: shape {x} is empty along "
+            f"{'all axes' if axes is None else f'axis {axes}'}"
+        )
+    return result
+
+
+@op(shape=reduce_some, dtype=real, accuracy=EXACT)
+def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The largest value of x over `axis`; NaN where there is one. Ties share the gradient.
+
+    Raises:
+        InputValueError: for the maximum of nothing.
+
+    >>> pb.max([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
+    [2.0, 4.0]
+    """
+    return primitive()
+
+
+@op(shape=reduce_some, dtype=real, accuracy=EXACT)
+def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The smallest value of x over `axis`; NaN where there is one. Ties share the gradient.
+
+    Raises:
+        InputValueError: for the minimum of nothing.
+
+    >>> pb.min([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
+    [1.0, 3.0]
+    """
+    return primitive()
+
+
+def _share(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
+    hit = x == expand(out, x.shape, axis, keepdims)
+    ties = sum(hit, axis=axis, keepdims=keepdims, dtype=g.dtype)
+    return hit.astype(g.dtype) * expand(g / ties, x.shape, axis, keepdims)
+
+
+max.vjp(x=_share)
+min.vjp(x=_share)
+
+
+# ---------------------------------------------------------------------------------------------
+# Truth.
+
+
+@op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
+def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether any element of x over `axis` is true, that is, not 0. False for nothing.
+
+    >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
+    [True, False]
+    """
+    return primitive()
+
+
+@op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
+def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements of x over `axis` are true, that is, not 0. True for nothing.
+
+    >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
+    [True, False]
+    """
+    return primitive()
+
+
+@op(
+    shape=reduce,
+    dtype=promoting("any", to=dtypes.int64),
+    accuracy=EXACT,
+    differentiable=False,
+)
+def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """How many elements of x over `axis` are not 0, as int64.
+
+    >>> pb.count_nonzero([[0, 1], [2, 3]], axis=1).tolist()
+    [1, 2]
+    """
+    return sum(x != 0, axis=axis, keepdims=keepdims, dtype=dtypes.int64)
+
+
+# ---------------------------------------------------------------------------------------------
+# Statistics.
+
+
+def _freedom(shape: Shape, axis: Shape | None, correction: float) -> float:
+    left = count(shape, axis) - correction
+    return left if left > 0 else 0
+
+
+@op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
+def var(
+    x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The variance of x over `axis`: the mean square distance from the mean.
+
+    Computed in two passes, so that a large mean costs no digits. The sum of n squares is divided
+    by n - `correction`: 0 for the variance of a population, 1 for the unbiased estimate from a
+    sample (Bessel).
+
+    >>> pb.var([1.0, 2.0, 3.0, 4.0]).item()
+    1.25
+    """
+    wide = widened(x)
+    away = wide - mean(wide, axis=axis, keepdims=True)
+    total = sum(away * away, axis=axis, keepdims=keepdims)
+    return (total / _freedom(x.shape, axis, correction)).astype(x.dtype)
+
+
+@var.vjp("x")
+def _(g: Tensor, x: Tensor, axis: Shape | None, correction: float, keepdims: bool) -> Tensor:
+    away = x - mean(x, axis=axis, keepdims=True)
+    return expand(g * (2 / _freedom(x.shape, axis, correction)), x.shape, axis, keepdims) * away
+
+
+@op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
+def std(
+    x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation of x over `axis`: the square root of `var`.
+
+    Where all elements are equal its gradient is taken to be 0.
+
+    >>> pb.std([2.0, 4.0, 6.0, 8.0], correction=1).item()
+    2.5819888114929199
+    """
+    spread = var(widened(x), axis=axis, correction=correction, keepdims=keepdims)
+    return CALL["sqrt"](spread).astype(x.dtype)
+
+
+@std.vjp("x")
+def _(
+    g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, correction: float, keepdims: bool
+) -> Tensor:
+    where = CALL["where"]
+    flat = out == 0
+    # Twice `where`: in derivatives of this rule too, nothing divides by the 0.
+    slope = where(flat, 0, g / (where(flat, 1, out) * _freedom(x.shape, axis, correction)))
+    return expand(slope, x.shape, axis, keepdims) * (x - mean(x, axis=axis, keepdims=True))
+
+
+@op(shape=reduce, dtype=real_floating, accuracy=FEW_ULP)
+def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) over `axis`, for any size of x; -inf for nothing.
+
+    >>> pb.logsumexp([1000.0, 1000.0]).item()
+    1000.693115234375
+    """
+    if count(x.shape, axis) == 0:
+        nothing = reduced(x.shape, axis, keepdims)
+        return CALL["full"](nothing, -float("inf"), dtype=x.dtype, device=x.device)
+    wide = widened(x)
+    top = max(wide, axis=axis, keepdims=True)
+    # An infinite maximum is its own result: nothing is subtracted, for inf - inf is NaN.
+    top = CALL["where"](CALL["isinf"](top), 0, top)
+    total = sum(CALL["exp"](wide - top), axis=axis, keepdims=keepdims)
+    return (CALL["log"](total) + reshape(top, total.shape)).astype(x.dtype)
+
+
+@logsumexp.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
+    where, inf = CALL["where"], float("inf")
+    level = expand(out, x.shape, axis, keepdims)
+    # exp(x - out), where an infinite `out` leaves no NaN: the infinite elements count alone.
+    infinite = CALL["isinf"](level)
+    away = where(infinite, where(x == inf, 0, -inf), x - where(infinite, 0, level))
+    return CALL["exp"](away) * expand(g, x.shape, axis, keepdims)

@@ -1,4 +1,4 @@
-"""Shapes and creation in NumPy."""
+"""Shapes in NumPy: views wherever NumPy has them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,120 @@ import numpy as np
 
 from pullback.backend import Kernel
 
+Shape = tuple[int, ...]
 
-def _reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
+
+def _reshape(x: Any, *, shape: Shape) -> Any:
     return x.reshape(shape)
 
 
-def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: None) -> Any:
-    return np.full(shape, fill_value, dtype)
+def _broadcast_to(x: Any, *, shape: Shape) -> Any:
+    if x.shape == shape:
+        return x
+    return np.broadcast_to(x, shape)
 
 
-KERNELS: dict[str, Kernel] = {"full": _full, "reshape": _reshape}
+def _permute_dims(x: Any, *, axes: Shape) -> Any:
+    return x.transpose(axes)
+
+
+def _matrix_transpose(x: Any) -> Any:
+    return x.mT
+
+
+def _moveaxis(x: Any, *, source: Shape, destination: Shape) -> Any:
+    order = [axis for axis in range(x.ndim) if axis not in source]
+    for place, axis in sorted(zip(destination, source, strict=True)):
+        order.insert(place, axis)
+    return x.transpose(order)
+
+
+def _expand_dims(x: Any, *, axis: Shape) -> Any:
+    if len(axis) == 1:
+        return x[(*(slice(None),) * axis[0], None)]
+    return np.expand_dims(x, axis)
+
+
+def _squeeze(x: Any, *, axis: Shape | None) -> Any:
+    return x.squeeze(axis)
+
+
+def _flip(x: Any, *, axis: Shape | None) -> Any:
+    backward = slice(None, None, -1)
+    if axis is None:
+        return x[(backward,) * x.ndim + (...,)]
+    return x[tuple([backward if i in axis else slice(None) for i in range(x.ndim)])]
+
+
+def _concat(arrays: list[Any], *, axis: int | None) -> Any:
+    return np.concatenate(arrays, axis)
+
+
+def _stack(arrays: list[Any], *, axis: int) -> Any:
+    head = arrays[0].shape
+    shape = (*head[:axis], len(arrays), *head[axis:])
+    result = np.empty(shape, arrays[0].dtype)
+    before = (slice(None),) * axis
+    for i, array in enumerate(arrays):
+        if array.shape != head:
+            raise ValueError("shapes differ")
+        result[(*before, i)] = array
+    return result
+
+
+def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
+    return np.roll(x, shift, axis)
+
+
+def _tile(x: Any, *, repetitions: Shape) -> Any:
+    return np.tile(x, repetitions)
+
+
+# An ellipsis in the key makes even one element a 0-d view, no NumPy scalar.
+
+
+def _strided_slice(x: Any, *, key: tuple[Any, ...]) -> Any:
+    return x[key]
+
+
+def _strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
+    result = x.copy()
+    result[key] = value
+    return result
+
+
+def _strided_place(value: Any, *, shape: Shape, key: tuple[Any, ...]) -> Any:
+    result = np.zeros(shape, value.dtype)
+    result[key] = value
+    return result
+
+
+def _pad(x: Any, *, pad_width: Any, mode: str, constant_values: Any) -> Any:
+    if mode != "constant":
+        return np.pad(x, pad_width, mode)
+    shape = tuple([a + size + b for size, (a, b) in zip(x.shape, pad_width, strict=True)])
+    result = np.zeros(shape, x.dtype)
+    if constant_values:
+        result.fill(constant_values)
+    result[tuple([slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True)])] = x
+    return result
+
+
+KERNELS: dict[str, Kernel] = {
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "expand_dims": _expand_dims,
+    "flip": _flip,
+    "matrix_transpose": _matrix_transpose,
+    "moveaxis": _moveaxis,
+    "pad": _pad,
+    "permute_dims": _permute_dims,
+    "reshape": _reshape,
+    "roll": _roll,
+    "squeeze": _squeeze,
+    "stack": _stack,
+    "strided_place": _strided_place,
+    "strided_slice": _strided_slice,
+    "strided_update": _strided_update,
+    "tile": _tile,
+}

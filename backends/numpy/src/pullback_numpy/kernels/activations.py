@@ -1,0 +1,93 @@
+"""Activation functions in NumPy: few passes, in place, and no `np.where`.
+
+`np.where` and masked copies take a branch per element: 5 to 7 ns on random signs, where a pass of
+arithmetic takes 0.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_numpy.kernels.precision import SHORT, like, wide
+
+_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def masked(g: Any, mask: Any) -> Any:
+    """g where mask is True, else 0: g's bits times 0 or 1, so that infinities become 0 as well."""
+    bits = _BITS[g.itemsize]
+    return np.multiply(np.ascontiguousarray(g).view(bits), mask).view(g.dtype).reshape(g.shape)
+
+
+def _relu(x: Any) -> Any:
+    return np.maximum(x, x.dtype.type(0))
+
+
+def _relu_gradient(g: Any, out: Any) -> Any:
+    return masked(g, np.greater(out, out.dtype.type(0)))
+
+
+def _leaky_relu(x: Any, *, negative_slope: float) -> Any:
+    if not 0 <= negative_slope <= 1:
+        return like(np.where(x > 0, x, x * x.dtype.type(negative_slope)), x)
+    return np.maximum(x, x * x.dtype.type(negative_slope))
+
+
+def _sigmoid(x: Any) -> Any:
+    if x.dtype in SHORT:
+        return _sigmoid(x.astype(np.float32)).astype(x.dtype)
+    if x.size and x.min() < -80:
+        # exp(-x) overflows, or has little left before it does: a second exponential then.
+        e = np.abs(x)
+        np.negative(e, out=e)
+        np.exp(e, out=e)
+        e += 1
+        y = np.minimum(x, 0)
+        np.exp(y, out=y)
+        y /= e
+        return y
+    y = np.negative(x)
+    np.exp(y, out=y)
+    y += 1
+    return np.reciprocal(y, out=y)
+
+
+def _softplus(x: Any) -> Any:
+    w = wide(x)
+    y = np.abs(w)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    y += np.maximum(w, 0)
+    return like(y, x)
+
+
+def _log_sigmoid(x: Any) -> Any:
+    w = wide(x)
+    y = np.abs(w)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    np.subtract(np.minimum(w, 0), y, out=y)
+    return like(y, x)
+
+
+def _silu(x: Any) -> Any:
+    w = wide(x)
+    y = _sigmoid(w)
+    y *= w
+    return like(y, x)
+
+
+KERNELS: dict[str, Kernel] = {
+    "leaky_relu": _leaky_relu,
+    "log_sigmoid": _log_sigmoid,
+    "relu": _relu,
+    "relu_gradient": _relu_gradient,
+    "sigmoid": _sigmoid,
+    "silu": _silu,
+    "softplus": _softplus,
+}

@@ -1,0 +1,46 @@
+"""Convolution, channels last or first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_numpy import convolution
+
+
+def to_last(x: Any) -> Any:
+    """(batch, channels, *spatial) as (batch, *spatial, channels)."""
+    return np.moveaxis(x, 1, -1)
+
+
+def _conv(x: Any, kernel: Any, *, data_format: str, **how: Any) -> Any:
+    if data_format == "channels_last":
+        return convolution.conv(x, kernel, **how)
+    return np.moveaxis(convolution.conv(to_last(x), kernel, **how), -1, 1)
+
+
+def _conv_input_gradient(
+    g: Any, kernel: Any, *, input_shape: Any, data_format: str, **how: Any
+) -> Any:
+    gradient: Callable[..., Any] = convolution.conv_input_gradient
+    if data_format == "channels_last":
+        return gradient(g, kernel, input_shape=input_shape, **how)
+    batch, channels, *spatial = input_shape
+    dx = gradient(to_last(g), kernel, input_shape=(batch, *spatial, channels), **how)
+    return np.moveaxis(dx, -1, 1)
+
+
+def _conv_kernel_gradient(x: Any, g: Any, *, data_format: str, **how: Any) -> Any:
+    if data_format == "channels_last":
+        return convolution.conv_kernel_gradient(x, g, **how)
+    return convolution.conv_kernel_gradient(to_last(x), to_last(g), **how)
+
+
+KERNELS: dict[str, Kernel] = {
+    "conv": _conv,
+    "conv_input_gradient": _conv_input_gradient,
+    "conv_kernel_gradient": _conv_kernel_gradient,
+}

@@ -1,0 +1,35 @@
+"""Creation and conversion in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+
+
+def _astype(x: Any, *, dtype: Any) -> Any:
+    return x.astype(dtype)
+
+
+def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: None) -> Any:
+    if not fill_value and type(fill_value) is not float:
+        return np.zeros(shape, dtype)  # pages that nobody touches cost nothing
+    return np.full(shape, fill_value, dtype)
+
+
+def _arange(*, start: Any, stop: Any, step: Any, dtype: Any, device: None) -> Any:
+    if type(start) is type(stop) is type(step) is int:
+        if dtype.kind in "iu" or dtype.itemsize == 8:
+            return np.arange(start, stop, step, dtype)
+        return np.arange(start, stop, step).astype(dtype)
+    # The length as in the op's rule; start + i * step is nearer than adding steps up.
+    length = max(0, -int((start - stop) / step // 1))
+    counts = np.arange(length, dtype=np.float64)
+    counts *= step
+    counts += start
+    return counts.astype(dtype, copy=False)
+
+
+KERNELS: dict[str, Kernel] = {"arange": _arange, "astype": _astype, "full": _full}

@@ -1,0 +1,63 @@
+"""Pooling, channels last or first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_numpy import pooling
+from pullback_numpy.kernels.convolution import to_last
+
+
+def _back(y: Any) -> Any:
+    return np.moveaxis(y, -1, 1)
+
+
+def _last(shape: Any) -> Any:
+    batch, channels, *spatial = shape
+    return (batch, *spatial, channels)
+
+
+def _max_pool(x: Any, *, data_format: str, **how: Any) -> Any:
+    if data_format == "channels_last":
+        return pooling.max_pool(x, **how)
+    y, indices = pooling.max_pool(to_last(x), **how)
+    return _back(y), _back(indices)
+
+
+def _max_pool_gradient(
+    g: Any, indices: Any, *, input_shape: Any, data_format: str, **how: Any
+) -> Any:
+    if data_format == "channels_last":
+        return pooling.max_pool_gradient(g, indices, input_shape=input_shape, **how)
+    g, indices = to_last(g), to_last(indices)
+    return _back(pooling.max_pool_gradient(g, indices, input_shape=_last(input_shape), **how))
+
+
+def _max_pool_gather(x: Any, indices: Any, *, data_format: str, **how: Any) -> Any:
+    if data_format == "channels_last":
+        return pooling.max_pool_gather(x, indices, **how)
+    return _back(pooling.max_pool_gather(to_last(x), to_last(indices), **how))
+
+
+def _avg_pool(x: Any, *, data_format: str, **how: Any) -> Any:
+    if data_format == "channels_last":
+        return pooling.avg_pool(x, **how)
+    return _back(pooling.avg_pool(to_last(x), **how))
+
+
+def _avg_pool_gradient(g: Any, *, input_shape: Any, data_format: str, **how: Any) -> Any:
+    if data_format == "channels_last":
+        return pooling.avg_pool_gradient(g, input_shape=input_shape, **how)
+    return _back(pooling.avg_pool_gradient(to_last(g), input_shape=_last(input_shape), **how))
+
+
+KERNELS: dict[str, Kernel] = {
+    "avg_pool": _avg_pool,
+    "avg_pool_gradient": _avg_pool_gradient,
+    "max_pool": _max_pool,
+    "max_pool_gather": _max_pool_gather,
+    "max_pool_gradient": _max_pool_gradient,
+}

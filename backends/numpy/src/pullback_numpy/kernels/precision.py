@@ -1,0 +1,26 @@
+"""Kernels for wide floats, made to serve the 16-bit ones too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes
+
+SHORT = frozenset([dtypes.float16, dtypes.bfloat16])
+
+
+def wide(x: Any) -> Any:
+    """x, in float32 where it holds 16-bit floats."""
+    return x.astype(np.float32) if x.dtype in SHORT else x
+
+
+def like(y: Any, x: Any) -> Any:
+    """y in the dtype of x."""
+    return y if y.dtype == x.dtype else y.astype(x.dtype)
+
+
+def last(x: Any, axis: int) -> Any:
+    """x with `axis` moved to the end."""
+    return x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)

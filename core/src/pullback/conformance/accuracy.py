@@ -1,0 +1,138 @@
+"""How far a result may be from the reference, for each class of accuracy.
+
+The distance is measured from the reference rounded to the result's dtype, in units of the last
+place of that. The classes (`pullback.spec.Accuracy`):
+
+EXACT            equal.
+ROUNDED          1 ulp.
+FEW_ULP          4 ulp.
+ACCUMULATED      2 log2(n) eps times the sum of the absolute terms, n the size of the largest input.
+                 The sum is what the reference gives for the absolute values of the inputs (or what
+                 the suite's `scale` gives), and no less than the result.
+BACKWARD_STABLE  n eps times the norm of inputs and result, n the length of the longest axis.
+
+float16 and bfloat16: half an ulp of theirs above what float32 may have, for they are one rounding
+of a float32 result. Where an op runs through its body every op inside rounds: then 8 ulp of the
+largest element.
+
+Complex results have a distance in the plane, in ulp of the modulus. The real and imaginary part of
+a product are each a difference, so that ROUNDED allows 4 there.
+
+float64 is measured against the reference in extended precision where it can compute in it.
+Where it cannot, the reference has an error of its own: 2 ulp are granted to it (0 for EXACT).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from pullback import dtypes
+from pullback.conformance.case import SHORT, Case, leaves
+from pullback.conformance.sample import Array
+from pullback.dtypes import DType
+from pullback.spec import Accuracy
+
+#: Whether this machine has a wider type than float64 to compute references in.
+EXTENDED = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
+
+_ULPS = {Accuracy.EXACT: 0.0, Accuracy.ROUNDED: 1.0, Accuracy.FEW_ULP: 4.0}
+_REFERENCE_ULPS = 2.0
+_BODY_ULPS = 8.0
+
+
+def finfo(dtype: DType) -> Any:
+    """NumPy's record of a floating dtype's limits, for bfloat16 too."""
+    return ml_dtypes.finfo(dtypes.real_of(dtype))  # type: ignore[no-untyped-call]
+
+
+def eps(dtype: DType) -> float:
+    """The distance from 1 to the next number of a floating dtype."""
+    return float(finfo(dtype).eps)
+
+
+def ulp(values: Array, dtype: DType) -> Array:
+    """The unit in the last place of `dtype` at each of `values`."""
+    info = finfo(dtype)
+    size = np.abs(values)
+    _, exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))
+    # frexp: size in [2^(e-1), 2^e); subnormal numbers share the unit of the smallest normal one.
+    lowest = int(np.log2(float(info.smallest_normal)))
+    exponent = np.maximum(np.where(size == 0, lowest, exponent - 1), lowest)
+    return np.asarray(np.ldexp(1.0, exponent - info.nmant))
+
+
+def allowed(
+    case: Case,
+    position: int,
+    reference: Array,
+    dtype: DType,
+    *,
+    extended: bool,
+    through_body: bool = False,
+) -> Array:
+    """The absolute distance that result `position` may have from `reference`, elementwise."""
+    accuracy = case.op.accuracy
+    if accuracy is Accuracy.EXACT:
+        return np.zeros(reference.shape)
+    if dtype in SHORT:
+        half = 0.5 * ulp(reference, dtype)
+        if through_body:
+            half = half + _BODY_ULPS * eps(dtype) * _largest(reference)
+        inner = allowed(case, position, reference, dtypes.float32, extended=extended)
+        return np.asarray(half + inner)
+    unit = ulp(reference, dtype)
+    # One unit for the rounding of the reference itself to the dtype, which the distance includes.
+    own = 0.5 * unit
+    if dtype in (dtypes.float64, dtypes.complex128) and not extended:
+        own = own + _REFERENCE_ULPS * unit
+    if accuracy in _ULPS:
+        count = _ULPS[accuracy]
+        if dtypes.is_complex(dtype):
+            count = max(count, 4.0)
+        return np.asarray(count * unit + own)
+    if accuracy is Accuracy.ACCUMULATED:
+        n = max([leaf.size for leaf in leaves(case.inputs)], default=1)
+        steps = 2.0 * max(1.0, float(np.log2(max(n, 1))))
+        return np.asarray(steps * eps(dtype) * _terms(case, position, reference) + own)
+    n = max([size for leaf in leaves(case.inputs) for size in leaf.shape], default=1)
+    norms = [_norm(leaf) for leaf in leaves(case.inputs) if leaf.dtype in dtypes.FLOATING]
+    return np.asarray(n * eps(dtype) * max([*norms, _norm(reference)]) + own)
+
+
+def _terms(case: Case, position: int, reference: Array) -> Array:
+    """The sum of the absolute terms behind each element."""
+    size = np.where(np.isfinite(reference), np.abs(reference), 0.0)
+    try:
+        absolute = tuple(
+            [_absolute(item) for item in value] if isinstance(value, list) else _absolute(value)
+            for value in case.inputs
+        )
+        if case.suite.scale is not None:
+            with np.errstate(all="ignore"):
+                found = case.suite.scale(*case.inputs, **case.sample.attributes)
+            several = found if isinstance(found, (tuple, list)) else [found]
+            terms = np.asarray(several[min(position, len(several) - 1)])
+        else:
+            terms = case.reference(np.float64, absolute)[position]
+        terms = np.broadcast_to(np.abs(terms.astype(np.float64)), reference.shape)
+    except Exception:
+        # The reference is no sum, and does not take these inputs: the result is its own scale.
+        return size
+    return np.maximum(size, np.where(np.isfinite(terms), terms, 0.0))
+
+
+def _absolute(value: Any) -> Any:
+    return np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind != "b" else value
+
+
+def _largest(values: Array) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _norm(values: Array) -> float:
+    wide = np.abs(values).astype(np.float64)
+    return float(np.sqrt(np.sum(np.square(wide[np.isfinite(wide)]))))

@@ -1,0 +1,220 @@
+"""One case: a sample of an op in one dtype on one device, as host arrays and as tensors.
+
+NumPy is the kit's host reference. What is measured is reached through the device alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.conformance.sample import Array, Sample, Suite
+from pullback.devices import Device
+from pullback.dispatch import general
+from pullback.dispatch.convert import SCALAR_TYPES, counts, gather, unflatten
+from pullback.dtypes import DType
+from pullback.spec import OPS, Op
+from pullback.tensor import Tensor, wrap
+
+#: The dtypes that float64 inputs of a sample are tried in.
+REAL: tuple[DType, ...] = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
+#: The dtypes that samples with complex128 inputs are tried in.
+COMPLEX: tuple[DType, ...] = (dtypes.complex64, dtypes.complex128)
+#: Floating dtypes whose kernels round a result of float32 once.
+SHORT: tuple[DType, ...] = (dtypes.float16, dtypes.bfloat16)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A sample of an op in one dtype on one device.
+
+    `dtype` is what float64 inputs are cast to (complex128 ones to the complex dtype of its width);
+    None for samples without floating inputs. Inputs of other dtypes stay as they are.
+    """
+
+    op: Op
+    suite: Suite
+    sample: Sample
+    device: Device
+    dtype: DType | None
+
+    def __str__(self) -> str:
+        dtype = "" if self.dtype is None else f",{self.dtype}"
+        return f"{self.op.name}[{label(self.sample)}{dtype}]"
+
+    @cached_property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs on the host, cast to the dtype under test."""
+        return tuple(_map(self.cast, value) for value in self.sample.inputs)
+
+    def cast(self, value: Any) -> Any:
+        """One input in the dtype under test."""
+        if isinstance(value, np.generic):
+            value = np.asarray(value)
+        if not isinstance(value, np.ndarray) or self.dtype is None:
+            return value
+        if value.dtype == np.float64:
+            return value.astype(dtypes.real_of(self.dtype))
+        if value.dtype == np.complex128:
+            return value.astype(dtypes.complex_of(self.dtype))
+        return value
+
+    def tensors(self, *, copy: bool = True, inputs: tuple[Any, ...] | None = None) -> list[Any]:
+        """The inputs as fresh tensors on the device; what is no array stays as it is."""
+        given = self.inputs if inputs is None else inputs
+        return [_map(lambda x: to_tensor(x, self.device, copy=copy), value) for value in given]
+
+    def call(self, inputs: list[Any] | None = None) -> Any:
+        """The result of the op, as a caller gets it."""
+        given = self.tensors() if inputs is None else inputs
+        return self.op.function(*given, **self.sample.attributes)
+
+    def resolved(self, inputs: list[Any]) -> Resolved:
+        """What dispatch and the op's rules make of these inputs."""
+        return resolve(self.op, inputs, self.sample.attributes)
+
+    def reference(self, kind: Any, inputs: tuple[Any, ...] | None = None) -> list[Array]:
+        """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
+        given = [_map(lambda x: widen(x, kind), v) for v in (inputs or self.inputs)]
+        with np.errstate(all="ignore"):
+            return results(self.suite.reference(*given, **self.sample.attributes))
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A call as dispatch sees it: aligned inputs, normal attributes, and what the rules say."""
+
+    inputs: list[Any]
+    attributes: dict[str, Any]
+    shapes: list[tuple[int, ...] | None]
+    dtypes: tuple[DType, ...]
+
+
+def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
+    """What the rules of `op` say of a call.
+
+    Raises:
+        PullbackError: as the op would.
+    """
+    bound = inspect.signature(op.function).bind(*inputs, **attributes)
+    bound.apply_defaults()
+    values = tuple(bound.arguments[one.name] for one in op.inputs)
+    flat, _ = gather(op, values)
+    aligned = unflatten(flat, counts(op, values))
+    given = {one.name: bound.arguments[one.name] for one in op.attributes}
+    normal = general.normalise(op, aligned, given)
+    shapes = op.shape(*general.shapes_of(aligned), **normal)
+    several: list[Any] = shapes if isinstance(shapes, list) else [shapes]
+    outputs = op.dtype(operands(values), **normal).outputs
+    return Resolved(aligned, normal, several, outputs)
+
+
+def operands(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a dtype rule gets for inputs: dtypes, types of Python numbers, None."""
+    found: list[Any] = []
+    for value in values:
+        for leaf in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(leaf, (Tensor, np.ndarray)):
+                found.append(leaf.dtype)
+            else:
+                found.append(type(leaf) if type(leaf) in SCALAR_TYPES else None)
+    return tuple(found)
+
+
+def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
+    """Every sample of a suite in every dtype that the op and the backend take."""
+    for sample in suite.samples:
+        kinds = {leaf.dtype for leaf in leaves(sample.inputs)}
+        wanted: tuple[DType | None, ...] = (None,)
+        if dtypes.complex128 in kinds:
+            wanted = COMPLEX
+        elif dtypes.float64 in kinds:
+            wanted = REAL
+        for dtype in wanted:
+            case = Case(op, suite, sample, device, dtype)
+            if _takes(case):
+                yield case
+
+
+def _takes(case: Case) -> bool:
+    dtype, allowed = case.dtype, case.sample.dtypes
+    held = {leaf.dtype for leaf in leaves(case.inputs)}
+    if not held <= set(case.device.backend.dtypes):
+        return False
+    if dtype is not None and allowed is not None:
+        return dtype.name in allowed
+    try:
+        case.op.dtype(operands(_padded(case.op, case.inputs)))
+    except errors.DTypeError:
+        # Half precision is a wish of the kit; the dtype that the sample was written in is not.
+        return dtype not in SHORT
+    except TypeError:
+        return True  # the rule wants attributes: there is nothing to ask beforehand
+    return True
+
+
+def _padded(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return inputs + (None,) * (len(op.inputs) - len(inputs))
+
+
+def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:
+    """The op called `name` and its suite."""
+    return OPS[name], suites[name]
+
+
+def label(sample: Sample) -> str:
+    """A sample in a few characters: its note, or its attributes and shapes."""
+    if sample.note:
+        return sample.note
+    words = [f"{name}={value}" for name, value in sample.attributes.items()]
+    words.append("x".join(str(list(leaf.shape)) for leaf in leaves(sample.inputs)))
+    return " ".join(words).replace(" ", "" if len(words) == 1 else " ")
+
+
+def to_tensor(value: Any, device: Device, *, copy: bool = True) -> Any:
+    """A NumPy array as a tensor on `device`; anything else as it is."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value
+    return wrap(device.backend.from_host(np.asarray(value), device.native, copy=copy), device)
+
+
+def to_host(value: Any) -> Any:
+    """A tensor as a NumPy array; anything else as it is."""
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+def results(value: Any) -> list[Any]:
+    """The results of an op or reference as a list of arrays."""
+    several = value if isinstance(value, (tuple, list)) else [value]
+    return [one.numpy() if isinstance(one, Tensor) else np.asarray(one) for one in several]
+
+
+def widen(value: Any, kind: Any) -> Any:
+    """An array in the widest form of its kind: short floats to `kind`, complex ones alike."""
+    if not isinstance(value, np.ndarray) or value.dtype not in dtypes.ALL:
+        return value
+    if dtypes.is_complex(value.dtype):
+        return value.astype(np.result_type(kind, np.complex64))
+    return value.astype(kind) if dtypes.is_floating(value.dtype) else value
+
+
+def leaves(inputs: Any) -> list[Array]:
+    """The arrays among the inputs, those of sequences included."""
+    found: list[Array] = []
+    for value in inputs:
+        for leaf in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(leaf, (np.ndarray, np.generic)):
+                found.append(np.asarray(leaf))
+    return found
+
+
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [function(item) for item in value]
+    return function(value)

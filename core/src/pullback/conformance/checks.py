@@ -1,0 +1,254 @@
+"""What is checked of an op on a device: one function a property, each for one case.
+
+Every check takes a `Case`, returns nothing, and raises a `ConformanceError` that names the case,
+the place and the two values. `CHECKS` holds all of them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.conformance import gradients
+from pullback.conformance.accuracy import EXTENDED, allowed
+from pullback.conformance.case import Case, leaves, results, to_tensor
+from pullback.conformance.compare import identical, near, require
+from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.sample import Array, Suite
+from pullback.devices import Device
+from pullback.dispatch import general
+from pullback.spec import Op
+from pullback.tape import GradientTape
+from pullback.tensor import Tensor
+
+Check = Callable[[Case], None]
+
+
+def value(case: Case) -> None:
+    """The result is within the op's class of accuracy of the float64 reference."""
+    outputs = case.call()
+    _measure(case, outputs, "the result", through_body=not _has_kernel(case))
+
+
+def rules(case: Case) -> None:
+    """Shape and dtype are what the op's rules say, the result is on the device."""
+    inputs = case.tensors()
+    expected = case.resolved(inputs)
+    result = case.call(inputs)
+    outputs = result if isinstance(result, (tuple, list)) else (result,)
+    names = case.op.outputs
+    require(
+        len(outputs) == len(names), case, f"{len(outputs)} results, the op defines {len(names)}"
+    )
+    for i, (name, output) in enumerate(zip(names, outputs, strict=True)):
+        require(type(output) is Tensor, case, f"{name} is no tensor but {type(output).__name__}")
+        shape = expected.shapes[i]
+        if shape is not None:
+            actual = output.shape
+            require(actual == shape, case, f"{name} has shape {actual}, the rule says {shape}")
+        want = expected.dtypes[i]
+        require(output.dtype == want, case, f"{name} is {output.dtype}, the rule says {want}")
+        require(output.device is case.device, case, f"{name} is on {output.device}")
+
+
+def unchanged(case: Case) -> None:
+    """The call leaves its inputs as they were, recorded and differentiated or not."""
+    inputs = case.tensors()
+    flat = [leaf for item in inputs for leaf in (item if isinstance(item, list) else [item])]
+    tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
+    before = [np.array(tensor.numpy()) for tensor in tensors]
+    floating = [tensor for tensor in tensors if dtypes.is_floating(tensor.dtype)]
+    case.call(inputs)
+    with GradientTape() as tape:
+        tape.watch(floating)
+        outputs = case.call(inputs)
+    several = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+    targets = [one for one in several if dtypes.is_floating(one.dtype) and one._node is not None]
+    kept = [np.array(one.numpy()) for one in several]
+    if targets and floating:
+        tape.gradient(targets, floating)
+    for i, (tensor, copy) in enumerate(zip(tensors, before, strict=True)):
+        identical(case, tensor.numpy(), copy, f"input {i} after the call")
+    for one, copy in zip(several, kept, strict=True):
+        identical(case, one.numpy(), copy, "the result after its gradient")
+
+
+def deterministic(case: Case) -> None:
+    """Two calls give the same bits."""
+    once, again = results(case.call()), results(case.call())
+    for first, second in zip(once, again, strict=True):
+        identical(case, second, first, "the second call")
+
+
+def body(case: Case) -> None:
+    """A composite's body gives what its kernel gives, residuals included."""
+    if case.op.primitive or not _has_kernel(case):
+        return
+    seen = case.resolved(case.tensors())
+    found = general.run_body(case.op, seen.inputs, seen.attributes)
+    outputs = general.without_residuals(case.op, found)
+    _measure(case, outputs, "the body's result", through_body=True)
+
+
+def layouts(case: Case) -> None:
+    """Inputs in other orders of memory give the same result."""
+    for name, lay in LAYOUTS.items():
+        laid = tuple(
+            [lay(item) for item in value] if isinstance(value, list) else lay(value)
+            for value in case.inputs
+        )
+        outputs = case.call(case.tensors(copy=False, inputs=laid))
+        what = f"the result for {name} inputs"
+        _measure(case, outputs, what, through_body=not _has_kernel(case), inputs=laid)
+
+
+def gradient(case: Case) -> None:
+    """The first gradient is what central differences say."""
+    if _is_differentiable(case):
+        gradients.first_order(case)
+
+
+def second_gradient(case: Case) -> None:
+    """The gradient of the gradient is what central differences say."""
+    if _is_differentiable(case):
+        gradients.second_order(case)
+
+
+def mixed(case: Case) -> None:
+    """Inputs of several dtypes, and Python numbers, give the dtype that the rule says."""
+    floating = [
+        i
+        for i, x in enumerate(case.inputs)
+        if isinstance(x, np.ndarray) and x.dtype in dtypes.REAL_FLOATING
+    ]
+    if len(floating) < 2:
+        return
+    first, second = floating[:2]
+    held = case.device.backend.dtypes
+    for dtype in (dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.int32):
+        if dtype in held and dtype != case.inputs[first].dtype:
+            _promotes(case, {first: case.inputs[first].astype(dtype)}, f"{dtype} first")
+            _promotes(case, {second: case.inputs[second].astype(dtype)}, f"{dtype} second")
+    for scalar in (2, 0.5, True):
+        _promotes(case, {second: scalar}, f"{scalar!r} second")
+        _promotes(case, {first: scalar}, f"{scalar!r} first")
+
+
+def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
+    """Every wrong call of the suite raises the type that it should, and names the op."""
+    for inputs, attributes, kind in suite.errors:
+        given = [
+            [to_tensor(item, device) for item in value]
+            if isinstance(value, list)
+            else to_tensor(value, device)
+            for value in inputs
+        ]
+        described = ", ".join(
+            f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x) for x in inputs
+        )
+        who = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
+        try:
+            result = op.function(*given, **attributes)
+        except errors.PullbackError as error:
+            name = type(error).__name__
+            require(isinstance(error, kind), who, f"raised {name} ({error}), not {kind.__name__}")
+            require(op.name in str(error), who, f"the message does not name the op: {error}")
+        except Exception as error:
+            require(False, who, f"raised {error!r}, not {kind.__name__}")
+        else:
+            require(False, who, f"gave {result!r}, where {kind.__name__} was to be raised")
+
+
+#: The checks of one case, by name. `wrong_calls` is the one that is for an op as a whole.
+CHECKS: dict[str, Check] = {
+    check.__name__: check
+    for check in (
+        value, rules, unchanged, deterministic, body, layouts, mixed, gradient, second_gradient,
+    )
+}  # fmt: skip
+
+
+def _has_kernel(case: Case) -> bool:
+    held = [leaf.dtype for leaf in leaves(case.inputs)]
+    return case.device.backend.kernel(case.op.name, held[0] if held else None) is not None
+
+
+def _is_differentiable(case: Case) -> bool:
+    return (
+        case.op.differentiable
+        and case.sample.gradient
+        and case.dtype in (dtypes.float64, dtypes.complex128)
+    )
+
+
+def _measure(
+    case: Case,
+    outputs: Any,
+    what: str,
+    *,
+    through_body: bool,
+    inputs: tuple[Any, ...] | None = None,
+) -> None:
+    actual, names = results(outputs), case.op.outputs
+    reference, extended = _reference(case, [one.dtype for one in actual], inputs)
+    if case.suite.compare is not None:
+        given = inputs or case.inputs
+        actual = results(case.suite.compare(given, _plain(actual)))
+        reference = results(case.suite.compare(given, _plain(reference)))
+    require(
+        len(actual) == len(reference), case, f"{len(actual)} results, reference {len(reference)}"
+    )
+    for i, (one, goal) in enumerate(zip(actual, reference, strict=True)):
+        named = what if len(actual) == 1 else f"{what} {names[i] if i < len(names) else i}"
+        bound = np.zeros(goal.shape)
+        if one.dtype in dtypes.FLOATING:
+            bound = allowed(case, i, goal, one.dtype, extended=extended, through_body=through_body)
+        near(case, one, goal, bound, one.dtype, named)
+
+
+def _plain(found: list[Array]) -> Any:
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _reference(
+    case: Case, kinds: list[Any], inputs: tuple[Any, ...] | None
+) -> tuple[list[Array], bool]:
+    if EXTENDED and any(kind in (dtypes.float64, dtypes.complex128) for kind in kinds):
+        try:
+            found = case.reference(np.longdouble, inputs)
+        except Exception:
+            found = []  # the reference cannot compute in extended precision
+        if found and all(
+            one.dtype.kind not in "fc" or one.dtype in (np.longdouble, np.clongdouble)
+            for one in found
+        ):
+            return found, True
+    return case.reference(np.float64, inputs), False
+
+
+def _promotes(case: Case, changed: dict[int, Any], what: str) -> None:
+    inputs = [
+        to_tensor(changed.get(i, value), case.device) for i, value in enumerate(case.tensors())
+    ]
+    try:
+        expected = case.resolved(inputs)
+    except errors.DTypeError:
+        try:
+            case.call(inputs)
+        except errors.DTypeError:
+            return
+        require(False, case, f"{what}: the rule does not take these dtypes, the op does")
+    except errors.PullbackError:
+        return  # a Python number has no axes
+    try:
+        result = case.call(inputs)
+    except errors.InputValueError:
+        return  # values that the other dtype's range or kind excludes
+    outputs = result if isinstance(result, (tuple, list)) else (result,)
+    for name, output, dtype in zip(case.op.outputs, outputs, expected.dtypes, strict=False):
+        require(
+            output.dtype == dtype, case, f"{what}: {name} is {output.dtype}, the rule says {dtype}"
+        )

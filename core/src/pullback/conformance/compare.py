@@ -1,0 +1,114 @@
+"""Whether two arrays agree, and the message that says where they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes
+from pullback.conformance.accuracy import finfo, ulp
+from pullback.conformance.sample import Array
+from pullback.dtypes import DType
+
+
+class ConformanceError(AssertionError):
+    """A backend, or an op's definition, does not keep the specification."""
+
+
+def require(condition: bool, who: Any, message: str) -> None:
+    """Raises a ConformanceError that names the case unless `condition` holds."""
+    if not condition:
+        raise ConformanceError(f"{who}: {message}")
+
+
+def identical(who: Any, actual: Array, expected: Array, what: str) -> None:
+    """Two arrays are the same bit for bit (any NaN is equal to any other).
+
+    Raises:
+        ConformanceError: at the first element that differs.
+    """
+    require(
+        actual.shape == expected.shape and actual.dtype == expected.dtype,
+        who,
+        f"{what}: {actual.dtype}{list(actual.shape)} instead of "
+        f"{expected.dtype}{list(expected.shape)}",
+    )
+    same = (actual == expected) | ((actual != actual) & (expected != expected))
+    if actual.dtype.kind in "fV":
+        same &= (np.signbit(actual) == np.signbit(expected)) | (actual != actual)
+    if not np.all(same):
+        place = _first(~same)
+        raise ConformanceError(
+            f"{who}: {what}: {actual[place]!s} instead of {expected[place]!s} at {place}"
+        )
+
+
+def near(who: Any, actual: Array, reference: Array, bound: Array, dtype: DType, what: str) -> None:
+    """Every element of `actual` is within `bound` of the reference; NaN and infinities are equal.
+
+    Raises:
+        ConformanceError: naming the worst element and its distance in ulp.
+    """
+    require(
+        actual.shape == reference.shape,
+        who,
+        f"{what} has shape {actual.shape}, the reference {reference.shape}",
+    )
+    if not dtypes.is_floating(dtype):
+        wrong = np.asarray(actual != reference)
+        if wrong.any():
+            place = _first(wrong)
+            _differ(who, what, actual, reference, place, int(wrong.sum()), "allowed: none")
+        return
+    with np.errstate(all="ignore"):
+        rounded = reference.astype(dtype)
+        wide = _wide(actual)
+        wrong = np.isnan(wide) != np.isnan(_wide(rounded))
+        if wrong.any():
+            _differ(who, what, actual, reference, _first(wrong), int(wrong.sum()), "NaN")
+        infinite = np.isinf(wide) | np.isinf(_wide(rounded))
+        alike = (actual == rounded) if dtype.kind != "c" else np.isinf(wide) & np.isinf(rounded)
+        # At the edge of the range a last-place error decides between the largest number and inf.
+        edge = np.abs(reference) - float(finfo(dtype).max) < 2 * bound
+        wrong = infinite & ~alike & ~(edge & (np.abs(reference) > 0.9 * float(finfo(dtype).max)))
+        if wrong.any():
+            _differ(who, what, actual, reference, _first(wrong), int(wrong.sum()), "infinities")
+        finite = np.isfinite(wide) & np.isfinite(_wide(rounded))
+        # The reference is compared before it is rounded; `bound` includes its half ulp. A bound of
+        # 0 means equality after rounding.
+        goal = np.where(bound == 0, _wide(rounded), reference)
+        distance = np.where(finite, np.abs(wide - goal), 0.0)
+        wrong = distance > bound
+    if wrong.any():
+        unit = ulp(reference, dtype)
+        worst = np.unravel_index(int(np.argmax(np.where(wrong, distance / unit, 0.0))), wrong.shape)
+        _differ(
+            who,
+            what,
+            actual,
+            reference,
+            tuple(map(int, worst)),
+            int(wrong.sum()),
+            f"{float(distance[worst] / unit[worst]):.4g} ulp, "
+            f"allowed {float(bound[worst] / unit[worst]):.4g}",
+        )
+
+
+def _differ(
+    who: Any, what: str, actual: Array, reference: Array, place: Any, count: int, why: str
+) -> None:
+    raise ConformanceError(
+        f"{who}: {what} is {actual[place]!s} at {place}, the reference {reference[place]!s}: "
+        f"{why}; {count} of {actual.size} elements"
+    )
+
+
+def _wide(values: Array) -> Array:
+    if values.dtype.kind in "cg" or values.dtype == np.float64:
+        return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
+    return values.astype(np.float64).astype(np.longdouble)
+
+
+def _first(mask: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])

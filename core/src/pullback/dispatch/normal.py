@@ -1,0 +1,110 @@
+"""The normal form of a call's attributes, and the errors that an op's own rules explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from pullback import errors, shapes
+from pullback.devices import as_device
+from pullback.dtypes import as_dtype
+from pullback.spec import Op
+from pullback.tensor import Tensor
+
+
+def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes in the form that kernels and bodies are given."""
+    result = dict(attributes)
+    for attribute in op.attributes:
+        value = result[attribute.name]
+        form = attribute.form
+        if form == "DeviceLike":
+            result[attribute.name] = as_device(value)
+        elif value is None:
+            continue
+        elif form in ("Axis", "Axes"):
+            ndim = _leading(inputs).ndim
+            normal = shapes.normal_axis if form == "Axis" else shapes.normal_axes
+            result[attribute.name] = normal(value, ndim)
+        elif form == "ShapeLike":
+            result[attribute.name] = shapes.as_shape(value)
+        elif form == "DTypeLike":
+            result[attribute.name] = as_dtype(value)
+    if op.normalize is not None:
+        result = op.normalize(shapes_of(inputs), **result)
+    return result
+
+
+def _leading(inputs: list[Any]) -> Tensor:
+    first = inputs[0]
+    if isinstance(first, list):
+        if not first:
+            raise errors.InputValueError("needs at least one tensor, got an empty sequence")
+        first = first[0]
+    assert isinstance(first, Tensor)
+    return first
+
+
+def shapes_of(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What a shape rule gets for the inputs."""
+    return tuple(
+        [t.shape for t in value]
+        if isinstance(value, (list, tuple))
+        else (None if value is None else value.shape)
+        for value in inputs
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Errors.
+
+
+def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exception | None:
+    """The error that the op's own rules give for this call; None if they find none."""
+    try:
+        normal = normalise(op, list(inputs), attributes)
+        op.shape(*shapes_of(inputs), **normal)
+    except errors.PullbackError as error:
+        return _named(op, error)
+    except Exception:
+        return None
+    return None
+
+
+def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
+    if getattr(error, "op", None) is not None:
+        return error
+    named = type(error)(f"{op.name}: {error}")
+    named.op = op.name  # type: ignore[attr-defined]
+    return named
+
+
+def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> NoReturn:
+    """Raises what explains `error` to whoever called the op."""
+    explained = explain(op, inputs, attributes)
+    if explained is not None:
+        raise explained from None
+    if isinstance(error, errors.PullbackError):
+        raise _named(op, error) from None
+    given = ", ".join(_describe(value) for value in inputs)
+    keywords = "".join(f", {name}={value!r}" for name, value in attributes.items())
+    message = f"{op.name}({given}{keywords}): {error}"
+    if isinstance(error, (TypeError, ValueError, IndexError)):
+        raise errors.InputValueError(message) from error
+    if isinstance(error, MemoryError):
+        raise error
+    raise errors.BackendError(message) from error
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_describe(item) for item in value) + "]"
+    return repr(value)
+
+
+def for_dtype(flat: Sequence[Tensor | None]) -> str:
+    """A remark on the dtype of the inputs, for an error on a missing kernel."""
+    first = next((tensor for tensor in flat if tensor is not None), None)
+    return "" if first is None else f" (or none for {first.dtype})"

@@ -1,0 +1,367 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pullback import errors
+from pullback.dispatch import op
+from pullback.dtypes import real, real_floating
+from pullback.ops.arithmetic import abs, maximum, minimum
+from pullback.ops.exponential import exp, expm1, log1p
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.selection import where
+from pullback.ops.special import erfc
+from pullback.ops.trigonometric import tanh
+from pullback.shapes import Axis, Shape, broadcast, first
+from pullback.spec import EXACT, FEW_ULP, ROUNDED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_gradient",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+]
+
+# Piecewise linear -----------------------------------------------------------------------------
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def relu(x: TensorLike, /) -> Tensor:
+    """The rectified linear unit max(x, 0) (Nair and Hinton, 2010). Its gradient at 0 is 0.
+
+    >>> pb.relu([-1.0, 2.0]).tolist()
+    [0.0, 2.0]
+    """
+    return maximum(x, 0)
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def relu_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+    """g where out is positive, 0 elsewhere: the gradient of `relu` whose result is `out`.
+
+    >>> pb.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
+    [0.0, 4.0]
+    """
+    return where(out > 0, g, 0)
+
+
+relu.vjp(x=lambda g, out: relu_gradient(g, out))
+relu_gradient.vjp(g=lambda h, out: relu_gradient(h, out), out=None)
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def relu6(x: TensorLike, /) -> Tensor:
+    """min(max(x, 0), 6) (Krizhevsky, 2010, Convolutional Deep Belief Networks on CIFAR-10).
+
+    >>> pb.relu6([-1.0, 2.0, 7.0]).tolist()
+    [0.0, 2.0, 6.0]
+    """
+    return minimum(maximum(x, 0), 6)
+
+
+relu6.vjp(x=lambda g, out: where((out > 0) & (out < 6), g, 0))
+
+
+@op(shape=first, dtype=real_floating, accuracy=ROUNDED)
+def leaky_relu(x: TensorLike, /, *, negative_slope: float = 0.01) -> Tensor:
+    """x where it is positive, negative_slope * x elsewhere (Maas et al., 2013).
+
+    >>> pb.leaky_relu([-2.0, 2.0], negative_slope=0.5).tolist()
+    [-1.0, 2.0]
+    """
+    return where(x > 0, x, x * negative_slope)
+
+
+leaky_relu.vjp(x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope))
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
+def prelu(x: TensorLike, negative_slope: TensorLike, /) -> Tensor:
+    """x where it is positive, negative_slope * x elsewhere, the slope learned (He et al., 2015).
+
+    >>> pb.prelu([[-2.0, 2.0], [-4.0, 3.0]], [0.5, 0.1]).tolist()
+    [[-1.0, 2.0], [-2.0, 3.0]]
+    """
+    return where(x > 0, x, x * negative_slope)
+
+
+prelu.vjp(
+    x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope),
+    negative_slope=lambda g, x: g * minimum(x, 0),
+)
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def hard_tanh(x: TensorLike, /) -> Tensor:
+    """min(max(x, -1), 1) (Collobert, 2004).
+
+    >>> pb.hard_tanh([-2.0, 0.5, 2.0]).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    return minimum(maximum(x, -1), 1)
+
+
+hard_tanh.vjp(x=lambda g, x: where(abs(x) < 1, g, 0))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def hard_sigmoid(x: TensorLike, /) -> Tensor:
+    """relu6(x + 3) / 6, a piecewise linear sigmoid (Howard et al., 2019).
+
+    >>> pb.hard_sigmoid([-4.0, 0.0, 4.0]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return relu6(x + 3) / 6
+
+
+hard_sigmoid.vjp(x=lambda g, x: where(abs(x) < 3, g / 6, 0))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def hard_silu(x: TensorLike, /) -> Tensor:
+    """x * relu6(x + 3) / 6, the hard swish of MobileNetV3 (Howard et al., 2019).
+
+    >>> pb.hard_silu([-4.0, 3.0]).tolist()
+    [-0.0, 3.0]
+    """
+    wide = widened(x)
+    return narrowed(wide * (relu6(wide + 3) / 6), x)
+
+
+hard_silu.vjp(
+    x=lambda g, x: where(x < 3, where(x > -3, g * (x / 3 + 0.5), 0), g)
+)
+
+
+# Exponential linear units ---------------------------------------------------------------------
+# exp and expm1 are taken of min(x, 0): what `where` leaves out must not overflow, or its gradient
+# would be 0 * inf.
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al., 2016).
+
+    >>> pb.elu([-1e9, 2.0]).tolist()
+    [-1.0, 2.0]
+    """
+    return where(x > 0, x, expm1(minimum(x, 0)) * alpha)
+
+
+elu.vjp(x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(minimum(x, 0))))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def celu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron, 2017).
+
+    >>> pb.celu([-1e9, 2.0], alpha=0.5).tolist()
+    [-0.5, 2.0]
+    """
+    return where(x > 0, x, expm1(minimum(x, 0) / alpha) * alpha)
+
+
+celu.vjp(x=lambda g, x, alpha: where(x > 0, g, g * exp(minimum(x, 0) / alpha)))
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def selu(x: TensorLike, /) -> Tensor:
+    """The scaled exponential linear unit of self-normalizing networks (Klambauer et al., 2017).
+
+    >>> print(f"{pb.selu(1.0):.4f}")
+    1.0507
+    """
+    return where(x > 0, x * _SELU_SCALE, expm1(minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA))
+
+
+selu.vjp(
+    x=lambda g, x: g
+    * where(x > 0, _SELU_SCALE, exp(minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA))
+)
+
+
+# Sigmoids -------------------------------------------------------------------------------------
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def sigmoid(x: TensorLike, /) -> Tensor:
+    """The logistic function 1 / (1 + exp(-x)), exact to a few ulp on both sides.
+
+    >>> pb.sigmoid([-1e4, 0.0, 1e4]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    e = exp(-abs(x))  # never overflows, and keeps what is small where x is very negative
+    return where(x < 0, e, 1) / (e + 1)
+
+
+sigmoid.vjp(x=lambda g, out: g * (out * (1 - out)))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def softplus(x: TensorLike, /) -> Tensor:
+    """log(1 + exp(x)), a smooth max(x, 0) (Dugas et al., 2001), safe for large x.
+
+    >>> pb.softplus([-1e4, 1e4]).tolist()
+    [0.0, 10000.0]
+    """
+    return maximum(x, 0) + log1p(exp(-abs(x)))
+
+
+softplus.vjp(x=lambda g, x: g * sigmoid(x))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def log_sigmoid(x: TensorLike, /) -> Tensor:
+    """log(1 / (1 + exp(-x))) = -softplus(-x).
+
+    >>> pb.log_sigmoid([-1e4, 1e4]).tolist()
+    [-10000.0, -0.0]
+    """
+    return minimum(x, 0) - log1p(exp(-abs(x)))
+
+
+log_sigmoid.vjp(x=lambda g, x: g * sigmoid(-x))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def silu(x: TensorLike, /) -> Tensor:
+    """x * sigmoid(x), also called swish (Elfwing et al., 2018; Ramachandran et al., 2017).
+
+    >>> pb.silu(0.0).tolist()
+    0.0
+    """
+    wide = widened(x)
+    return narrowed(wide * sigmoid(wide), x)
+
+
+@silu.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    s = sigmoid(x)
+    return g * (s * (x * (1 - s) + 1))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def mish(x: TensorLike, /) -> Tensor:
+    """x * tanh(softplus(x)) (Misra, 2019).
+
+    >>> pb.mish(0.0).tolist()
+    0.0
+    """
+    wide = widened(x)
+    return narrowed(wide * tanh(softplus(wide)), x)
+
+
+@mish.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    t = tanh(softplus(x))
+    return g * (t + x * sigmoid(x) * (1 - t * t))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def softsign(x: TensorLike, /) -> Tensor:
+    """x / (1 + |x|) (Glorot and Bengio, 2010).
+
+    >>> pb.softsign([-1.0, 3.0]).tolist()
+    [-0.5, 0.75]
+    """
+    return x / (abs(x) + 1)
+
+
+@softsign.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    below = abs(x) + 1
+    return g / below / below
+
+
+# Gated units ----------------------------------------------------------------------------------
+
+_ROOT_HALF = math.sqrt(0.5)
+_TANH_SLOPE = math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715
+
+
+def _approximation(
+    shapes: tuple[Shape, ...], *, approximate: bool | Literal["none", "tanh"]
+) -> dict[str, Any]:
+    if approximate in (False, "none"):
+        return {"approximate": False}
+    if approximate in (True, "tanh"):
+        return {"approximate": True}
+    raise errors.InputValueError(
+        f'approximate is False (or "none") or True (or "tanh"), got {approximate!r}'
+    )
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP, normalize=_approximation)
+def gelu(x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = False) -> Tensor:
+    """x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel, 2016).
+
+    Args:
+        x: real floating values.
+        approximate: True or "tanh" for 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
+
+    Raises:
+        InputValueError: for any other approximation.
+
+    >>> print(f"{pb.gelu(1.0):.4f} {pb.gelu(1.0, approximate=True):.4f}")
+    0.8413 0.8412
+    """
+    wide = widened(x)
+    if approximate:
+        # (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its digits where z is very negative.
+        inner = wide * (wide * wide * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE)
+        return narrowed(wide * sigmoid(inner), x)
+    return narrowed(wide * 0.5 * erfc(wide * -_ROOT_HALF), x)
+
+
+@gelu.vjp("x")
+def _(g: Tensor, x: Tensor, approximate: bool) -> Tensor:
+    if approximate:
+        square = x * x
+        s = sigmoid(x * (square * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE))
+        slope = (square * (3 * _TANH_CUBIC) + 1) * (2 * _TANH_SLOPE)
+        return g * s * (x * slope * (1 - s) + 1)
+    density = exp(x * x * -0.5) * (_TANH_SLOPE * 0.5)
+    return g * (erfc(x * -_ROOT_HALF) * 0.5 + x * density)
+
+
+def _halves(x: Shape, axis: int, **_: Any) -> Shape:
+    if x[axis] % 2:
+        raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size to be halved")
+    return (*x[:axis], x[axis] // 2, *x[axis + 1 :])
+
+
+@op(shape=_halves, dtype=real_floating, accuracy=FEW_ULP)
+def glu(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """The gated linear unit a * sigmoid(b), for a and b the halves of x (Dauphin et al., 2017).
+
+    Raises:
+        ShapeError: when the size of `axis` is odd.
+
+    >>> pb.glu([2.0, 4.0, 0.0, 0.0]).tolist()
+    [1.0, 2.0]
+    """
+    half = _halves(x.shape, axis)[axis]
+    lead = (slice(None),) * axis
+    return x[(*lead, slice(half))] * sigmoid(x[(*lead, slice(half, None))])

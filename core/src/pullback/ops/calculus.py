@@ -1,0 +1,26 @@
+"""What the gradient rules of several families share. There are no ops here."""
+
+from __future__ import annotations
+
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = ["over", "where", "zeros"]
+
+
+def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
+    """x1 where `condition` holds, x2 elsewhere: the op, for families above its own."""
+    return CALL["where"](condition, x1, x2)
+
+
+def zeros(g: Tensor) -> Tensor:
+    """The cotangent through a function that is constant almost everywhere."""
+    return CALL["full"](g.shape, 0, dtype=g.dtype, device=g.device)
+
+
+def over(g: Tensor, slope: Tensor) -> Tensor:
+    """g / slope, and 0 where both are 0: where nothing comes in, nothing goes out.
+
+    The inverse of a function that is flat at a point is infinitely steep there (sqrt at 0). A
+    cotangent of 0 must pass as 0 all the same, or one masked element turns a gradient into NaN.
+    """
+    return g / where((slope == 0) & (g == 0), 1, slope)

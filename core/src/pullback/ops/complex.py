@@ -1,0 +1,101 @@
+"""Complex numbers and their parts.
+
+Rules work with the transpose convention: a cotangent g stands for dL = Re(g dz). That makes the
+rules of functions that are not holomorphic what they are below; the tape conjugates at its exits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, complex_of, is_complex, numeric, real_floating
+from pullback.dtypes import real_of as _real_of
+from pullback.ops.arithmetic import negative, positive
+from pullback.ops.calculus import zeros
+from pullback.ops.trigonometric import atan2
+from pullback.shapes import broadcast
+from pullback.spec import EXACT, FEW_ULP, Tier
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["angle", "complex", "conj", "imag", "real"]
+
+
+def _part(operands: Operands, **_: Any) -> Resolution:
+    inputs, (dtype,) = numeric(operands)
+    return Resolution(inputs, (_real_of(dtype),))
+
+
+_part.uniform = True  # type: ignore[attr-defined]
+
+
+def _whole(operands: Operands, **_: Any) -> Resolution:
+    inputs = real_floating(operands).inputs
+    assert inputs[0] is not None
+    whole = complex_of(inputs[0])
+    return Resolution((_real_of(whole),) * 2, (whole,))
+
+
+_whole.uniform = True  # type: ignore[attr-defined]
+
+
+@op(shape=broadcast, dtype=_whole, accuracy=EXACT, tier=Tier.COMPLEX)
+def complex(real: TensorLike, imag: TensorLike, /) -> Tensor:
+    """The complex number real + imag * 1j.
+
+    >>> pb.complex([1.0, 2.0], 3.0).tolist()
+    [(1+3j), (2+3j)]
+    """
+    return primitive()
+
+
+complex.vjp(real=lambda g: real(g), imag=lambda g: -imag(g))
+
+
+@op(shape=broadcast, dtype=_part, accuracy=EXACT, tier=Tier.COMPLEX)
+def real(x: TensorLike, /) -> Tensor:
+    """The real part; real numbers are their own.
+
+    >>> pb.real([1 + 2j, 3 - 4j]).tolist()
+    [1.0, 3.0]
+    """
+    return primitive()
+
+
+real.vjp(x=lambda g, x_dtype: g.astype(x_dtype))
+
+
+@op(shape=broadcast, dtype=_part, accuracy=EXACT, tier=Tier.COMPLEX)
+def imag(x: TensorLike, /) -> Tensor:
+    """The imaginary part; that of real numbers is 0.
+
+    >>> pb.imag([1 + 2j, 3 - 4j]).tolist()
+    [2.0, -4.0]
+    """
+    return primitive()
+
+
+imag.vjp(x=lambda g, x_dtype: complex(zeros(g), -g) if is_complex(x_dtype) else zeros(g))
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=EXACT, tier=Tier.COMPLEX)
+def conj(x: TensorLike, /) -> Tensor:
+    """The complex conjugate; real numbers are their own.
+
+    >>> pb.conj([1 + 2j, 3 - 4j]).tolist()
+    [(1-2j), (3+4j)]
+    """
+    return complex(real(x), negative(imag(x))) if is_complex(x.dtype) else positive(x)
+
+
+conj.vjp(x=lambda g: conj(g))
+
+
+@op(shape=broadcast, dtype=_part, accuracy=FEW_ULP, tier=Tier.COMPLEX)
+def angle(x: TensorLike, /) -> Tensor:
+    """The angle of x in the complex plane, in [-pi, pi]. The gradient at 0 is 0.
+
+    >>> pb.angle([1j, -1 + 0j]).tolist()
+    [1.5707963705062866, 3.1415927410125732]
+    """
+    return atan2(imag(x), real(x))

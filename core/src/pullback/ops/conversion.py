@@ -1,0 +1,190 @@
+"""Into tensors, and from one device to another: host data, and other libraries' arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.devices import Device, DeviceLike, as_device
+from pullback.dispatch import op
+from pullback.dispatch.convert import as_tensor, from_any, from_host
+from pullback.dispatch.recording import HEARD, LISTENING
+from pullback.dtypes import DTypeLike, as_dtype, same
+from pullback.shapes import first
+from pullback.spec import EXACT
+from pullback.tensor import CALL, Tensor, TensorLike, wrap
+
+__all__ = ["asarray", "from_dlpack", "to_device"]
+
+# The kinds of device of the DLPack specification that plain names stand for.
+_DLPACK_KINDS = {1: "cpu", 2: "gpu", 3: "cpu", 10: "gpu", 11: "cpu", 13: "gpu"}
+
+
+def asarray(
+    obj: TensorLike,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    copy: bool | None = None,
+) -> Tensor:
+    """A tensor with the values of `obj` (array API standard).
+
+    NumPy arrays keep their dtype. Python numbers and nested lists of them get the default dtype of
+    their kind: float32, int32 (a wider one for values that need it), complex64. Lists may hold
+    tensors, which are stacked: gradients flow into them.
+
+    Args:
+        obj: a tensor, a variable, an array of NumPy or any library, a number, nested sequences.
+        dtype: the dtype; `obj`'s if not given.
+        device: where the tensor is; where `obj` is, if it is on a device, else the device in force.
+        copy: True always gives a tensor of its own; False never copies and raises where it would
+            have to; without it, tensors are taken as they are and host data are copied.
+
+    Raises:
+        ConversionError: for what is no array of numbers.
+        InputValueError: with copy=False, for what cannot be had without a copy.
+
+    >>> pb.asarray([[1, 2], [3, 4]]).shape
+    (2, 2)
+    >>> x = np.ones(2)
+    >>> pb.asarray(x).dtype
+    dtype('float64')
+    """
+    dtype = None if dtype is None else as_dtype(dtype)
+    device = None if device is None else as_device(device)
+    tensor = as_tensor(obj)
+    if tensor is not None:
+        if copy is False and dtype is not None and tensor.dtype != dtype:
+            raise _needs_copy(f"a {tensor.dtype} tensor is no {dtype} tensor")
+        if copy is False and device is not None and tensor.device is not device:
+            raise _needs_copy(f"a tensor on {tensor.device} is none on {device}")
+        result = from_any(tensor, dtype, device)
+        return result.__copy__() if copy and result is obj else result
+    if _is_elsewhere(obj):
+        return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=copy)
+    if copy is False:
+        return _shared(obj, dtype, as_device(device))
+    return from_host(obj, dtype, device)
+
+
+CALL["asarray"] = asarray
+
+
+def _needs_copy(why: str) -> errors.InputValueError:
+    return errors.InputValueError(f"asarray: {why} without a copy; drop copy=False")
+
+
+def _is_elsewhere(obj: Any) -> bool:
+    """Whether an object of another library is not on the host, and so cannot go through NumPy."""
+    if isinstance(obj, np.ndarray | np.generic | list | tuple | int | float | complex):
+        return False
+    return hasattr(obj, "__dlpack_device__") and _DLPACK_KINDS.get(
+        int(obj.__dlpack_device__()[0])
+    ) != "cpu"
+
+
+def _shared(obj: Any, dtype: Any, device: Device) -> Tensor:
+    if not hasattr(obj, "__array__") and not hasattr(obj, "__dlpack__"):
+        raise _needs_copy(f"{type(obj).__name__} is no tensor")
+    array = np.asarray(obj)
+    if dtype is not None and array.dtype != dtype:
+        raise _needs_copy(f"a {array.dtype} array is no {dtype} tensor")
+    if device.kind != "cpu":
+        raise _needs_copy(f"a host array is no tensor on {device}")
+    return from_host(array, None, device, copy=False)
+
+
+def from_dlpack(
+    x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor with the values of another library's array (array API standard, DLPack).
+
+    Memory is shared where the backend can. Then the other library must leave it as it is: buffers
+    are immutable here, and what has been computed from them is not computed again.
+
+    Args:
+        x: an object with `__dlpack__` and `__dlpack_device__`.
+        device: where the tensor is; where x is, if not given.
+        copy: True always copies; False raises where sharing is impossible.
+
+    Raises:
+        InputTypeError: for an object that does not speak DLPack.
+        DeviceError: when x is where no installed backend is.
+
+    >>> pb.from_dlpack(np.ones(2, np.float32)).tolist()
+    [1.0, 1.0]
+    """
+    if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
+        raise errors.InputTypeError(
+            f"from_dlpack: {type(x).__name__} does not speak DLPack; use pb.asarray"
+        )
+    if isinstance(x, Tensor):
+        return asarray(x, device=device, copy=copy)
+    number, index = x.__dlpack_device__()
+    kind = _DLPACK_KINDS.get(int(number))
+    if kind is None:
+        raise errors.DeviceError(f"from_dlpack: no backend drives devices of DLPack type {number}")
+    source = as_device(f"{kind}:{index if kind == 'gpu' else 0}")
+    target = source if device is None else as_device(device)
+    if target is not source and copy is False:
+        raise errors.InputValueError(
+            f"from_dlpack: an array on {source} is no tensor on {target} without a copy; "
+            f"drop copy=False"
+        )
+    array = source.backend.from_dlpack(x, source.native, copy=copy)
+    return to_device(wrap(array, source), target)
+
+
+# ---------------------------------------------------------------------------------------------
+# Between devices.
+
+
+@op(shape=first, dtype=same, accuracy=EXACT, name="to_device")
+def _move(x: TensorLike, /, *, device: DeviceLike | None, source: Device) -> Tensor:
+    """x on `device`; its gradient goes back to `source`, where x is."""
+    target = as_device(device)
+    if x.dtype not in target.backend.dtypes:
+        raise errors.DTypeError(
+            f"the backend {target.backend.name!r} holds no {x.dtype}; convert with x.astype(...)"
+        )
+    backend = source.backend
+    if target.backend is backend:
+        array = backend.copy_to_device(x._array, target.native)
+    else:
+        array = target.backend.from_host(backend.to_host(x._array), target.native, copy=True)
+    return wrap(array, target, HEARD if LISTENING.count else None)
+
+
+_move.vjp(x=lambda g, source: to_device(g, source))
+
+
+def to_device(x: TensorLike, device: DeviceLike, /) -> Tensor:
+    """x on another device; x itself where it is there already.
+
+    Gradients flow back through the move. Between devices of different backends the values go
+    through the host.
+
+    Args:
+        x: a tensor of any shape and dtype.
+        device: a device or its name.
+
+    Raises:
+        DeviceError: for a name that no device has.
+        DTypeError: when the backend there does not hold x's dtype.
+
+    >>> pb.to_device([1.0, 2.0], "cpu").device
+    device('cpu:0')
+    """
+    target = as_device(device)
+    tensor = as_tensor(x)
+    if tensor is None:
+        return from_host(x, None, target)
+    if tensor._device is target:
+        return tensor
+    return _move(tensor, device=target, source=tensor._device)
+
+
+CALL["to_device"] = to_device

@@ -1,0 +1,453 @@
+"""Convolution, its two gradients, and the transposed convolution.
+
+Images are (batch, *spatial, channels) with one to three spatial dimensions, or (batch, channels,
+*spatial) with data_format="channels_first"; kernels are (*window, channels // groups, filters) in
+either. As everywhere in deep learning it is cross-correlation: nothing is flipped.
+
+The three ops are bilinear, and each one's gradients are the other two: that serves every order.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from pullback import errors
+from pullback.dispatch import op
+from pullback.dtypes import real_floating
+from pullback.ops.creation import zeros
+from pullback.ops.linear_algebra import matmul
+from pullback.ops.joining import pad, stack
+from pullback.ops.manipulation import flip, moveaxis, reshape
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.windows import (
+    DataFormat,
+    Padding,
+    Pads,
+    Sizes,
+    channels_back,
+    channels_last,
+    channels_last_shape,
+    channels_of,
+    check_format,
+    frozen,
+    image_shape,
+    normal_windows,
+    output_sizes,
+    sizes,
+    spatial_of,
+    spread,
+    taps,
+)
+from pullback.shapes import Shape, ShapeLike, size_of
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient", "conv_transpose"]
+
+
+def _normal(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
+    """The attributes of a convolution of images of `shape` with a kernel of shape `kernel`."""
+    return dict(_checked(shape, kernel, *map(frozen, attributes.values()), *attributes))
+
+
+@lru_cache(maxsize=1024)
+def _checked(shape: Shape, kernel: Shape, *given: Any) -> dict[str, Any]:
+    count = len(given) // 2
+    attributes = dict(zip(given[count:], given[:count], strict=True))
+    groups, data_format = attributes["groups"], attributes["data_format"]
+    check_format(data_format)
+    if len(shape) < 3 or len(kernel) != len(shape):
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels, and a kernel as "
+            f"many dimensions; got shapes {shape} and {kernel}"
+        )
+    channels = channels_of(shape, data_format)
+    if not isinstance(groups, int) or groups < 1 or kernel[-1] % groups:
+        raise errors.ShapeError(
+            f"groups must divide the {kernel[-1]} filters of the kernel {kernel}, got {groups!r}"
+        )
+    if channels != kernel[-2] * groups:
+        raise errors.ShapeError(
+            f"the images {shape} ({data_format}) have {channels} channels, and the kernel {kernel} "
+            f"takes {kernel[-2]} for each of {groups} groups"
+        )
+    _, strides, padding, dilation = normal_windows(
+        spatial_of(shape, data_format),
+        kernel[:-2],
+        attributes["strides"],
+        attributes["padding"],
+        attributes["dilation"],
+    )
+    return {**attributes, "strides": strides, "padding": padding, "dilation": dilation}
+
+
+def _normalize_conv(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+    return _normal(*shapes, **attributes)
+
+
+def _conv_shape(
+    x: Shape,
+    kernel: Shape,
+    *,
+    strides: Shape,
+    padding: Pads,
+    dilation: Shape,
+    data_format: str,
+    **_: Any,
+) -> Shape:
+    spatial = spatial_of(x, data_format)
+    out = output_sizes(spatial, kernel[:-2], strides, padding, dilation)
+    return image_shape(x[0], out, kernel[-1], data_format)
+
+
+@op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_conv)
+def conv(
+    x: TensorLike,
+    kernel: TensorLike,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The convolution of images with a kernel (LeCun et al., 1989), without flipping the kernel.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        kernel: (*window, channels // groups, filters).
+        strides: steps from window to window, one number or one per spatial dimension.
+        padding: "valid", "same", "causal", a number, or (before, after) per spatial dimension.
+        dilation: steps between the elements of a window.
+        groups: splits channels and filters; as many groups as channels is a depthwise convolution.
+        data_format: where the channels of x and of the result are.
+
+    Returns:
+        (batch, *out, filters), out = (size + pads - dilation * (window - 1) - 1) // stride + 1.
+
+    Raises:
+        ShapeError: when channels, groups and filters do not fit.
+        InputValueError: for an unknown padding or data format.
+
+    >>> x = pb.ones((1, 4, 4, 1))
+    >>> pb.conv(x, pb.ones((3, 3, 1, 8)), padding="same").shape
+    (1, 4, 4, 8)
+    """
+    x = widened(channels_last(x, data_format))
+    kernel, like = widened(kernel), kernel
+    window, filters = kernel.shape[:-2], kernel.shape[-1]
+    out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
+    total = zeros((x.shape[0], *out, filters), dtype=x.dtype, device=x.device)
+    if total.size:
+        matrices = reshape(kernel, (size_of(window), kernel.shape[-2], filters))
+        for tap, part in enumerate(taps(x, window, strides, padding, dilation)):
+            total = total + _by_group(part, matrices[tap], groups)
+    return narrowed(channels_back(total, data_format), like)
+
+
+def _by_group(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
+    """x (..., channels) times a matrix (channels // groups, filters), group by group."""
+    if groups == 1:
+        return matmul(x, matrix)
+    lead, width, filters = x.shape[:-1], *matrix.shape
+    rows = reshape(x, (-1, groups, width))
+    split = reshape(matrix, (width, groups, filters // groups))
+    result = matmul(moveaxis(rows, 1, 0), moveaxis(split, 1, 0))
+    return reshape(moveaxis(result, 0, 1), (*lead, filters))
+
+
+# The gradient with respect to the images -------------------------------------------------------
+
+
+def _normalize_input_gradient(
+    shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
+) -> dict[str, Any]:
+    g, kernel = shapes
+    attributes = _normal(input_shape, kernel, **attributes)
+    expected = _conv_shape(input_shape, kernel, **attributes)
+    if g != expected:
+        raise errors.ShapeError(
+            f"images {input_shape} and the kernel {kernel} give {expected}, so g cannot be {g}"
+        )
+    return {"input_shape": input_shape, **attributes}
+
+
+def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+    return input_shape
+
+
+@op(
+    shape=_input_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=_normalize_input_gradient,
+)
+def conv_input_gradient(
+    g: TensorLike,
+    kernel: TensorLike,
+    *,
+    input_shape: ShapeLike,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The gradient of `conv` with respect to its images of shape `input_shape`, given that of y.
+
+    Args:
+        g: the gradient with respect to the result (batch, *out, filters).
+        kernel: (*window, channels // groups, filters).
+        input_shape: the shape of the images.
+        strides: as of `conv`.
+        padding: as of `conv`.
+        dilation: as of `conv`.
+        groups: as of `conv`.
+        data_format: as of `conv`.
+
+    Raises:
+        ShapeError: when g is not what `conv` gives for these shapes.
+
+    >>> g = pb.ones((1, 2, 1))
+    >>> pb.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
+    [[[1.0], [2.0], [1.0]]]
+    """
+    # A convolution at stride 1 of g, spread out by the strides, with the kernel turned around.
+    g = channels_last(g, data_format)
+    shape = channels_last_shape(input_shape, data_format)  # type: ignore[arg-type]
+    window = kernel.shape[:-2]
+    if not g.size:
+        return zeros(input_shape, dtype=g.dtype, device=g.device)
+    around, crop = [], []
+    for size, (low, _), width, stride, step, count in zip(
+        shape[1:-1], padding, window, strides, dilation, g.shape[1:-1], strict=True  # type: ignore[arg-type]
+    ):  # fmt: skip
+        reach = step * (width - 1)
+        before, after = reach - low, size + low - 1 - (count - 1) * stride
+        around.append((max(before, 0), max(after, 0)))
+        start = max(-before, 0)
+        crop.append(slice(start, start + size))
+    turned = flip(_exchanged(kernel, groups), axis=tuple(range(len(window))))
+    dx = conv(spread(g, strides), turned, padding=around, dilation=dilation, groups=groups)
+    return channels_back(dx[(slice(None), *crop, slice(None))], data_format)
+
+
+def _exchanged(kernel: Tensor, groups: int) -> Tensor:
+    """(*window, C // groups, O) to (*window, O // groups, C), group by group."""
+    *window, width, filters = kernel.shape
+    split = reshape(kernel, (*window, width, groups, filters // groups))
+    return reshape(moveaxis(split, -1, -3).mT, (*window, filters // groups, groups * width))
+
+
+# The gradient with respect to the kernel -------------------------------------------------------
+
+
+def _normalize_kernel_gradient(
+    shapes: tuple[Shape, ...], *, kernel_shape: Shape, **attributes: Any
+) -> dict[str, Any]:
+    x, g = shapes
+    attributes = _normal(x, kernel_shape, **attributes)
+    expected = _conv_shape(x, kernel_shape, **attributes)
+    if g != expected:
+        raise errors.ShapeError(
+            f"images {x} and a kernel {kernel_shape} give {expected}, so g cannot be {g}"
+        )
+    return {"kernel_shape": kernel_shape, **attributes}
+
+
+def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
+    return kernel_shape
+
+
+@op(
+    shape=_kernel_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=_normalize_kernel_gradient,
+)
+def conv_kernel_gradient(
+    x: TensorLike,
+    g: TensorLike,
+    *,
+    kernel_shape: ShapeLike,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The gradient of `conv` with respect to its kernel of shape `kernel_shape`, given that of y.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        g: the gradient with respect to the result (batch, *out, filters).
+        kernel_shape: (*window, channels // groups, filters).
+        strides: as of `conv`.
+        padding: as of `conv`.
+        dilation: as of `conv`.
+        groups: as of `conv`.
+        data_format: as of `conv`.
+
+    Raises:
+        ShapeError: when g is not what `conv` gives for these shapes.
+
+    >>> x = pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))
+    >>> pb.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()
+    [[[3.0]], [[5.0]]]
+    """
+    x, like = widened(channels_last(x, data_format)), x
+    g = widened(channels_last(g, data_format))
+    *window, width, filters = kernel_shape  # type: ignore[misc]
+    if not g.size or not size_of(kernel_shape):  # type: ignore[arg-type]
+        return zeros(kernel_shape, dtype=like.dtype, device=like.device)
+    columns = moveaxis(reshape(g, (-1, groups, filters // groups)), 1, 0)
+    rows = []
+    for part in taps(x, tuple(window), strides, padding, dilation):
+        split = moveaxis(reshape(part, (-1, groups, width)), 1, 0)
+        share = matmul(split.mT, columns)  # (groups, width, filters // groups)
+        rows.append(reshape(moveaxis(share, 0, 1), (width, filters)))
+    return narrowed(reshape(stack(rows), kernel_shape), like)
+
+
+@conv.vjp("x")
+def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_input_gradient(
+        g, kernel, input_shape=tuple(x_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv.vjp("kernel")
+def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_kernel_gradient(
+        x, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_input_gradient.vjp("g")
+def _(h: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
+      data_format: Any) -> Tensor:  # fmt: skip
+    return conv(
+        h, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_input_gradient.vjp("kernel")
+def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_kernel_gradient(
+        h, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_kernel_gradient.vjp("x")
+def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_input_gradient(
+        g, h, input_shape=tuple(x_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_kernel_gradient.vjp("g")
+def _(h: Tensor, x: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
+      data_format: Any) -> Tensor:  # fmt: skip
+    return conv(
+        x, h, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        data_format=data_format,
+    )  # fmt: skip
+
+
+# Transposed ------------------------------------------------------------------------------------
+
+
+def _transposed_image(
+    x: Shape, kernel: Shape, strides: Any, padding: Any, output_padding: Any, dilation: Any,
+    groups: int, data_format: Any,
+) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
+    """The shape of the result, and the attributes of the convolution that it is the gradient of."""
+    check_format(data_format)
+    if len(x) < 3 or len(kernel) != len(x) or channels_of(x, data_format) != kernel[-1]:
+        raise errors.ShapeError(
+            f"images {x} ({data_format}) need a kernel (*window, filters // groups, channels) of "
+            f"as many dimensions, got {kernel}"
+        )
+    spatial, window = spatial_of(x, data_format), kernel[:-2]
+    count = len(spatial)
+    strides = sizes(strides, count, "strides")
+    dilation = sizes(dilation, count, "dilation")
+    span = [step * (width - 1) + 1 for width, step in zip(window, dilation, strict=True)]
+    extra = (0,) * count
+    if output_padding is not None:
+        listed = output_padding if isinstance(output_padding, (list, tuple)) else [output_padding]
+        extra = tuple(listed) if len(listed) == count else tuple(listed) * count
+    if isinstance(padding, str):
+        # As many elements as make `conv` with this padding give x back: TensorFlow's choice.
+        least = span if padding.lower() == "valid" else [0] * count
+        result = tuple(
+            size * stride + max(width - stride, 0) + more
+            for size, stride, width, more in zip(spatial, strides, least, extra, strict=True)
+        )
+    else:
+        _, _, padding, _ = normal_windows(
+            spatial, window, frozen(strides), frozen(padding), frozen(dilation)
+        )
+        result = tuple(
+            (size - 1) * stride + width - low - high + more
+            for size, stride, width, (low, high), more in zip(
+                spatial, strides, span, padding, extra, strict=True
+            )
+        )
+    shape = image_shape(x[0], result, kernel[-2] * groups, data_format)
+    return shape, _normal(
+        shape, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        data_format=data_format,
+    )  # fmt: skip
+
+
+def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
+    return _transposed_image(x, kernel, **attributes)[0]
+
+
+@op(shape=_transposed_shape, dtype=real_floating, accuracy=ACCUMULATED)
+def conv_transpose(
+    x: TensorLike,
+    kernel: TensorLike,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    output_padding: Sizes | None = None,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The transposed convolution (Zeiler et al., 2010): the gradient of `conv`, going forward.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        kernel: (*window, filters // groups, channels): the kernel of the convolution that takes the
+            result to x.
+        strides: by how much the result is larger than x.
+        padding: what that convolution would pad: "valid" gives size * stride + max(window - stride,
+            0), "same" size * stride, numbers (size - 1) * stride + window - pads.
+        output_padding: more elements at the end of each spatial dimension.
+        dilation: steps between the elements of a window.
+        groups: splits channels and filters.
+        data_format: where the channels of x and of the result are.
+
+    Raises:
+        ShapeError: when channels, groups and filters do not fit.
+
+    >>> pb.conv_transpose(pb.ones((1, 2, 1)), pb.ones((2, 1, 1)), strides=2).tolist()
+    [[[1.0], [1.0], [1.0], [1.0]]]
+    """
+    shape, attributes = _transposed_image(
+        x.shape, kernel.shape, strides, padding, output_padding, dilation, groups, data_format
+    )
+    return conv_input_gradient(x, kernel, input_shape=shape, **attributes)

@@ -1,0 +1,254 @@
+"""Data types: conversion, promotion, and what a dtype can hold."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.devices import DeviceLike
+from pullback.dispatch import op, primitive
+from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, from_any
+from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype
+from pullback.shapes import first
+from pullback.spec import EXACT
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+
+
+def _converted(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+    inputs = dtypes.same(operands).inputs
+    assert inputs[0] is not None
+    return Resolution(inputs, (inputs[0] if dtype is None else dtype,))
+
+
+_converted.uniform = True  # type: ignore[attr-defined]
+
+
+@op(shape=first, dtype=_converted, accuracy=EXACT, name="astype")
+def _convert(x: TensorLike, /, dtype: DTypeLike) -> Tensor:
+    """The elements of x as another dtype, rounded to the nearest, or towards zero for integers."""
+    return primitive()
+
+
+@_convert.vjp("x")
+def _(g: Tensor, x_dtype: DType) -> Tensor | None:
+    if not dtypes.is_floating(x_dtype):
+        return None
+    if dtypes.is_complex(g.dtype) and not dtypes.is_complex(x_dtype):
+        g = CALL["real"](g)
+    return astype(g, x_dtype)
+
+
+def astype(
+    x: TensorLike,
+    dtype: DTypeLike,
+    /,
+    *,
+    copy: bool = True,
+    device: DeviceLike | None = None,
+) -> Tensor:
+    """The elements of x as another dtype, in a tensor of the same shape (array API standard).
+
+    Floating values go to integers by truncation. Gradients flow between floating dtypes; an integer
+    result has none.
+
+    Args:
+        x: a tensor of any shape and dtype.
+        dtype: the dtype of the result.
+        copy: without it, x itself is returned where nothing changes.
+        device: where the result is; where x is if not given.
+
+    Raises:
+        DTypeError: for a complex x and a real dtype, which would drop the imaginary part.
+
+    >>> pb.astype([1.7, -1.7], pb.int32).tolist()
+    [1, -1]
+    """
+    dtype = as_dtype(dtype)
+    tensor = from_any(x)
+    if device is not None:
+        tensor = CALL["to_device"](tensor, device)
+    source = tensor.dtype
+    if source is dtype or source == dtype:
+        return tensor.__copy__() if copy else tensor
+    if dtypes.is_complex(source) and dtypes.kind(dtype) in (dtypes.INT, dtypes.FLOAT):
+        raise errors.DTypeError(
+            f"astype: {source} to {dtype} would drop the imaginary part; "
+            f"take pb.real(x) or pb.abs(x)"
+        )
+    return _convert(tensor, dtype)
+
+
+CALL["astype"] = astype
+
+
+# ---------------------------------------------------------------------------------------------
+# Questions about dtypes.
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype of a result computed from all arguments (array API standard, type promotion).
+
+    Args:
+        arrays_and_dtypes: tensors, arrays, dtypes and Python numbers; numbers are weak: they take
+            the others' dtype where its kind allows.
+
+    Raises:
+        DTypeError: for dtypes that do not promote to a common one.
+        InputTypeError: without arguments, or for one that has no dtype.
+
+    >>> pb.result_type(pb.int32, pb.float32), pb.result_type(pb.float16, 1.0)
+    (dtype('float32'), dtype('float16'))
+    """
+    if not arrays_and_dtypes:
+        raise errors.InputTypeError("result_type needs at least one array, dtype or number")
+    return dtypes.promote([_operand(value) for value in arrays_and_dtypes])
+
+
+def _operand(value: Any) -> Operand:
+    if type(value) in SCALAR_TYPES:
+        return type(value)
+    if isinstance(value, np.dtype | type | str):
+        return as_dtype(value)
+    tensor = as_tensor(value)
+    if tensor is not None:
+        return tensor.dtype
+    if isinstance(value, list | tuple) or not hasattr(value, "dtype"):
+        raise errors.InputTypeError(
+            f"result_type: {type(value).__name__} has no dtype; give arrays, dtypes or numbers"
+        )
+    return as_dtype(value.dtype)
+
+
+def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
+    """Whether every value of `from_` goes into `to` by type promotion (array API standard).
+
+    Args:
+        from_: a dtype, or a tensor whose dtype is meant.
+        to: a dtype.
+
+    >>> pb.can_cast(pb.int8, pb.int32), pb.can_cast(pb.float64, pb.float32)
+    (True, False)
+    """
+    source = as_dtype(from_.dtype if hasattr(from_, "dtype") else from_)
+    target = as_dtype(to)
+    try:
+        return dtypes.promote_types(source, target) == target
+    except errors.DTypeError:
+        return False
+
+
+_KINDS: dict[str, tuple[DType, ...]] = {
+    "bool": (dtypes.bool_,),
+    "signed integer": dtypes.SIGNED,
+    "unsigned integer": dtypes.UNSIGNED,
+    "integral": dtypes.INTEGER,
+    "real floating": dtypes.REAL_FLOATING,
+    "complex floating": dtypes.COMPLEX,
+    "numeric": (*dtypes.INTEGER, *dtypes.FLOATING),
+}
+
+
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+    """Whether a dtype is of a kind (array API standard).
+
+    Args:
+        dtype: the dtype asked about.
+        kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
+            floating" or "numeric"; a dtype, which must be the same; or a tuple, of which one must
+            hold.
+
+    Raises:
+        InputValueError: for a kind that there is not.
+
+    >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
+    (True, True)
+    """
+    wanted = as_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(wanted, one) for one in kind)
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise errors.InputValueError(
+                f"isdtype: {kind!r} is no kind of dtype; use {', '.join(map(repr, _KINDS))}"
+            )
+        return wanted in _KINDS[kind]
+    return wanted == as_dtype(kind)
+
+
+class FloatInfo(NamedTuple):
+    """What a floating dtype can hold; for a complex one, what its parts can."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntInfo(NamedTuple):
+    """What an integer dtype can hold."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+# Bits of the exponent and of the fraction (IEEE 754-2019, table 3.5; bfloat16 is float32 cut short).
+_FORMATS: dict[DType, tuple[int, int]] = {
+    dtypes.bfloat16: (8, 7),
+    dtypes.float16: (5, 10),
+    dtypes.float32: (8, 23),
+    dtypes.float64: (11, 52),
+}
+
+
+def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
+    """The limits of a floating dtype, as Python floats (array API standard).
+
+    Raises:
+        DTypeError: for a dtype that is not floating.
+
+    >>> pb.finfo(pb.float32).eps
+    1.1920928955078125e-07
+    >>> pb.finfo(pb.bfloat16).max
+    3.3895313892515355e+38
+    """
+    dtype = as_dtype(type.dtype if hasattr(type, "dtype") else type)
+    found = dtypes.real_of(dtype)
+    if found not in _FORMATS:
+        raise errors.DTypeError(f"finfo: {dtype} is not floating; iinfo is for integers")
+    exponent, fraction = _FORMATS[found]
+    bias = 2 ** (exponent - 1) - 1
+    largest = (2 - 2.0**-fraction) * 2.0**bias
+    return FloatInfo(
+        bits=1 + exponent + fraction,
+        eps=2.0**-fraction,
+        max=largest,
+        min=-largest,
+        smallest_normal=2.0 ** (1 - bias),
+        dtype=found,
+    )
+
+
+def iinfo(type: DTypeLike | Tensor, /) -> IntInfo:
+    """The limits of an integer dtype (array API standard).
+
+    Raises:
+        DTypeError: for a dtype that is no integer.
+
+    >>> pb.iinfo(pb.int8)
+    IntInfo(bits=8, max=127, min=-128, dtype=dtype('int8'))
+    """
+    dtype = as_dtype(type.dtype if hasattr(type, "dtype") else type)
+    if dtype not in dtypes.INTEGER:
+        raise errors.DTypeError(f"iinfo: {dtype} is no integer; finfo is for floating dtypes")
+    bits = 8 * dtype.itemsize
+    if dtype in dtypes.UNSIGNED:
+        return IntInfo(bits, 2**bits - 1, 0, dtype)
+    return IntInfo(bits, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), dtype)

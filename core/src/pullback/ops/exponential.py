@@ -1,0 +1,133 @@
+"""Exponentials, logarithms and roots."""
+
+from __future__ import annotations
+
+import math
+
+from pullback.dispatch import op, primitive
+from pullback.dtypes import floating, real_floating
+from pullback.ops.arithmetic import maximum, minimum
+from pullback.ops.calculus import over, where
+from pullback.shapes import broadcast
+from pullback.spec import FEW_ULP, ROUNDED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def exp(x: TensorLike, /) -> Tensor:
+    """e to the power of x.
+
+    >>> pb.exp([0.0, 1.0]).tolist()
+    [1.0, 2.7182817459106445]
+    """
+    return primitive()
+
+
+exp.vjp(x=lambda g, out: g * out)
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def expm1(x: TensorLike, /) -> Tensor:
+    """exp(x) - 1, accurate for small x.
+
+    >>> pb.expm1(1e-10)
+    Tensor(1.e-10, shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+expm1.vjp(x=lambda g, x: g * exp(x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def log(x: TensorLike, /) -> Tensor:
+    """The natural logarithm: -inf at 0, NaN for negative numbers.
+
+    Complex numbers are cut along the negative real axis.
+
+    >>> pb.log([1.0, 10.0]).tolist()
+    [0.0, 2.3025851249694824]
+    """
+    return primitive()
+
+
+log.vjp(x=lambda g, x: over(g, x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def log1p(x: TensorLike, /) -> Tensor:
+    """log(1 + x), accurate for small x.
+
+    >>> pb.log1p(1e-10)
+    Tensor(1.e-10, shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+log1p.vjp(x=lambda g, x: over(g, 1 + x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def log2(x: TensorLike, /) -> Tensor:
+    """The logarithm to the base 2.
+
+    >>> pb.log2([1.0, 8.0]).tolist()
+    [0.0, 3.0]
+    """
+    return primitive()
+
+
+log2.vjp(x=lambda g, x: over(g, x * math.log(2)))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def log10(x: TensorLike, /) -> Tensor:
+    """The logarithm to the base 10.
+
+    >>> pb.log10([1.0, 100.0]).tolist()
+    [0.0, 2.0]
+    """
+    return primitive()
+
+
+log10.vjp(x=lambda g, x: over(g, x * math.log(10)))
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """log(exp(x1) + exp(x2)), without overflow.
+
+    >>> pb.logaddexp(1000.0, 1000.0)
+    Tensor(1000.6931, shape=(), dtype=float32, device=cpu:0)
+    """
+    # Equal operands apart: the difference of two infinities is NaN.
+    larger, tied = maximum(x1, x2), x1 == x2
+    apart = where(tied, 0, minimum(x1, x2) - larger)
+    return larger + log1p(exp(apart))
+
+
+def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+    """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are."""
+    ahead = where(x1 == x2, 0, x2 - x1)
+    return where(out == -math.inf, 0, exp(-logaddexp(0, ahead)))
+
+
+logaddexp.vjp(
+    x1=lambda g, x1, x2, out: g * _weight(x1, x2, out),
+    x2=lambda g, x1, x2, out: g * _weight(x2, x1, out),
+)
+
+
+@op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
+def sqrt(x: TensorLike, /) -> Tensor:
+    """The square root: NaN for negative numbers; complex results have no negative real part.
+
+    >>> pb.sqrt([0.0, 4.0, 9.0]).tolist()
+    [0.0, 2.0, 3.0]
+    """
+    return primitive()
+
+
+sqrt.vjp(x=lambda g, out: over(g * 0.5, out))

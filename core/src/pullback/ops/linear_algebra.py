@@ -1,0 +1,189 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from pullback import errors, shapes
+from pullback.dispatch import op, primitive
+from pullback.dispatch.general import unbroadcast
+from pullback.dtypes import is_complex, numeric
+from pullback.ops.manipulation import reshape
+from pullback.ops.reductions import sum
+from pullback.shapes import Shape, broadcast_shapes, size_of
+from pullback.spec import ACCUMULATED, ROUNDED
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = ["matmul", "outer", "tensordot", "vecdot"]
+
+
+@op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
+def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The matrix product of x1 (..., n, k) and x2 (..., k, m); the axes in front broadcast.
+
+    A vector x1 is one row and a vector x2 one column, without that axis in the result.
+
+    Raises:
+        ShapeError: for 0-d inputs, inner sizes that differ, stacks that do not broadcast.
+
+    >>> pb.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
+    [3.0, 7.0]
+    """
+    return primitive()
+
+
+# With Y = A B: dA = dY B^T and dB = A^T dY, summed over the stacks along which A or B was broadcast
+# (Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section 2.2).
+
+
+@matmul.vjp("x1")
+def _(g: Tensor, x2: Tensor, x1_shape: Shape) -> Tensor:
+    shape = tuple(x1_shape)
+    if x2.ndim == 1:
+        return g * x2 if len(shape) == 1 else reshape(g, (*g.shape, 1)) * x2
+    if len(shape) == 1:
+        return unbroadcast(_vector(matmul(x2, reshape(g, (*g.shape, 1)))), shape)
+    return unbroadcast(matmul(g, x2.mT), shape)
+
+
+@matmul.vjp("x2")
+def _(g: Tensor, x1: Tensor, x2_shape: Shape) -> Tensor:
+    shape = tuple(x2_shape)
+    if x1.ndim == 1:
+        if len(shape) == 1:
+            return g * x1
+        return reshape(x1, (x1.shape[0], 1)) * reshape(g, (*g.shape[:-1], 1, g.shape[-1]))
+    if len(shape) == 1:
+        return unbroadcast(_vector(matmul(x1.mT, reshape(g, (*g.shape, 1)))), shape)
+    if len(shape) == 2 and x1.ndim > 2:
+        # One product over all rows of the stack, in place of a stack of products to be summed.
+        rows = size_of(x1.shape[:-1])
+        x1, g = reshape(x1, (rows, shape[0])), reshape(g, (rows, shape[1]))
+    return unbroadcast(matmul(x1.mT, g), shape)
+
+
+def _vector(column: Tensor) -> Tensor:
+    return reshape(column, column.shape[:-1])
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+    ndim = min(len(x1), len(x2))
+    if not -ndim <= axis <= -1:
+        raise errors.AxisError(
+            f"axis counts from the end over both inputs, so it is in [-{ndim}, -1]; got {axis}"
+        )
+    if x1[axis] != x2[axis]:
+        raise errors.ShapeError(f"sizes along axis {axis} differ: {x1} and {x2}")
+    shape = list(broadcast_shapes(x1, x2))
+    del shape[axis]
+    return tuple(shape)
+
+
+@op(shape=_vecdot_shape, dtype=numeric, accuracy=ACCUMULATED)
+def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """The dot product of the vectors along `axis`, sum(conj(x1) * x2); other axes broadcast.
+
+    `axis` is negative: it counts from the end in both inputs.
+
+    Raises:
+        AxisError: for an axis that is not in both.
+        ShapeError: for vectors of different lengths.
+
+    >>> pb.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).tolist()
+    [21.0, 43.0]
+    """
+    _vecdot_shape(x1.shape, x2.shape, axis)
+    if is_complex(x1.dtype):
+        x1 = CALL["conj"](x1)
+    if axis != -1:
+        x1, x2 = CALL["moveaxis"](x1, axis, -1), CALL["moveaxis"](x2, axis, -1)
+    product = matmul(reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), reshape(x2, (*x2.shape, 1)))
+    return reshape(product, product.shape[:-2])
+
+
+def _outer_shape(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    if len(x1) != 1 or len(x2) != 1:
+        raise errors.ShapeError(f"needs two vectors, got shapes {x1} and {x2}")
+    return (*x1, *x2)
+
+
+@op(shape=_outer_shape, dtype=numeric, accuracy=ROUNDED)
+def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The products of every element of the vector x1 with every element of the vector x2.
+
+    Raises:
+        ShapeError: for inputs that are no vectors.
+
+    >>> pb.outer([1, 2], [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
+    _outer_shape(x1.shape, x2.shape)
+    return reshape(x1, (x1.shape[0], 1)) * x2
+
+
+# ---------------------------------------------------------------------------------------------
+
+ContractionAxes: TypeAlias = "int | tuple[Sequence[int], Sequence[int]]"
+
+
+def _pairs(
+    inputs: tuple[Shape, Shape], *, axes: ContractionAxes
+) -> dict[str, tuple[Shape, Shape]]:
+    """`axes` as two tuples of non-negative axes of equal sizes."""
+    x1, x2 = inputs
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(len(x1), len(x2)):
+            raise errors.AxisError(f"{axes} axes cannot be contracted in shapes {x1} and {x2}")
+        left, right = tuple(range(len(x1) - axes, len(x1))), tuple(range(axes))
+    else:
+        if len(axes) != 2:
+            raise errors.InputValueError(f"axes is an int or two sequences of axes, got {axes!r}")
+        left, right = (
+            tuple(shapes.normal_axis(axis, len(shape)) for axis in given)
+            for given, shape in zip(axes, inputs, strict=True)
+        )
+    if [x1[a] for a in left] != [x2[a] for a in right]:
+        raise errors.ShapeError(
+            f"sizes along the contracted axes {left} of {x1} and {right} of {x2} differ"
+        )
+    for given in (left, right):
+        if len(set(given)) != len(given):
+            raise errors.AxisError(f"an axis is named twice in {given}")
+    return {"axes": (left, right)}
+
+
+def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: Any) -> Shape:
+    left, right = axes
+    return (
+        *[size for a, size in enumerate(x1) if a not in left],
+        *[size for a, size in enumerate(x2) if a not in right],
+    )
+
+
+@op(shape=_tensordot_shape, dtype=numeric, accuracy=ACCUMULATED, normalize=_pairs)
+def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: ContractionAxes = 2) -> Tensor:
+    """The sum of products over pairs of axes.
+
+    `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or two
+    sequences of axes that belong together. The result has the other axes of x1, then those of x2.
+
+    Raises:
+        ShapeError: for pairs of axes of different sizes.
+        AxisError: for axes that do not exist.
+
+    >>> pb.tensordot(pb.ones((2, 3, 4)), pb.ones((4, 3, 5)), axes=([2, 1], [0, 1])).shape
+    (2, 5)
+    """
+    left, right = axes  # type: ignore[misc]
+    keep1 = tuple(a for a in range(x1.ndim) if a not in left)
+    keep2 = tuple(a for a in range(x2.ndim) if a not in right)
+    inner = size_of(x1.shape[a] for a in left)
+    outer1 = size_of(x1.shape[a] for a in keep1)
+    outer2 = size_of(x2.shape[a] for a in keep2)
+    rows = reshape(CALL["permute_dims"](x1, (*keep1, *left)), (outer1, inner))
+    columns = reshape(CALL["permute_dims"](x2, (*right, *keep2)), (inner, outer2))
+    return reshape(matmul(rows, columns), _tensordot_shape(x1.shape, x2.shape, (left, right)))

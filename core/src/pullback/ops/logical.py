@@ -1,0 +1,135 @@
+"""Truth values, and the bits of integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean
+from pullback.shapes import broadcast
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+]
+
+
+def _truth(operands: Operands, **_: Any) -> Resolution:
+    return Resolution((bool_,) * len(operands), (bool_,))
+
+
+_truth.uniform = True  # type: ignore[attr-defined]
+
+
+@op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
+def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """Whether x1 and x2 both hold; numbers are true where they are not 0.
+
+    >>> pb.logical_and([True, True], [True, False]).tolist()
+    [True, False]
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
+def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """Whether x1 or x2 or both hold; numbers are true where they are not 0.
+
+    >>> pb.logical_or([True, False], [False, False]).tolist()
+    [True, False]
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
+def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """Whether exactly one of x1 and x2 holds; numbers are true where they are not 0.
+
+    >>> pb.logical_xor([True, True], [True, False]).tolist()
+    [False, True]
+    """
+    return x1 != x2  # type: ignore[no-any-return]
+
+
+@op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
+def logical_not(x: TensorLike, /) -> Tensor:
+    """Whether x does not hold; numbers are true where they are not 0.
+
+    >>> pb.logical_not([True, False]).tolist()
+    [False, True]
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
+def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The bits that x1 and x2 have in common.
+
+    >>> pb.bitwise_and(6, 3)
+    Tensor(2, shape=(), dtype=int32, device=cpu:0)
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
+def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The bits that x1 or x2 has.
+
+    >>> pb.bitwise_or(6, 3)
+    Tensor(7, shape=(), dtype=int32, device=cpu:0)
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
+def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The bits that exactly one of x1 and x2 has.
+
+    >>> pb.bitwise_xor(6, 3)
+    Tensor(5, shape=(), dtype=int32, device=cpu:0)
+    """
+    return bitwise_or(x1, x2) & ~bitwise_and(x1, x2)
+
+
+@op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
+def bitwise_invert(x: TensorLike, /) -> Tensor:
+    """Every bit turned over; truth values are negated.
+
+    >>> pb.bitwise_invert([0, 5]).tolist()
+    [-1, -6]
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
+def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The bits of x1 moved x2 places up; zeros follow. Bits that leave the dtype are lost.
+
+    x2 must not be negative.
+
+    >>> pb.bitwise_left_shift(3, 2)
+    Tensor(12, shape=(), dtype=int32, device=cpu:0)
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
+def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The bits of x1 moved x2 places down; copies of the sign follow: floor(x1 / 2**x2).
+
+    x2 must not be negative.
+
+    >>> pb.bitwise_right_shift([12, -12], 2).tolist()
+    [3, -3]
+    """
+    return primitive()

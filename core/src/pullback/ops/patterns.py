@@ -1,0 +1,173 @@
+"""Tensors with a pattern: diagonals, triangles, grids, one-hot codes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pullback import dtypes, errors
+from pullback.devices import DeviceLike
+from pullback.dispatch import op
+from pullback.dispatch.convert import from_any
+from pullback.dtypes import DTypeLike, as_dtype, same
+from pullback.ops.creation import arange
+from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
+from pullback.shapes import Shape, as_int, as_shape
+from pullback.spec import EXACT
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = ["eye", "meshgrid", "one_hot", "tril", "triu"]
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+) -> Tensor:
+    """A matrix with ones on its k-th diagonal and zeros elsewhere (array API standard).
+
+    Args:
+        n_rows: the number of rows.
+        n_cols: the number of columns; n_rows if not given.
+        k: the diagonal: 0 the main one, positive above it, negative below.
+        dtype: the dtype; float32 if not given.
+        device: where the tensor is made; the device in force if not given.
+
+    Raises:
+        ShapeError: for negative sizes.
+
+    >>> pb.eye(2, 3, k=1).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    row = arange(rows, device=device).reshape(rows, 1)
+    on_diagonal = CALL["equal"](arange(-k, columns - k, device=device), row)
+    return on_diagonal.astype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+
+
+def _square(x: Shape, **_: Any) -> Shape:
+    if len(x) < 2:
+        raise errors.ShapeError(f"a triangle needs at least two axes, got shape {x}")
+    return x
+
+
+def _below(x: Tensor, k: int) -> Tensor:
+    """Where the column is at most the row plus k."""
+    rows, columns = x.shape[-2:]
+    row = reshape(arange(rows, device=x.device), (rows, 1))
+    return CALL["less_equal"](arange(-k, columns - k, device=x.device), row)
+
+
+@op(shape=_square, dtype=same, accuracy=EXACT)
+def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
+    """The lower triangle of a matrix or a stack of them, zeros above (array API standard).
+
+    Args:
+        x: a tensor of at least two axes.
+        k: the highest diagonal that is kept: 0 the main one, positive above it, negative below.
+
+    Raises:
+        ShapeError: for fewer than two axes.
+
+    >>> pb.tril([[1, 2], [3, 4]]).tolist()
+    [[1, 0], [3, 4]]
+    """
+    return CALL["where"](_below(x, k), x, CALL["full"]((), 0, dtype=x.dtype, device=x.device))
+
+
+tril.vjp(x=lambda g, k: tril(g, k=k))
+
+
+@op(shape=_square, dtype=same, accuracy=EXACT)
+def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
+    """The upper triangle of a matrix or a stack of them, zeros below (array API standard).
+
+    Args:
+        x: a tensor of at least two axes.
+        k: the lowest diagonal that is kept: 0 the main one, positive above it, negative below.
+
+    Raises:
+        ShapeError: for fewer than two axes.
+
+    >>> pb.triu([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [0, 4]]
+    """
+    return CALL["where"](_below(x, k - 1), CALL["full"]((), 0, dtype=x.dtype, device=x.device), x)
+
+
+triu.vjp(x=lambda g, k: triu(g, k=k))
+
+
+def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
+    """One tensor of coordinates for each axis of a grid (array API standard).
+
+    Args:
+        arrays: the coordinates along each axis: 1-d tensors (or 0-d: one) of one dtype.
+        indexing: "ij" lays axis i along axis i of the results; "xy" exchanges the first two.
+
+    Raises:
+        InputValueError: for another `indexing`.
+        ShapeError: for tensors of more than one axis.
+
+    >>> [x.tolist() for x in pb.meshgrid([1, 2], [3, 4, 5], indexing="ij")]
+    [[[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]]]
+    """
+    if indexing not in ("xy", "ij"):
+        raise errors.InputValueError(f'meshgrid: indexing is "xy" or "ij", got {indexing!r}')
+    tensors = [from_any(array) for array in arrays]
+    for tensor in tensors:
+        if tensor.ndim > 1:
+            raise errors.ShapeError(f"meshgrid: needs 1-d tensors, got shape {tensor.shape}")
+    order = list(range(len(tensors)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = [1, 0]
+    shape = [0] * len(order)
+    for axis, tensor in zip(order, tensors, strict=True):
+        shape[axis] = tensor.size
+    results = []
+    for axis, tensor in zip(order, tensors, strict=True):
+        sizes = [1] * len(shape)
+        sizes[axis] = tensor.size
+        results.append(broadcast_to(reshape(tensor, tuple(sizes)), shape))
+    return results
+
+
+def one_hot(
+    indices: TensorLike, num_classes: int, /, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Tensor:
+    """A new axis with 1 at the place that each index names, 0 elsewhere.
+
+    An index outside [0, num_classes) gives zeros only.
+
+    Args:
+        indices: an integer tensor of any shape.
+        num_classes: the size of the new axis.
+        dtype: the dtype of the result; float32 if not given.
+        axis: where the new axis is in the result.
+
+    Raises:
+        DTypeError: for indices that are no integers.
+        AxisError: for a place outside the result.
+
+    >>> pb.one_hot([0, 2], 3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    index = from_any(indices)
+    if index.dtype not in dtypes.INTEGER:
+        raise errors.DTypeError(f"one_hot: needs integer indices, got {index.dtype}")
+    size = as_int(num_classes, "an integer number of classes")
+    index = expand_dims(index, axis)
+    sizes = [1] * index.ndim
+    sizes[axis] = size
+    # A narrow index must not narrow the classes.
+    wide = index.dtype if index.dtype.itemsize >= 4 else dtypes.DEFAULT_INT
+    classes = reshape(arange(size, dtype=wide, device=index.device), tuple(sizes))
+    return CALL["equal"](index, classes).astype(
+        dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
+    )
+
+
+CALL["one_hot"] = one_hot

@@ -1,0 +1,110 @@
+"""Whole numbers from others, signs, and the grid of floating-point numbers."""
+
+from __future__ import annotations
+
+from pullback import dtypes
+from pullback.dispatch import op, primitive
+from pullback.dtypes import numeric, promoting, real, real_floating
+from pullback.ops.arithmetic import sign
+from pullback.ops.calculus import where, zeros
+from pullback.shapes import broadcast
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["ceil", "copysign", "floor", "nextafter", "round", "signbit", "trunc"]
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def floor(x: TensorLike, /) -> Tensor:
+    """The largest whole number that is not above x, in the dtype of x. The gradient is 0.
+
+    >>> pb.floor([-1.5, 1.5]).tolist()
+    [-2.0, 1.0]
+    """
+    return primitive()
+
+
+floor.vjp(x=lambda g: zeros(g))
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def ceil(x: TensorLike, /) -> Tensor:
+    """The smallest whole number that is not below x, in the dtype of x. The gradient is 0.
+
+    >>> pb.ceil([-1.5, 1.5]).tolist()
+    [-1.0, 2.0]
+    """
+    return -floor(-x)
+
+
+ceil.vjp(x=lambda g: zeros(g))
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def trunc(x: TensorLike, /) -> Tensor:
+    """x without its fraction, in the dtype of x. The gradient is 0.
+
+    >>> pb.trunc([-1.5, 1.5]).tolist()
+    [-1.0, 1.0]
+    """
+    return where(x < 0, ceil(x), floor(x))
+
+
+trunc.vjp(x=lambda g: zeros(g))
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=EXACT)
+def round(x: TensorLike, /) -> Tensor:
+    """The nearest whole number, of two the even one; complex numbers part by part.
+
+    The gradient is 0.
+
+    >>> pb.round([0.5, 1.5, 2.4]).tolist()
+    [0.0, 2.0, 2.0]
+    """
+    return primitive()
+
+
+round.vjp(x=lambda g: zeros(g))
+
+
+_sign_of_float = promoting("real floating", to=dtypes.bool_)
+
+
+@op(shape=broadcast, dtype=_sign_of_float, accuracy=EXACT, differentiable=False)
+def signbit(x: TensorLike, /) -> Tensor:
+    """Whether the sign of x is minus, that of -0.0 and of a NaN included.
+
+    >>> pb.signbit([1.0, -0.0]).tolist()
+    [False, True]
+    """
+    return primitive()
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
+def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The size of x1 with the sign of x2, that of -0.0 included.
+
+    >>> pb.copysign([1.0, -2.0], -0.0).tolist()
+    [-1.0, -2.0]
+    """
+    return where(signbit(x1) == signbit(x2), x1, -x1)
+
+
+copysign.vjp(
+    x1=lambda g, x1, out: g * (sign(x1) * sign(out)),
+    x2=lambda g: zeros(g),
+)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
+def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The number of the dtype that comes next after x1 on the way to x2.
+
+    >>> pb.nextafter(1.0, 2.0) - 1
+    Tensor(1.1920929e-07, shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+nextafter.vjp(x1=lambda g: g, x2=lambda g: zeros(g))

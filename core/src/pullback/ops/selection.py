@@ -1,0 +1,47 @@
+"""One of two values, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, bool_, same
+from pullback.shapes import broadcast
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["where"]
+
+
+def _chosen(operands: Operands, **_: Any) -> Resolution:
+    values = same(operands[1:])
+    return Resolution((bool_, *values.inputs), values.outputs)
+
+
+@op(shape=broadcast, dtype=_chosen, accuracy=EXACT)
+def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """x1 where `condition` is true, x2 elsewhere; all three broadcast together.
+
+    The gradient of what was not chosen is 0. It is multiplied on its way further back, so an
+    operation that is infinitely steep at a value not chosen still makes NaN of it: choose the
+    operation's input as well, `where(x > 0, log(where(x > 0, x, 1)), 0)`.
+
+    Args:
+        condition: truth values; numbers are true where they are not 0.
+        x1: values of any dtype.
+        x2: values of any dtype; the result has the dtype that x1 and x2 promote to.
+
+    Raises:
+        ShapeError: when the shapes do not broadcast.
+
+    >>> pb.where([True, False, True], [1.0, 2.0, 3.0], 0.0).tolist()
+    [1.0, 0.0, 3.0]
+    """
+    return primitive()
+
+
+where.vjp(
+    condition=None,
+    x1=lambda g, condition: where(condition, g, 0),
+    x2=lambda g, condition: where(condition, 0, g),
+)

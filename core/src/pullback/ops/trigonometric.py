@@ -1,0 +1,250 @@
+"""Trigonometric and hyperbolic functions, and what belongs to a right triangle."""
+
+from __future__ import annotations
+
+import math
+
+from pullback.dispatch import op, primitive
+from pullback.dtypes import floating, is_complex, real_floating
+from pullback.ops.arithmetic import abs, maximum, minimum, sign
+from pullback.ops.calculus import over, where
+from pullback.ops.exponential import sqrt
+from pullback.shapes import broadcast
+from pullback.spec import FEW_ULP
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "hypot",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def sin(x: TensorLike, /) -> Tensor:
+    """The sine of x in radians.
+
+    >>> pb.sin(0.0)
+    Tensor(0., shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+sin.vjp(x=lambda g, x: g * cos(x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def cos(x: TensorLike, /) -> Tensor:
+    """The cosine of x in radians.
+
+    >>> pb.cos(0.0)
+    Tensor(1., shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+cos.vjp(x=lambda g, x: -g * sin(x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def tan(x: TensorLike, /) -> Tensor:
+    """The tangent of x in radians.
+
+    >>> pb.tan(0.0)
+    Tensor(0., shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+tan.vjp(x=lambda g, out: g * (1 + out * out))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def asin(x: TensorLike, /) -> Tensor:
+    """The angle in [-pi/2, pi/2] whose sine is x; NaN outside [-1, 1].
+
+    >>> pb.asin([0.0, 1.0]).tolist()
+    [0.0, 1.5707963705062866]
+    """
+    return primitive()
+
+
+asin.vjp(x=lambda g, x: over(g, sqrt(1 - x) * sqrt(1 + x)))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def acos(x: TensorLike, /) -> Tensor:
+    """The angle in [0, pi] whose cosine is x; NaN outside [-1, 1].
+
+    >>> pb.acos([1.0, 0.0]).tolist()
+    [0.0, 1.5707963705062866]
+    """
+    return primitive()
+
+
+acos.vjp(x=lambda g, x: over(-g, sqrt(1 - x) * sqrt(1 + x)))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def atan(x: TensorLike, /) -> Tensor:
+    """The angle in [-pi/2, pi/2] whose tangent is x.
+
+    >>> pb.atan([0.0, 1.0]).tolist()
+    [0.0, 0.7853981852531433]
+    """
+    return primitive()
+
+
+atan.vjp(x=lambda g, x: over(g, 1 + x * x))
+
+
+# Right triangles ----------------------------------------------------------------------------------
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """sqrt(x1**2 + x2**2) without overflow. The gradient at the origin is 0.
+
+    >>> pb.hypot(3.0, 4.0)
+    Tensor(5., shape=(), dtype=float32, device=cpu:0)
+    """
+    x1, x2 = abs(x1), abs(x2)
+    longer, shorter = maximum(x1, x2), minimum(x1, x2)
+    # Infinite beside anything, and 0 beside 0: the ratio would be NaN.
+    plain = (longer > 0) & (longer < math.inf)
+    ratio = where(plain, shorter, 0) / where(plain, longer, 1)
+    infinite = (x1 == math.inf) | (x2 == math.inf)
+    return where(infinite, math.inf, longer * sqrt(1 + ratio * ratio))
+
+
+def _cosine(x: Tensor, radius: Tensor) -> Tensor:
+    """x / radius: 0 at the origin; at infinity 0, or the sign of an infinite x."""
+    off = (radius == 0) | (radius == math.inf)
+    at_infinity = where(abs(x) == math.inf, sign(x), 0)
+    return where(off, at_infinity, x) / where(off, 1, radius)
+
+
+hypot.vjp(
+    x1=lambda g, x1, out: g * _cosine(x1, out),
+    x2=lambda g, x2, out: g * _cosine(x2, out),
+)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The angle in [-pi, pi] of the point with ordinate x1 and abscissa x2.
+
+    The gradient at the origin and at infinity is 0.
+
+    >>> pb.atan2([0.0, 1.0], [1.0, 0.0]).tolist()
+    [0.0, 1.5707963705062866]
+    """
+    return primitive()
+
+
+def _per_radius(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    """x / (x1**2 + x2**2), and 0 at the origin and at infinity."""
+    radius = hypot(x1, x2)
+    off = (radius == 0) | (radius == math.inf)
+    radius = where(off, 1, radius)
+    return where(off, 0, x) / radius / radius
+
+
+atan2.vjp(
+    x1=lambda g, x1, x2: g * _per_radius(x2, x1, x2),
+    x2=lambda g, x1, x2: -g * _per_radius(x1, x1, x2),
+)
+
+
+# Hyperbolic functions -----------------------------------------------------------------------------
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def sinh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic sine.
+
+    >>> pb.sinh(0.0)
+    Tensor(0., shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+sinh.vjp(x=lambda g, x: g * cosh(x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def cosh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic cosine.
+
+    >>> pb.cosh(0.0)
+    Tensor(1., shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+cosh.vjp(x=lambda g, x: g * sinh(x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def tanh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic tangent.
+
+    >>> pb.tanh([0.0, 100.0]).tolist()
+    [0.0, 1.0]
+    """
+    return primitive()
+
+
+tanh.vjp(x=lambda g, out: g * (1 - out * out))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def asinh(x: TensorLike, /) -> Tensor:
+    """The number whose hyperbolic sine is x.
+
+    >>> pb.asinh([0.0, -3000.0]).tolist()
+    [0.0, -8.699514389038086]
+    """
+    return primitive()
+
+
+@asinh.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    return over(g, sqrt(1 + x * x) if is_complex(x.dtype) else hypot(1, x))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def acosh(x: TensorLike, /) -> Tensor:
+    """The number whose hyperbolic cosine is x; NaN below 1.
+
+    >>> pb.acosh(1.0)
+    Tensor(0., shape=(), dtype=float32, device=cpu:0)
+    """
+    return primitive()
+
+
+acosh.vjp(x=lambda g, x: over(g, sqrt(x - 1) * sqrt(x + 1)))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def atanh(x: TensorLike, /) -> Tensor:
+    """The number whose hyperbolic tangent is x: infinite at -1 and 1, NaN beyond.
+
+    >>> pb.atanh([0.0, 0.5]).tolist()
+    [0.0, 0.5493061542510986]
+    """
+    return primitive()
+
+
+atanh.vjp(x=lambda g, x: over(g, (1 - x) * (1 + x)))

@@ -1,0 +1,213 @@
+"""Sliding windows: what strides, padding and dilation mean, and the sizes that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any, Literal, TypeAlias
+
+from pullback import errors
+from pullback.ops.joining import pad
+from pullback.ops.manipulation import permute_dims
+from pullback.ops.slicing import strided_place, strided_slice
+from pullback.shapes import Shape, as_int
+from pullback.tensor import Tensor
+
+__all__: list[str] = []
+
+#: One number for all spatial dimensions, or one for each.
+Sizes: TypeAlias = "int | Sequence[int]"
+#: "valid", "same" or "causal"; or one number, or (before, after) for each spatial dimension.
+Padding: TypeAlias = "str | int | Sequence[int | tuple[int, int]]"
+Pads: TypeAlias = "tuple[tuple[int, int], ...]"
+DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
+
+
+def sizes(value: Any, count: int, what: str) -> Shape:
+    """`count` positive integers, from one or from a sequence.
+
+    Raises:
+        ShapeError: for another number of them, or one below 1.
+    """
+    found = (
+        tuple(as_int(one, f"an integer in {what}") for one in value)
+        if isinstance(value, Iterable)
+        else (as_int(value, f"an integer or a sequence for {what}"),) * count
+    )
+    if len(found) != count or (found and min(found) < 1):
+        raise errors.ShapeError(
+            f"{what} must be positive, one number or one for each of {count} spatial dimensions, "
+            f"got {value!r}"
+        )
+    return found
+
+
+def pads(
+    padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: Shape
+) -> Pads:
+    """(before, after) for each spatial dimension.
+
+    "same" gives ceil(size / stride) windows, the odd element after; "causal" pads in front only, so
+    that no output sees a later input.
+
+    Raises:
+        InputValueError: for an unknown word.
+        ShapeError: for the wrong number of pads, or negative ones.
+    """
+    if isinstance(padding, str):
+        word = padding.lower()
+        if word == "valid":
+            return ((0, 0),) * len(spatial)
+        reach = [step * (width - 1) for width, step in zip(window, dilation, strict=True)]
+        if word == "causal":
+            return tuple((amount, 0) for amount in reach)
+        if word == "same":
+            total = [
+                max(0, (-(-size // stride) - 1) * stride + amount + 1 - size)
+                for size, stride, amount in zip(spatial, strides, reach, strict=True)
+            ]
+            return tuple((amount // 2, amount - amount // 2) for amount in total)
+        raise errors.InputValueError(
+            f'padding is "valid", "same", "causal" or pairs of numbers, got {padding!r}'
+        )
+    listed = list(padding) if isinstance(padding, Iterable) else [padding] * len(spatial)
+    found = tuple(
+        (as_int(one[0], "an integer pad"), as_int(one[1], "an integer pad"))
+        if isinstance(one, Sequence) and len(one) == 2
+        else (as_int(one, "an integer pad, or a pair"),) * 2
+        for one in listed
+    )
+    if len(found) != len(spatial) or any(min(pair) < 0 for pair in found):
+        raise errors.ShapeError(
+            f"padding needs one pair of numbers that are not negative for each of {len(spatial)} "
+            f"spatial dimensions, got {padding!r}"
+        )
+    return found  # type: ignore[return-value]
+
+
+def output_sizes(
+    spatial: Shape, window: Shape, strides: Shape, padding: Pads, dilation: Shape
+) -> Shape:
+    """How many windows fit along each spatial dimension: none where they are too large."""
+    return tuple(
+        max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
+        for size, width, stride, (low, high), step in zip(
+            spatial, window, strides, padding, dilation, strict=True
+        )
+    )
+
+
+def check_format(data_format: Any) -> None:
+    """Raises InputValueError unless `data_format` is one of the two there are."""
+    if data_format not in ("channels_last", "channels_first"):
+        raise errors.InputValueError(
+            f'data_format is "channels_last" or "channels_first", got {data_format!r}'
+        )
+
+
+def spatial_of(shape: Shape, data_format: str) -> Shape:
+    """The sizes of the spatial dimensions of a batch of images."""
+    return shape[1:-1] if data_format == "channels_last" else shape[2:]
+
+
+def channels_of(shape: Shape, data_format: str) -> int:
+    """The number of channels of a batch of images."""
+    return shape[-1 if data_format == "channels_last" else 1]
+
+
+def image_shape(batch: int, spatial: Shape, channels: int, data_format: str) -> Shape:
+    """The shape of a batch of images."""
+    if data_format == "channels_last":
+        return (batch, *spatial, channels)
+    return (batch, channels, *spatial)
+
+
+def channels_last_shape(shape: Shape, data_format: str) -> Shape:
+    """What `shape` is with its channels last."""
+    return shape if data_format == "channels_last" else (shape[0], *shape[2:], shape[1])
+
+
+def channels_last(x: Tensor, data_format: str) -> Tensor:
+    """Images with their channels moved last."""
+    if data_format == "channels_last":
+        return x
+    return permute_dims(x, (0, *range(2, x.ndim), 1))
+
+
+def channels_back(x: Tensor, data_format: str) -> Tensor:
+    """Images whose channels are last in the format asked for."""
+    if data_format == "channels_last":
+        return x
+    return permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
+
+
+def frozen(value: Any) -> Any:
+    """A value that can be hashed: lists as tuples, inside as well."""
+    if isinstance(value, (list, tuple)):
+        return tuple(frozen(one) for one in value)
+    return value
+
+
+@lru_cache(maxsize=1024)
+def normal_windows(
+    spatial: Shape, window: Any, strides: Any, padding: Any, dilation: Any
+) -> tuple[Shape, Shape, Pads, Shape]:
+    """(window, strides, padding, dilation) as tuples, for images of `spatial` sizes."""
+    count = len(spatial)
+    window = sizes(window, count, "window")
+    strides = sizes(strides, count, "strides")
+    dilation = sizes(dilation, count, "dilation")
+    return window, strides, pads(padding, spatial, window, strides, dilation), dilation
+
+
+def taps(
+    x: Tensor, window: Shape, strides: Shape, padding: Pads, dilation: Shape, fill: float = 0
+) -> list[Tensor]:
+    """What of channels-last x lies at each place of the windows, row-major: (batch, *out, C)."""
+    out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
+    if any(any(pair) for pair in padding):
+        x = pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
+    return [strided_slice(x, key=key) for key in _keys(x.shape[0], out, window, strides, dilation)]
+
+
+def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Shape, padding: Pads) -> Any:
+    """The transpose of `taps`: every part is added to zeros of `shape` where it was taken from."""
+    out, one = parts[0].shape[1:-1], (1,) * len(window)
+    padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]
+    wide = (shape[0], *padded, shape[-1])
+    total = None
+    for key, part in zip(_keys(shape[0], out, window, strides, one), parts, strict=True):
+        laid = strided_place(part, shape=wide, key=key)
+        total = laid if total is None else total + laid
+    inner = [slice(low, low + size, 1) for size, (low, _) in zip(shape[1:-1], padding, strict=True)]
+    return strided_slice(total, key=(slice(0, shape[0], 1), *inner, ...))
+
+
+def _keys(
+    batch: int, out: Shape, window: Shape, strides: Shape, dilation: Shape
+) -> Iterator[Any]:
+    for tap in product(*map(range, window)):
+        yield (
+            slice(0, batch, 1),
+            *[
+                slice(place * step, place * step + (count - 1) * stride + 1, stride)
+                if count
+                else slice(0, 0, 1)
+                for place, step, count, stride in zip(tap, dilation, out, strides, strict=True)
+            ],
+            ...,
+        )
+
+
+def spread(g: Tensor, strides: Shape) -> Tensor:
+    """g with strides - 1 zeros between the elements of each spatial dimension."""
+    if all(stride == 1 for stride in strides):
+        return g
+    spatial = [
+        max(0, (count - 1) * stride + 1)
+        for count, stride in zip(g.shape[1:-1], strides, strict=True)
+    ]
+    key = [slice(0, size, stride) for size, stride in zip(spatial, strides, strict=True)]
+    shape = (g.shape[0], *spatial, g.shape[-1])
+    return strided_place(g, shape=shape, key=(slice(0, g.shape[0], 1), *key, ...))

@@ -1,0 +1,395 @@
+"""The plugins of a process: known by their entry points, loaded one by one when asked for."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from pullback import discovery, errors, packs
+from pullback.backend import Backend
+from pullback.checks import KINDS, check_backend, check_op
+from pullback.packs import PackInfo
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+#: What to do on a machine without a backend. The only place in core that names one.
+INSTALL = "install one: pip install pullback-numpy (CPU) or pip install pullback-cupy (NVIDIA GPU)"
+
+_BACKENDS, _DEFAULT, _KERNELS, _OPS = (
+    f"pullback.{what}" for what in ("backends.", "default.", "kernels.", "ops")
+)
+
+
+class BackendInfo(NamedTuple):
+    """A backend: who made it, and whether it can be used.
+
+    `state` is "ready", or says why the backend cannot be used and what to do about it.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    kinds: tuple[str, ...]
+    devices: tuple[str, ...]
+    state: str
+    packs: tuple[PackInfo, ...]
+
+
+class _Slot:
+    """One backend by name: installed, or registered by hand (then without entry points)."""
+
+    # No dataclass: generating one takes a millisecond of every `import pullback`.
+    __slots__ = ("backend", "counts", "entries", "failure", "kinds", "loading", "name", "packs")
+
+    def __init__(self, name: str, entries: list[EntryPoint], kinds: tuple[str, ...]) -> None:
+        self.name = name
+        self.entries = entries
+        self.kinds = kinds
+        self.backend: Backend | None = None
+        self.failure: errors.BackendError | None = None
+        self.loading = False
+        self.counts: dict[str, int] = {}
+        self.packs: list[PackInfo] = []
+
+
+class Registry:
+    """Every plugin of one process. The functions of this module speak to a single one."""
+
+    def __init__(self, scan: Callable[[], Iterable[EntryPoint]] | None = None) -> None:
+        self._scan = scan or discovery.entry_points
+        # Loading a plugin may ask for another one: re-entrant.
+        self._lock = threading.RLock()
+        self._groups: dict[str, dict[str, list[EntryPoint]]] | None = None
+        self._slots: dict[str, _Slot] = {}
+        self._ops_loaded = False
+        self._packs: tuple[str, ...] | None = None
+        self._packs_chosen = False
+        #: The backends that can be used, by name.
+        self.ready: dict[str, Backend] = {}
+        #: Called when a backend has been registered or replaced by hand.
+        self.listeners: list[Callable[[], None]] = []
+
+    # Asking --------------------------------------------------------------------------------------
+
+    def backend(self, name: str) -> Backend:
+        """The backend called `name`, loaded.
+
+        Raises:
+            BackendNotFoundError: when none of that name is installed or registered.
+            BackendError: when it cannot be used, with the reason and what to do.
+        """
+        found = self.ready.get(name)
+        if found is not None:
+            return found
+        with self._lock:
+            slot = self._known().get(name)
+            if slot is None:
+                raise self._unknown(name)
+            self._load(slot)
+            if slot.failure is not None:
+                raise type(slot.failure)(*slot.failure.args) from slot.failure.__cause__
+            return self.ready[name]
+
+    def names(self, kind: str | None = None, *, by_hand: bool | None = None) -> list[str]:
+        """The names of all backends for `kind`; owners of a plain kind first. Loads nothing.
+
+        With `by_hand`, only those registered by hand, or only those installed.
+        """
+        with self._lock:
+            found = [
+                slot.name
+                for slot in self._known().values()
+                if (kind is None or kind in slot.kinds)
+                and (by_hand is None or by_hand is not bool(slot.entries))
+            ]
+            owners = [name for one in KINDS for name in self._group(_DEFAULT + one)]
+        return sorted(
+            found,
+            key=lambda name: (owners.index(name) if name in owners else len(owners), name),
+        )
+
+    def owner(self, kind: str) -> str | None:
+        """The name of the backend that the plain `kind` means; None when nobody owns it.
+
+        Raises:
+            PluginError: when two backends claim it.
+        """
+        with self._lock:
+            known = self._known()
+            owners = [name for name in self._group(_DEFAULT + kind) if name in known]
+        if len(owners) > 1:
+            claims = " and ".join(
+                discovery.who("backend", name, known[name].entries) for name in owners
+            )
+            full = " or ".join(f"{name}:{kind}" for name in owners)
+            raise errors.PluginError(
+                f"{claims} both claim to be what plain {kind!r} means; uninstall one of them, "
+                f"or name the device in full: {full}"
+            )
+        return owners[0] if owners else None
+
+    def plain(self, kind: str, *, by_hand: bool = True) -> Backend:
+        """The backend that the plain `kind` means, with at least one device of that kind.
+
+        Its owner; without one, the only usable backend that is installed for the kind; without
+        one (and with `by_hand`), the only one registered by hand.
+
+        Raises:
+            BackendNotFoundError: when no backend drives the kind.
+            BackendError: when those that do cannot be used.
+            DeviceError: when several could be meant.
+        """
+        owner = self.owner(kind)
+        if owner is not None:
+            backend = self.backend(owner)
+            if self.count(backend, kind):
+                return backend
+            raise errors.BackendError(f"the backend {owner!r} finds no {kind} on this machine")
+        reasons: list[str] = []
+        cause: BaseException | None = None
+        for hand in (False, True) if by_hand else (False,):
+            usable: list[Backend] = []
+            for name in self.names(kind, by_hand=hand):
+                try:
+                    backend = self.backend(name)
+                except errors.BackendError as error:
+                    reasons.append(str(error))
+                    cause = cause or error.__cause__
+                    continue
+                if self.count(backend, kind):
+                    usable.append(backend)
+            if len(usable) == 1:
+                return usable[0]
+            if usable:
+                full = " or ".join(f"{one.name}:{kind}" for one in usable)
+                raise errors.DeviceError(f"plain {kind!r} could be {full}; name one of them")
+        if reasons:
+            text = f"no usable backend for {kind}: {'; '.join(reasons)}"
+            raise errors.BackendNotFoundError(text) from cause
+        raise errors.BackendNotFoundError(f"no installed backend drives a {kind}; {INSTALL}")
+
+    def count(self, backend: Backend, kind: str) -> int:
+        """The number of usable devices of `kind` that `backend` found when it was loaded."""
+        slot = self._slots.get(backend.name)
+        if slot is None or slot.backend is not backend:
+            return 0
+        return slot.counts.get(kind, 0)
+
+    def label(self, backend: Backend, kind: str, index: int) -> str:
+        """The name of a device: "cpu:0" where the backend owns the plain kind, else in full."""
+        try:
+            owner = self.owner(kind)
+        except errors.PluginError:
+            owner = None
+        return f"{kind}:{index}" if owner == backend.name else f"{backend.name}:{kind}:{index}"
+
+    def info(self) -> list[BackendInfo]:
+        """Every backend with its state. Loads all of them; never raises."""
+        try:
+            names = self.names()
+        except Exception as error:
+            reason = f"the installed packages cannot be listed: {discovery.one_line(error)}"
+            return [BackendInfo("?", "", "", (), (), reason, ())]
+        return [self._info(name) for name in names]
+
+    def _info(self, name: str) -> BackendInfo:
+        slot = self._slots[name]
+        try:
+            self.backend(name)
+            state = "ready"
+        except Exception as error:
+            state = " ".join(str(error).split()) or type(error).__name__
+        backend = slot.backend
+        distribution, version = discovery.origin(slot.entries)
+        return BackendInfo(
+            name,
+            distribution,
+            (backend.version if backend is not None else "") or version,
+            slot.kinds,
+            tuple(
+                self.label(backend, kind, index)
+                for kind in slot.kinds
+                for index in range(slot.counts.get(kind, 0))
+            )
+            if backend is not None and state == "ready"
+            else (),
+            state,
+            tuple(slot.packs),
+        )
+
+    # Changing ------------------------------------------------------------------------------------
+
+    def register_backend(self, backend: Backend, *, replace: bool = False) -> None:
+        """See `pullback.register_backend`."""
+        check_backend(backend, None, "register_backend")
+        with self._lock:
+            known = self._known()
+            slot = known.get(backend.name)
+            if slot is not None and slot.backend is backend:
+                return
+            if slot is not None and not replace:
+                raise errors.PluginError(
+                    f"{discovery.who('backend', slot.name, slot.entries)} is there already; "
+                    f"rename yours, or pass replace=True to use it instead"
+                )
+            made = _Slot(backend.name, slot.entries if slot else [], tuple(backend.kinds))
+            self._load_ops()
+            self._take(made, backend)
+            self.ready.pop(backend.name, None)
+            known[backend.name] = made
+            if made.failure is None:
+                self.ready[backend.name] = backend
+            for listener in self.listeners:
+                listener()
+
+    def use_kernel_packs(self, names: Iterable[str] | None) -> None:
+        """See `pullback.plugins.use_kernel_packs`."""
+        if isinstance(names, str):
+            raise errors.InputTypeError(
+                f"use_kernel_packs takes a list of names, got {names!r}; write [{names!r}]"
+            )
+        with self._lock:
+            self._known()
+            if names is not None:
+                names = tuple(names)
+                self._check_packs(names)
+            self._packs, self._packs_chosen = names, True
+            for slot in self._slots.values():
+                if slot.backend is not None:
+                    for pack in slot.packs:
+                        slot.backend.withdraw(pack.name)
+                    self._load_packs(slot, slot.backend)
+
+    # Loading -------------------------------------------------------------------------------------
+
+    def _known(self) -> dict[str, _Slot]:
+        """Every backend by name; reads the metadata at the first call."""
+        if self._groups is None:
+            groups: dict[str, dict[str, list[EntryPoint]]] = {}
+            for entry in self._scan():
+                groups.setdefault(entry.group, {}).setdefault(entry.name, []).append(entry)
+            self._groups = groups
+            for kind in KINDS:
+                for name, entries in self._group(_BACKENDS + kind).items():
+                    slot = self._slots.setdefault(name, _Slot(name, [], ()))
+                    slot.kinds = (*slot.kinds, kind)
+                    slot.entries.extend(entries)
+        return self._slots
+
+    def _group(self, group: str) -> dict[str, list[EntryPoint]]:
+        return (self._groups or {}).get(group, {})
+
+    def _load(self, slot: _Slot) -> None:
+        if slot.backend is not None or slot.failure is not None:
+            return
+        if slot.loading:
+            raise errors.BackendError(
+                f"the backend {slot.name!r} was asked for while it is being loaded; "
+                f"its plugin must make no tensors at import or in a hook"
+            )
+        slot.loading = True
+        try:
+            self._load_ops()
+            who = discovery.who("backend", slot.name, slot.entries)
+            found: list[Backend] = []
+
+            def register(backend: Backend) -> None:
+                check_backend(backend, slot.name, who)
+                if found:
+                    raise errors.PluginError(
+                        f"{who} registers more than one backend; give each an entry of its own"
+                    )
+                found.append(backend)
+
+            with discovery.blaming(who, slot.entries):
+                loaded = discovery.load(slot.entries, who)
+                discovery.call(loaded, "pullback_register_backend", register, who)
+                if not found:
+                    raise errors.PluginError(f"{who}: pullback_register_backend registers nothing")
+            self._take(slot, found[0])
+            if slot.failure is None:
+                self.ready[slot.name] = found[0]
+        except errors.BackendError as error:
+            slot.failure = error
+        finally:
+            slot.loading = False
+
+    def _take(self, slot: _Slot, backend: Backend) -> None:
+        """Finds out whether a backend can be used here, and loads its packs if so."""
+        who = discovery.who("backend", slot.name, slot.entries)
+        slot.kinds = tuple(backend.kinds)
+        try:
+            with discovery.blaming(who, slot.entries):
+                reason = backend.unusable()
+                if reason is None:
+                    slot.counts = {kind: int(backend.device_count(kind)) for kind in slot.kinds}
+                    if not any(slot.counts.values()):
+                        reason = f"it finds no {' or '.join(slot.kinds)} on this machine"
+        except errors.BackendError as error:
+            slot.failure = error
+            return
+        if reason is not None:
+            slot.failure = errors.BackendError(
+                f"the backend {slot.name!r} cannot be used: {reason}"
+            )
+            return
+        slot.backend = backend
+        self._load_packs(slot, backend)
+
+    def _load_packs(self, slot: _Slot, backend: Backend) -> None:
+        installed = self._group(_KERNELS + slot.name)
+        slot.packs = [
+            packs.load(backend, name, entries, used=self._uses(name))
+            for name, entries in sorted(installed.items())
+        ]
+
+    def _uses(self, pack: str) -> bool:
+        if not self._packs_chosen:
+            self._packs_chosen = True
+            self._packs = packs.from_environment()
+            try:
+                self._check_packs(self._packs or ())
+            except errors.PluginError as error:
+                warnings.warn(f"{packs.VARIABLE}: {error}", RuntimeWarning, stacklevel=2)
+        return self._packs is None or pack in self._packs
+
+    def _check_packs(self, names: Iterable[str]) -> None:
+        groups = (self._groups or {}).items()
+        there = {name for group, found in groups if group.startswith(_KERNELS) for name in found}
+        for name in names:
+            if name not in there:
+                known = ", ".join(sorted(there)) or "none"
+                raise errors.PluginError(
+                    f"no kernel pack is named {name!r}; installed are: {known}"
+                )
+
+    def _load_ops(self) -> None:
+        """Loads the ops of other packages, once, before the first backend and its kernels."""
+        if self._ops_loaded:
+            return
+        self._ops_loaded = True
+        self._known()
+        for name, entries in sorted(self._group(_OPS).items()):
+            who = discovery.who("ops plugin", name, entries)
+            try:
+                with discovery.blaming(who, entries):
+                    loaded = discovery.load(entries, who)
+                    discovery.call(loaded, "pullback_register_ops", partial(check_op, who=who), who)
+            except errors.BackendError as error:
+                warnings.warn(f"{error} (left out)", RuntimeWarning, stacklevel=2)
+
+    def missing(self) -> errors.BackendNotFoundError:
+        """The error for a machine without any backend."""
+        return errors.BackendNotFoundError(f"no backend is installed; {INSTALL}")
+
+    def _unknown(self, name: str) -> errors.BackendNotFoundError:
+        names = self.names()
+        if not names:
+            return self.missing()
+        return errors.BackendNotFoundError(
+            f"no backend is named {name!r}; installed are: {', '.join(names)}"
+        )

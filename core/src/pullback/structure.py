@@ -1,0 +1,40 @@
+"""Nested lists, tuples and dicts of values: taken apart, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+
+def leaves(structure: Any) -> list[Any]:
+    """The values in order; None stands for no value.
+
+    >>> leaves({"a": [1, 2], "b": (3, None)})
+    [1, 2, 3]
+    """
+    if not isinstance(structure, (dict, list, tuple)):
+        return [] if structure is None else [structure]
+    found: list[Any] = []
+    values: Iterable[Any] = structure.values() if isinstance(structure, dict) else structure
+    for value in values:
+        if isinstance(value, (dict, list, tuple)):
+            found += leaves(value)
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def like(structure: Any, values: Iterator[Any]) -> Any:
+    """The structure again, with the next of `values` in the place of each leaf.
+
+    >>> like({"a": [1, 2], "b": (3, None)}, iter("xyz"))
+    {'a': ['x', 'y'], 'b': ('z', None)}
+    """
+    if isinstance(structure, dict):
+        return {key: like(value, values) for key, value in structure.items()}
+    if isinstance(structure, (list, tuple)):
+        items = [like(value, values) for value in structure]
+        if isinstance(structure, tuple):
+            return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
+        return items
+    return None if structure is None else next(values)

@@ -1,0 +1,371 @@
+"""`Variable`: the only thing that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.devices import Device, DeviceLike, as_device
+from pullback.dispatch.convert import from_any
+from pullback.dispatch.recording import LISTENING
+from pullback.dtypes import DType, DTypeLike
+from pullback.shapes import Shape
+from pullback.tape import read
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = ["Variable"]
+
+
+def _as_tensors_do(method: Any) -> Callable[..., Any]:
+    """A method that a variable shares with its value: it works on both, through an op."""
+    function: Callable[..., Any] = method
+    return function
+
+
+class Variable:
+    """A value that can be assigned anew. Goes in wherever a tensor may.
+
+    A tape watches a variable as it is read; what the tape has heard stays as it was when another
+    value is assigned. The value's shape, dtype and device are those of the first one for good.
+
+    Args:
+        value: the first value: a tensor, a NumPy array, a number, nested lists.
+        name: a name for messages; it need not be unique.
+        trainable: whether tapes watch it by themselves; integers never are.
+        dtype: the dtype, where it is not the value's.
+        device: the device, where it is not the value's or the one in force.
+
+    >>> v = pb.Variable(5.0, name="weight")
+    >>> _ = v.assign_add(1.0)
+    >>> v
+    <Variable 'weight' 6.0, shape=(), dtype=float32, device=cpu:0>
+
+    Raises:
+        ConversionError: for a value that is no array of numbers.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_device", "_frozen", "_trainable", "_watched", "name")
+
+    def __init__(
+        self,
+        value: TensorLike,
+        *,
+        name: str | None = None,
+        trainable: bool = True,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> None:
+        tensor = from_any(
+            value,
+            None if dtype is None else dtypes.as_dtype(dtype),
+            None if device is None else as_device(device),
+        )
+        self.name = name
+        self._array = tensor._array
+        self._device = tensor._device
+        self._trainable = bool(trainable) and dtypes.is_floating(tensor.dtype)
+        self._frozen = False
+        self._watched = self._trainable
+
+    # Reading -------------------------------------------------------------------------------------
+
+    def __pullback_tensor__(self) -> Tensor:
+        tensor = Tensor()
+        tensor._array = self._array
+        tensor._device = self._device
+        tensor._node = None
+        if LISTENING.count:
+            read(self, tensor, self._watched)
+        return tensor
+
+    @property
+    def value(self) -> Tensor:
+        """The value now; it stays what it is when another one is assigned."""
+        return self.__pullback_tensor__()
+
+    @property
+    def dtype(self) -> DType:
+        """The data type."""
+        return self._device.backend.public_dtypes[self._array.dtype]
+
+    @property
+    def shape(self) -> Shape:
+        """The size along each axis."""
+        return tuple(self._array.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._array.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.value.size
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that the elements take."""
+        return self.value.nbytes
+
+    @property
+    def device(self) -> Device:
+        """Where the value is."""
+        return self._device
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+        return self.value.T
+
+    @property
+    def mT(self) -> Tensor:
+        """The transpose of the last two axes."""
+        return self.value.mT
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value as a NumPy array, read-only; what is assigned later does not show in it."""
+        return self._device.backend.to_host(self._array)
+
+    # Changing ------------------------------------------------------------------------------------
+
+    def assign(self, value: TensorLike) -> Variable:
+        """Gives the variable another value, of its shape, dtype and device.
+
+        Python numbers, lists and NumPy arrays are converted; tensors must fit as they are.
+
+        Returns:
+            The variable.
+
+        >>> pb.Variable([1.0, 2.0]).assign([3.0, 4.0]).numpy().tolist()
+        [3.0, 4.0]
+
+        Raises:
+            ShapeError: for a value of another shape.
+            DTypeError: for a tensor of another dtype.
+            DeviceError: for a tensor on another device.
+        """
+        self._array = self._fitting("assign", value)._array
+        return self
+
+    def assign_add(self, value: TensorLike) -> Variable:
+        """Adds `value`, which may be broadcast, and returns the variable.
+
+        Raises:
+            ShapeError, DTypeError, DeviceError: as `assign`.
+        """
+        return self._update("assign_add", "add", value)
+
+    def assign_sub(self, value: TensorLike) -> Variable:
+        """Subtracts `value`, which may be broadcast, and returns the variable.
+
+        Raises:
+            ShapeError, DTypeError, DeviceError: as `assign`.
+        """
+        return self._update("assign_sub", "subtract", value)
+
+    def _update(self, method: str, op: str, value: TensorLike) -> Variable:
+        now = Tensor()
+        now._array, now._device, now._node = self._array, self._device, None
+        self._array = self._fitting(method, CALL[op](now, value))._array
+        return self
+
+    def _fitting(self, method: str, value: TensorLike) -> Tensor:
+        if hasattr(type(value), "__pullback_tensor__"):
+            tensor = from_any(value)
+            if tensor._device is not self._device:
+                raise errors.DeviceError(
+                    f"{self._label}.{method}: the variable is on {self._device}, the value on "
+                    f"{tensor._device}; move it with x.to('{self._device}')"
+                )
+            if tensor.dtype != self.dtype:
+                raise errors.DTypeError(
+                    f"{self._label}.{method}: the variable is {self.dtype}, the value "
+                    f"{tensor.dtype}; convert it with x.astype('{self.dtype}')"
+                )
+        else:
+            tensor = from_any(value, self.dtype, self._device)
+        if tensor.shape != self.shape:
+            raise errors.ShapeError(
+                f"{self._label}.{method}: the variable has shape {self.shape}, the value "
+                f"{tensor.shape}; a variable keeps its shape: reshape the value, "
+                f"or make another variable"
+            )
+        return tensor
+
+    # Training ------------------------------------------------------------------------------------
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes watch the variable by themselves, and optimizers train it."""
+        return self._watched
+
+    @property
+    def frozen(self) -> bool:
+        """Whether a trainable variable is left alone for now; `layer.trainable = False` sets it."""
+        return self._frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self._frozen = bool(frozen)
+        self._watched = self._trainable and not frozen
+
+    # What would go wrong unseen ------------------------------------------------------------------
+
+    @property
+    def _label(self) -> str:
+        return "Variable" if self.name is None else f"Variable {self.name!r}"
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise errors.VariableError(
+            f"{self._label}: parts are not assigned; change a tensor and assign that: "
+            f"x = v.value; x[i] = part; v.assign(x)"
+        )
+
+    # As its value --------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f"{self.name!r} "
+        values = np.array2string(self.numpy(), separator=", ", prefix=f"<Variable {name}")
+        return (
+            f"<Variable {name}{values}, shape={self.shape}, dtype={self.dtype}, "
+            f"device={self._device}>"
+        )
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.value)
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        return self.value.__array__(dtype, copy)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The namespace of array functions: pullback itself (array API standard)."""
+        return self.value.__array_namespace__(api_version=api_version)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.value.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.value.__dlpack_device__()
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __complex__(self) -> complex:
+        return complex(self.value)
+
+    def __index__(self) -> int:
+        return self.value.__index__()
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else repr(self)
+
+    # A copy of a variable is another variable.
+
+    def __copy__(self) -> Variable:
+        copy = Variable(self.value, name=self.name, trainable=self._trainable)
+        copy.frozen = self._frozen
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.__copy__()
+
+    item = _as_tensors_do(Tensor.item)
+    tolist = _as_tensors_do(Tensor.tolist)
+    astype = _as_tensors_do(Tensor.astype)
+    reshape = _as_tensors_do(Tensor.reshape)
+    sum = _as_tensors_do(Tensor.sum)
+    mean = _as_tensors_do(Tensor.mean)
+    max = _as_tensors_do(Tensor.max)
+    min = _as_tensors_do(Tensor.min)
+    to = _as_tensors_do(Tensor.to)
+    cpu = _as_tensors_do(Tensor.cpu)
+    gpu = _as_tensors_do(Tensor.gpu)
+
+    __getitem__ = _as_tensors_do(Tensor.__getitem__)
+    __neg__ = _as_tensors_do(Tensor.__neg__)
+    __pos__ = _as_tensors_do(Tensor.__pos__)
+    __abs__ = _as_tensors_do(Tensor.__abs__)
+    __invert__ = _as_tensors_do(Tensor.__invert__)
+    __add__ = _as_tensors_do(Tensor.__add__)
+    __radd__ = _as_tensors_do(Tensor.__radd__)
+    __sub__ = _as_tensors_do(Tensor.__sub__)
+    __rsub__ = _as_tensors_do(Tensor.__rsub__)
+    __mul__ = _as_tensors_do(Tensor.__mul__)
+    __rmul__ = _as_tensors_do(Tensor.__rmul__)
+    __truediv__ = _as_tensors_do(Tensor.__truediv__)
+    __rtruediv__ = _as_tensors_do(Tensor.__rtruediv__)
+    __floordiv__ = _as_tensors_do(Tensor.__floordiv__)
+    __rfloordiv__ = _as_tensors_do(Tensor.__rfloordiv__)
+    __mod__ = _as_tensors_do(Tensor.__mod__)
+    __rmod__ = _as_tensors_do(Tensor.__rmod__)
+    __pow__ = _as_tensors_do(Tensor.__pow__)
+    __rpow__ = _as_tensors_do(Tensor.__rpow__)
+    __matmul__ = _as_tensors_do(Tensor.__matmul__)
+    __rmatmul__ = _as_tensors_do(Tensor.__rmatmul__)
+    __and__ = _as_tensors_do(Tensor.__and__)
+    __rand__ = _as_tensors_do(Tensor.__rand__)
+    __or__ = _as_tensors_do(Tensor.__or__)
+    __ror__ = _as_tensors_do(Tensor.__ror__)
+    __xor__ = _as_tensors_do(Tensor.__xor__)
+    __rxor__ = _as_tensors_do(Tensor.__rxor__)
+    __lshift__ = _as_tensors_do(Tensor.__lshift__)
+    __rlshift__ = _as_tensors_do(Tensor.__rlshift__)
+    __rshift__ = _as_tensors_do(Tensor.__rshift__)
+    __rrshift__ = _as_tensors_do(Tensor.__rrshift__)
+    __eq__ = _as_tensors_do(Tensor.__eq__)
+    __ne__ = _as_tensors_do(Tensor.__ne__)
+    __lt__ = _as_tensors_do(Tensor.__lt__)
+    __le__ = _as_tensors_do(Tensor.__le__)
+    __gt__ = _as_tensors_do(Tensor.__gt__)
+    __ge__ = _as_tensors_do(Tensor.__ge__)
+
+    __hash__ = object.__hash__
+
+
+def _refusal(operator: str, instead: str) -> Callable[[Variable, Any], NoReturn]:
+    def refuse(self: Variable, other: Any) -> NoReturn:
+        raise errors.VariableError(
+            f"{self._label}: `v {operator} x` would put a tensor in the variable's place; "
+            f"write {instead}"
+        )
+
+    return refuse
+
+
+for _name, _operator, _instead in (
+    ("__iadd__", "+=", "v.assign_add(x)"),
+    ("__isub__", "-=", "v.assign_sub(x)"),
+    ("__imul__", "*=", "v.assign(v * x)"),
+    ("__itruediv__", "/=", "v.assign(v / x)"),
+    ("__ifloordiv__", "//=", "v.assign(v // x)"),
+    ("__imod__", "%=", "v.assign(v % x)"),
+    ("__ipow__", "**=", "v.assign(v ** x)"),
+    ("__imatmul__", "@=", "v.assign(v @ x)"),
+    ("__iand__", "&=", "v.assign(v & x)"),
+    ("__ior__", "|=", "v.assign(v | x)"),
+    ("__ixor__", "^=", "v.assign(v ^ x)"),
+    ("__ilshift__", "<<=", "v.assign(v << x)"),
+    ("__irshift__", ">>=", "v.assign(v >> x)"),
+):
+    setattr(Variable, _name, _refusal(_operator, _instead))
