@@ -1,7 +1,6 @@
 """Writes the API reference from the op specification and the public names of `pullback`.
 
-    uv run docs/generate.py                  brings the table of promotion in docs/dtypes.md up to date
-    uv run docs/generate.py --out FOLDER     writes the pages of the reference there, as Markdown
+    uv run docs/generate.py FOLDER     writes its pages there, as Markdown
 
 mkdocs calls the hooks at the end of this file: the pages are made in memory when the site is built,
 so they are never out of date and nothing generated is kept. A page of a family of ops is made from
@@ -13,23 +12,20 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-import textwrap
-from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import pullback as pb
-from pullback import dtypes, errors, ops, spec
-from pullback.conformance import samples
-from pullback.dtypes import DType
+from pullback import dtypes, ops
 from pullback.spec import OPS, Op, Tier
 
-DOCS = Path(__file__).parent
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
-    "linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint",
-    "summary", "errors", "backend", "array_api", "conformance",
+    "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "summary", "errors",
+    "backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"
@@ -39,27 +35,33 @@ SHORT = "pb"
 # What the definitions say, in words.
 
 
-def examples(doc: str) -> str:
-    """A docstring as Markdown: its examples, arguments and errors as blocks of their own."""
+def markdown(doc: str | None) -> str:
+    """A docstring as Markdown: examples as code, arguments and errors as lists."""
     lines: list[str] = []
     inside = False
-    for line in inspect.cleandoc(doc).splitlines():
+    for line in inspect.cleandoc(doc or "").splitlines():
         starts = line.lstrip().startswith(">>>")
         if starts and not inside:
             lines += ["", "```pycon"]
-        if inside and not line.strip():
+        elif inside and not line.strip():
             lines.append("```")
         inside = (inside or starts) and bool(line.strip())
-        section = re.fullmatch(r"(Args|Raises|Returns|Yields):", line)
-        if section:
-            lines += [f"**{'Arguments' if section[1] == 'Args' else section[1]}**", ""]
-            continue
-        entry = re.match(r" {4}([\w*]+(?:, \w+)*): (.*)", line)
-        if entry and not inside:
-            lines.append(f"- `{entry[1]}`: {entry[2]}")
+        if inside:
+            lines.append(line)
+        elif section := re.fullmatch(r"(Args|Raises|Returns):", line):
+            lines += ["", f"**{'Arguments' if section[1] == 'Args' else section[1]}**", ""]
+        elif entry := re.match(r" {4}([*\w]+(?:, \w+)*): (.*)", line):
+            lines.append(f"- `{entry[1]}`: {plain(entry[2])}")
         else:
-            lines.append(line if inside else re.sub(r"^ {4,}", "  ", line))
+            # Under an entry the line goes on; under a heading it is text, not code.
+            lines.append(plain(re.sub(r"^ {8}(?=\S)", "  ", re.sub(r"^ {4}(?=\S)", "", line))))
     return "\n".join([*lines, "```"] if inside else lines).strip()
+
+
+def plain(line: str) -> str:
+    """A line of text in which an asterisk is an asterisk."""
+    parts = line.split("`")
+    return "`".join(p if i % 2 else p.replace("*", "\\*") for i, p in enumerate(parts))
 
 
 def first_line(thing: Any) -> str:
@@ -105,87 +107,99 @@ def gradient(op: Op) -> str:
         return "not differentiable"
     if not op.rules:
         return "through its body"
+    arrays = {*(one.name for one in op.inputs), *op.outputs, *op.residuals}
     parts = []
     for target, rule in op.rules.items():
         if rule is None:
             parts.append(f"none in `{target}`")
-        else:
-            needs = [f"`{need}`" for need in rule.needs if need != "wanted"]
-            together = f" (with {', '.join(rule.targets)})" if rule.joint else ""
-            kept = f", keeps {', '.join(needs)}" if needs else ", keeps nothing"
-            parts.append(f"rule for `{target}`{together}{kept}")
+            continue
+        kept = ", ".join(f"`{need}`" for need in rule.needs if need in arrays)
+        shared = " (one rule for several)" if rule.joint else ""
+        parts.append(f"rule for `{target}`{shared}, keeps {kept or 'no array'}")
     return "; ".join(parts)
 
 
-def home(op: Op) -> str:
-    """The name under which a reader finds an op."""
-    name = op.body.__name__
-    for module in ("", "linalg", "fft", "random"):
-        where = pb if not module else getattr(pb, module, None)
-        if getattr(where, name, None) is op.function:
-            return ".".join(part for part in (SHORT, module, name) if part)
-    return f"{op.family}.{name}"
-
-
-def public_function(op: Op) -> Any:
-    """What a reader calls: the op, or the plain function of its name that prepares its inputs."""
-    return getattr(pb, op.name, op.function) if home(op).startswith(op.family) else op.function
-
-
-def signature(function: Any) -> str:
-    """The signature without quotes round annotations."""
-    return str(inspect.signature(function)).replace("'", "")
+def call(name: str, function: Any) -> str:
+    """The signature as a block of code; one parameter a line where it is long."""
+    # Annotations are strings, for they are not evaluated; defaults keep their quotes.
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{inspect.signature(function)}")
+    if len(text) > 96:
+        parts = re.match(r"(.*?\()(.*)(\).*)", text)
+        assert parts is not None
+        # Commas inside brackets belong to an annotation.
+        inner = re.sub(r", (?![^\[(]*[\])])", ",\n    ", parts[2])
+        text = f"{parts[1]}\n    {inner},\n{parts[3]}"
+    return f"```python\n{text}\n```\n"
 
 
 # ---------------------------------------------------------------------------------------------
 # Pages.
 
 
-def op_section(op: Op) -> Iterator[str]:
-    """All that there is to say of one op."""
-    yield f"## {op.name} {{ #{op.name} }}\n"
-    name = home(op)
-    yield f"```python\n{name}{signature(op.function)}\n```\n"
-    yield examples(op.doc) + "\n"
-    kind = "primitive" if op.primitive else "composite"
+def section(name: str, function: Any) -> str:
+    """What a reader calls: signature and docstring."""
+    return f"{call(name, function)}\n{markdown(function.__doc__)}\n"
+
+
+def facts(op: Op) -> str:
+    """The table of what the definition says of an op."""
+    inputs = [one.name for one in op.inputs]
+    attributes = [one.name for one in op.attributes]
+    kernel = ", ".join([*inputs, *(["*", *attributes] if attributes else [])])
     rows = {
-        "Kind": f"{kind}, {op.tier} tier",
+        "Kind": f"primitive, {op.tier} tier" if op.primitive else "composite",
         "Shape": shape_rule(op),
         "Dtypes": dtype_rule(op),
         "Gradient": gradient(op),
         "Accuracy": f"{op.accuracy.name}: {op.accuracy.value}",
+        "Kernel": f"`{op.name}({kernel})`",
     }
     if len(op.outputs) > 1:
         rows["Results"] = ", ".join(f"`{one}`" for one in op.outputs)
     if op.residuals:
         rows["Residuals"] = ", ".join(f"`{one}`" for one in op.residuals)
-    yield "| | |\n|---|---|"
-    for label, value in rows.items():
-        yield f"| {label} | {value.replace('|', chr(92) + '|')} |"
-    yield ""
+    lines = [f"| {label} | {escaped(value)} |" for label, value in rows.items()]
+    return "\n".join(["| | |", "|---|---|", *lines, ""])
+
+
+def escaped(text: str) -> str:
+    """Text for a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
+    """What a family offers by name: the function that a reader calls, and its op if it has one."""
+    module = import_module(found[0].body.__module__)
+    by_function = {op.function: op for op in found}
+    by_name = {op.name: op for op in found}
+    listed: dict[str, tuple[Any, Op | None]] = {}
+    for name in (*getattr(module, "__all__", ()), *by_name):
+        function = getattr(module, name, None) or by_name[name].function
+        if name not in listed and inspect.isroutine(function):
+            # A plain function that prepares its inputs stands for the op of its name.
+            listed[name] = (function, by_function.get(function) or by_name.get(name))
+    return listed
 
 
 def family_page(family: str, found: list[Op]) -> str:
-    """The page of one family: its plain functions, then its ops."""
+    """The page of one family: what its module offers, in its order, then what rules use."""
     module = import_module(found[0].body.__module__)
-    lines = [f"# {family.replace('_', ' ').capitalize()}\n", examples(module.__doc__ or "") + "\n"]
-    listed = [f"[{op.name}](#{op.name})" for op in found]
-    lines.append("Ops: " + ", ".join(listed) + "\n")
-    is_op = {op.function for op in found}
-    plain = [
-        name
-        for name in getattr(module, "__all__", ())
-        if inspect.isroutine(getattr(module, name)) and getattr(module, name) not in is_op
-    ]
-    for op in found:
-        lines += op_section(op)
-    if plain:
-        lines.append("## Functions that are no ops of their own\n")
-    for name in plain:
-        function = getattr(module, name)
-        lines.append(f"### {name}\n\n```python\n{SHORT}.{name}{signature(function)}\n```\n")
-        lines.append(examples(function.__doc__ or "") + "\n")
+    lines = [f"# {family.replace('_', ' ').capitalize()}\n", markdown(module.__doc__) + "\n"]
+    for name, (function, op) in contents(found).items():
+        lines.append(f"## {name} {{ #{name} }}\n")
+        lines.append(section(f"{space(name, function)}.{name}", function))
+        if op is not None:
+            lines.append(facts(op))
     return "\n".join(lines)
+
+
+def space(name: str, function: Any) -> str:
+    """The namespace in which a reader finds a function."""
+    for module in ("linalg", "fft", "random"):
+        if getattr(getattr(pb, module, None), name, None) is function:
+            return f"{SHORT}.{module}"
+    public = getattr(pb, name, None) is function
+    return SHORT if public else function.__module__
 
 
 def primitives_page() -> str:
@@ -206,8 +220,8 @@ def primitives_page() -> str:
         lines.append(f"## {str(tier).capitalize()} ({len(found)})\n")
         lines.append("| op | family | what it computes |\n|---|---|---|")
         for op in found:
-            says = first_line(op.body).replace("|", "\\|")
-            lines.append(f"| [{op.name}]({op.family}.md#{op.name}) | {op.family} | {says} |")
+            link = f"[{op.name}](ops/{op.family}.md#{op.name})"
+            lines.append(f"| {link} | {op.family} | {escaped(first_line(op.body))} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -227,53 +241,50 @@ def families() -> dict[str, list[Op]]:
     return dict(sorted(found.items(), key=lambda item: family_order(item[0])))
 
 
+#: The page for the public names of a module; modules without an entry have their own.
+PAGES = {
+    "tensor": "tensors", "variable": "tensors", "devices": "devices",
+    "tape": "gradients", "gradients": "gradients", "custom": "gradients",
+    "plugins": "plugins", "registry": "plugins", "packs": "plugins", "hookspecs": "plugins",
+    "dispatch": "plugins", "backend": "plugins", "array_api": "plugins",
+}  # fmt: skip
+TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of your own"}
+
+
 def objects() -> dict[str, list[str]]:
-    """The public classes and functions that are no ops, by page, as the modules define them."""
+    """The public classes and functions that are no ops: where each is defined, by page."""
     found: dict[str, list[str]] = {}
-    op_modules = {op.body.__module__ for op in OPS.values()}
-    spaces = [("pullback", pb.__all__)]
-    for name in MODULES:
-        try:
-            module = import_module(f"pullback.{name}")
-        except ModuleNotFoundError:
-            continue
-        spaces.append((name, getattr(module, "__all__", [n for n in vars(module) if own(module, n)])))
-    for space, names in spaces:
-        module = import_module("pullback" if space == "pullback" else f"pullback.{space}")
-        for name in names:
+    seen = {
+        id(function) for listed in families().values() for function, _ in contents(listed).values()
+    }
+    for module in (
+        pb,
+        *(
+            import_module(f"pullback.{name}")
+            for name in MODULES
+            if __import__("importlib.util").util.find_spec(f"pullback.{name}")
+        ),
+    ):
+        for name in public_names(module):
             value = getattr(module, name)
-            if not (inspect.isclass(value) or inspect.isroutine(value)):
+            where = getattr(value, "__module__", "") or ""
+            if not (inspect.isclass(value) or inspect.isroutine(value)) or id(value) in seen:
                 continue
-            where = getattr(value, "__module__", "")
-            if where in op_modules or not where.startswith("pullback"):
-                continue
-            page = page_of(space, where)
-            path = f"{where}.{value.__name__}"
-            if all(path not in listed for listed in found.values()):
-                found.setdefault(page, []).append(path)
+            if where.startswith("pullback.") and not name.startswith("_"):
+                seen.add(id(value))
+                part = (where if module is pb else module.__name__).split(".")[1]
+                found.setdefault(PAGES.get(part, part), []).append(f"{where}.{value.__name__}")
     return found
 
 
-def own(module: Any, name: str) -> bool:
-    """Whether a public name is defined in a module without `__all__`."""
-    value = getattr(module, name)
-    return not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-
-
-def page_of(space: str, module: str) -> str:
-    """The page of a name: that of its namespace, or of the module for names of `pullback`."""
-    return space if space != "pullback" else module.split(".")[1]
-
-
-TITLES = {
-    "gradients": "Gradients of functions",
-    "custom": "Custom gradients",
-    "tape": "Tapes",
-    "plugins": "Backends that are installed",
-    "backend": "What a backend is",
-    "dispatch": "Defining ops",
-    "array_api": "Kernels for any array API namespace",
-}
+def public_names(module: Any) -> list[str]:
+    """The names that a module offers."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    return list(getattr(module, "__all__", own))
 
 
 def title(page: str) -> str:
@@ -283,10 +294,7 @@ def title(page: str) -> str:
 
 def object_page(page: str, paths: list[str]) -> str:
     """A page for mkdocstrings to fill."""
-    module = import_module(f"pullback.{page}")
-    lines = [f"# {title(page)}\n", examples(module.__doc__ or "") + "\n"]
-    lines += [f"::: {path}\n" for path in paths]
-    return "\n".join(lines)
+    return "\n".join([f"# {title(page)}\n", *(f"::: {path}\n" for path in paths)])
 
 
 def index_page(pages: dict[str, list[str]]) -> str:
@@ -303,12 +311,17 @@ def index_page(pages: dict[str, list[str]]) -> str:
         lines.append(f"- **{title(page)}**: {names}")
     lines.append("\n## Ops\n")
     for family, found in families().items():
-        names = ", ".join(f"[{op.name}]({family}.md#{op.name})" for op in found)
+        names = ", ".join(f"[{name}](ops/{family}.md#{name})" for name in contents(found))
         lines.append(f"- **{family.replace('_', ' ').capitalize()}**: {names}")
-    constants = [n for n in pb.__all__ if isinstance(getattr(pb, n), DType | float | type(None))]
+    constants = [name for name in pb.__all__ if is_constant(getattr(pb, name))]
     names = ", ".join(f"`{SHORT}.{name}`" for name in constants)
     lines.append(f"\n## Dtypes and constants\n\n{names}. See [dtypes](../dtypes.md).\n")
     return "\n".join(lines)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a public name is a dtype, a number or None."""
+    return value is None or isinstance(value, float | np.dtype)
 
 
 def pages() -> dict[str, str]:
@@ -318,5 +331,43 @@ def pages() -> dict[str, str]:
     for page, paths in listed.items():
         made[f"reference/{page}.md"] = object_page(page, paths)
     for family, found in families().items():
-        made[f"reference/{family}.md"] = family_page(family, found)
+        made[f"reference/ops/{family}.md"] = family_page(family, found)
     return made
+
+
+# ---------------------------------------------------------------------------------------------
+# Hooks of mkdocs.
+
+
+def on_config(config: Any) -> Any:
+    """Puts the generated pages into the navigation, where mkdocs.yml has "Reference"."""
+    config["_reference"] = made = pages()
+    inner = [name for name in made if not name.startswith(("reference/ops/", "reference/index"))]
+    section = ["reference/index.md", {"Ops": [n for n in made if n.startswith("reference/ops/")]}]
+    for entry in config["nav"]:
+        if "Reference" in entry:
+            entry["Reference"] = [*section, *inner]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the generated pages to those of the folder."""
+    from mkdocs.structure.files import File
+
+    for name, text in config["_reference"].items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="the folder for the pages")
+    folder = parser.parse_args().folder
+    for name, text in pages().items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

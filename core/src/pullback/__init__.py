@@ -44,17 +44,38 @@ from pullback.dtypes import (
 from pullback.dtypes import bool_ as bool
 from pullback.gradients import *
 from pullback.namespace_info import __array_api_version__, __array_namespace_info__
+from pullback.ops.activations import *
 from pullback.ops.arithmetic import *
+from pullback.ops.comparison import *
+from pullback.ops.complex import *
 from pullback.ops.conversion import *
+from pullback.ops.convolution import *
 from pullback.ops.creation import *
+from pullback.ops.cumulative import *
 from pullback.ops.data_types import *
+from pullback.ops.einsum import *
+from pullback.ops.exponential import *
+from pullback.ops.indexing import *
 from pullback.ops.joining import *
 from pullback.ops.linear_algebra import *
+from pullback.ops.logical import *
+from pullback.ops.losses import *
 from pullback.ops.manipulation import *
+from pullback.ops.padding import *
 from pullback.ops.patterns import *
+from pullback.ops.pooling import *
+from pullback.ops.random import *
 from pullback.ops.reductions import *
+from pullback.ops.repeating import *
+from pullback.ops.rounding import *
 from pullback.ops.searching import *
+from pullback.ops.selection import *
+from pullback.ops.sets import *
 from pullback.ops.slicing import *
+from pullback.ops.softmax import *
+from pullback.ops.sorting import *
+from pullback.ops.special import *
+from pullback.ops.trigonometric import *
 from pullback.plugins import *
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
@@ -69,6 +90,7 @@ if TYPE_CHECKING:
 #: What stands on floors above the tensors: the module that each name is taken from when asked for.
 _LAZY = {
     "Checkpoint": "pullback.checkpoint",
+    "CheckpointManager": "pullback.checkpoint",
     "Generator": "pullback.random",
     "Model": "pullback.layers",
     "Sequential": "pullback.layers",
@@ -86,6 +108,8 @@ _LAZY_MODULES = frozenset(
         "losses",
         "metrics",
         "optimizers",
+        "random",
+        "state",
         "summary",
     }
 )

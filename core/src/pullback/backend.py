@@ -112,6 +112,10 @@ class Backend:
             f"not one of its arrays; override {type(self).__name__}.native to accept that"
         )
 
+    def to_dlpack(self, array: Native, **kwargs: Any) -> Any:
+        """A DLPack capsule on the array, read-only where the backend can say so."""
+        return array.__dlpack__(**kwargs)
+
     def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Native:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not take DLPack objects")

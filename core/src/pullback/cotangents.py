@@ -62,16 +62,13 @@ def given(target: Any, targets: list[Tensor], output_gradients: Any) -> list[Ten
         InputValueError: for more or fewer of them.
         ShapeError: for one that has not its target's shape.
     """
-    if isinstance(target, Tensor) or hasattr(type(target), "__pullback_tensor__"):
-        given = [output_gradients]
-    else:
-        given = leaves(output_gradients)
-    if len(given) != len(targets):
+    found = _matched(target, output_gradients)
+    if found is None or len(found) != len(targets):
         raise errors.InputValueError(
-            f"{len(targets)} targets and {len(given)} output_gradients; give one for each"
+            f"{len(targets)} targets, and output_gradients of another structure; give one for each"
         )
     seeds = []
-    for tensor, seed in zip(targets, given, strict=True):
+    for tensor, seed in zip(targets, found, strict=True):
         seed = from_any(seed, tensor.dtype, tensor.device)
         if seed.shape != tensor.shape:
             raise errors.ShapeError(
@@ -79,6 +76,27 @@ def given(target: Any, targets: list[Tensor], output_gradients: Any) -> list[Ten
             )
         seeds.append(CALL["conj"](seed) if dtypes.is_complex(seed.dtype) else seed)
     return seeds
+
+
+def _matched(target: Any, given: Any) -> list[Any] | None:
+    """What stands in `given` in the place of each leaf of `target`; None where it does not fit."""
+    if isinstance(target, dict) and isinstance(given, dict):
+        pairs = [(value, given.get(key)) for key, value in target.items()]
+    elif isinstance(target, (list, tuple)) and isinstance(given, (list, tuple)):
+        if len(target) != len(given):
+            return None
+        pairs = list(zip(target, given, strict=True))
+    else:
+        nested = isinstance(target, (dict, list, tuple))
+        return None if nested or given is None else [given]
+    found: list[Any] = []
+    for part, value in pairs:
+        if part is not None:
+            below = _matched(part, value)
+            if below is None:
+                return None
+            found += below
+    return found
 
 
 def leave(source: Any, gradient: Any, unconnected: Unconnected) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from pullback import dtypes, errors
 from pullback.dispatch.convert import from_any
+from pullback.dispatch.general import pairs
 from pullback.dispatch.recording import HEARD, LOCAL, Node, Output, reachable
 from pullback.gradients import whole
 from pullback.structure import leaves, like
@@ -153,8 +154,11 @@ class _Custom:
         self.outputs = [_kind(tensor) for tensor in outputs]
         self.inputs = [None if tensor is None else _kind(tensor) for tensor in inputs]
 
-    def pull(self, node: Node, g: dict[int, Tensor], needed: Any) -> list[Tensor | None]:
+    def pull(self, node: Node, g: dict[int, Tensor], needed: Any) -> list[tuple[Node, Tensor]]:
         """The cotangents of the inputs and variables, from those of the results by position."""
+        return pairs(node, self._cotangents(node, g))
+
+    def _cotangents(self, node: Node, g: dict[int, Tensor]) -> list[Tensor | None]:
         cotangents = [
             _conjugate(g[position])
             if position in g

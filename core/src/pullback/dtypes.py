@@ -81,13 +81,14 @@ def as_dtype(value: DTypeLike) -> DType:
     try:
         if value in _PYTHON:
             return _PYTHON[value]  # type: ignore[index]
-        dtype = np.dtype(value)
+        # np.dtype(None) is float64.
+        dtype = None if value is None else np.dtype(value).newbyteorder("=")
     except TypeError:
-        dtype = None  # type: ignore[assignment]
+        dtype = None
     if dtype is None or dtype not in _MEMBERS:
         names = ", ".join(_NAMES)
         raise errors.DTypeError(f"{value!r} is not a pullback dtype; use one of {names}")
-    return dtype.newbyteorder("=") if not dtype.isnative else dtype
+    return dtype
 
 
 def kind(operand: Operand) -> int:

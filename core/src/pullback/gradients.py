@@ -164,6 +164,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             f"jvp: {len(primals)} arguments and {len(tangents)} tangents; give one for each"
         )
     given, sources = _sources(f, tuple(primals), range(len(primals)))
+    directions = [from_any(leaf) for tangent in tangents for leaf in leaves(whole(tangent))]
     with GradientTape(watch_accessed_variables=False) as outer:
         with GradientTape(watch_accessed_variables=False) as inner:
             inner.watch(sources)
@@ -171,9 +172,10 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             target = _heard(value)
         dummies = [CALL["full"](t.shape, 0, dtype=t.dtype, device=t.device) for t in leaves(target)]
         outer.watch(dummies)
-        pulled = inner.gradient(target, sources, dummies, unconnected_gradients="zero")
+        seeds = like(target, iter(dummies))
+        pulled = inner.gradient(target, sources, seeds, unconnected_gradients="zero")
         pulled = like(pulled, iter([_heard(g) for g in leaves(pulled)]))
-    flat = outer.gradient(pulled, dummies, list(tangents), unconnected_gradients="zero")
+    flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
     return value, like(target, iter(flat))
 
 

@@ -152,7 +152,7 @@ def first(x: Shape, *_: Any, **__: Any) -> Shape:
 
 
 def reduce(
-    x: Shape, *_: Any, axis: Shape | int | None = None, keepdims: bool = False, **__: Any
+    x: Shape, *_: Any, axis: Any = None, keepdims: bool = False, **__: Any
 ) -> Shape:
     """A reduction over `axis`."""
     axes = (axis,) if isinstance(axis, int) else axis

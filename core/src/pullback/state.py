@@ -22,7 +22,8 @@ __all__ = ["Place", "Stateful", "escape", "join", "named_variables", "path_of", 
 class Stateful(Protocol):
     """What outlives a process besides variables: generators, iterators, metrics, counters.
 
-    The state is made of numbers, strings, arrays, and lists and dicts of them.
+    The state is made of numbers, strings, arrays, and lists and dicts of them. Variables in the
+    object's attributes are found besides, unless its class has `opaque_state = True`.
     """
 
     def checkpoint_state(self) -> Mapping[str, Any]:
@@ -134,7 +135,7 @@ def _entering(cls: type) -> Children | None:
 
 
 def _decide(cls: type) -> Children | None:
-    if issubclass(cls, Variable):
+    if issubclass(cls, Variable) or getattr(cls, "opaque_state", False):
         return _none
     if issubclass(cls, dict):
         return _items

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from pullback import backward, cotangents, dtypes, errors
 from pullback.cotangents import Unconnected
-from pullback.dispatch.recording import HEARD, LOCAL, Node, Watched, start, stop
+from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
 from pullback.structure import leaves, like
 from pullback.tensor import CALL, Tensor
 
@@ -128,7 +128,12 @@ class GradientTape:
             self._token = token = _Token()
             token.live = True
             _LIVE.count += 1
-        start(self, state)
+        tapes = state.tapes
+        if not tapes or self.start < state.low:
+            state.low = self.start
+        tapes.append(self)
+        state.recording = not state.paused
+        LISTENING.count += 1
 
     def _rest(self) -> None:
         state = self._state
@@ -137,7 +142,9 @@ class GradientTape:
         assert self._open is not None
         self._spans.append((self._open, state.tick()))
         self._open = None
-        stop(self, state)
+        state.tapes.remove(self)
+        state.update()
+        LISTENING.count -= 1
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -152,7 +159,8 @@ class GradientTape:
         try:
             yield
         finally:
-            self._listen()
+            if not self._used:
+                self._listen()
 
     def reset(self) -> None:
         """Forgets what the tape has heard and watches nothing; it goes on if it was listening."""
@@ -302,10 +310,12 @@ class GradientTape:
         # With every mark wanted, all that the tape heard is: no need to look for the paths first.
         needed = None if wanted == own else backward.needed_nodes(ends, wanted, own, spans)
         release = not self.persistent and not _LIVE.count
-        grads = backward.walk(ends, seeds, needed, wanted, own, spans, release)
+        heads = zip(ends, seeds, strict=True)
+        grads = backward.walk(heads, needed, wanted, own, spans, release)
 
+        leave = cotangents.leave
         results = [
-            cotangents.leave(source, node and grads.get(node), unconnected_gradients)
+            leave(source, node and grads.get(node), unconnected_gradients)
             for source, node in zip(flat, nodes, strict=True)
         ]
         return results[0] if single else like(sources, iter(results))

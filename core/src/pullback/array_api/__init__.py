@@ -8,12 +8,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.array_api import creation, elementwise, linalg, manipulation, reductions, searching
+from pullback.array_api import (
+    creation,
+    cumulative,
+    elementwise,
+    indexing,
+    linalg,
+    manipulation,
+    random,
+    reductions,
+    searching,
+    sorting,
+    special,
+)
 from pullback.backend import Kernel
 
 __all__ = ["kernels"]
 
-_FAMILIES = (creation, elementwise, linalg, manipulation, reductions, searching)
+_FAMILIES = (
+    creation,
+    cumulative,
+    elementwise,
+    indexing,
+    linalg,
+    manipulation,
+    random,
+    reductions,
+    searching,
+    sorting,
+    special,
+)
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

@@ -1,14 +1,130 @@
-"""Elementwise kernels: the namespace's own functions of the same name."""
+"""Elementwise kernels: the namespace's own functions of the same name, and what they leave open."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from pullback import errors
 from pullback.backend import Kernel
 
-_SAME_NAME = ("add", "divide", "multiply", "negative", "subtract")
+_SAME_NAME = (
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "exp",
+    "expm1",
+    "floor",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+)
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Elementwise kernels over `xp`."""
-    return {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
+
+    def is_complex(x: Any) -> bool:
+        return bool(xp.isdtype(x.dtype, "complex floating"))
+
+    def positive(x: Any) -> Any:
+        return x
+
+    def floor_divide(x1: Any, x2: Any) -> Any:
+        whole = xp.floor_divide(x1, x2)
+        if xp.isdtype(whole.dtype, "integral"):
+            return whole
+        # Infinite operands, for which namespaces follow Python or the standard.
+        return xp.where(xp.isinf(x1) | xp.isinf(x2), x1 / x2, whole)
+
+    def pow(x1: Any, x2: Any) -> Any:
+        if xp.isdtype(x2.dtype, "signed integer") and xp.any(x2 < 0):
+            raise negative_power(x2.dtype)
+        return xp.pow(x1, x2)
+
+    def real(x: Any) -> Any:
+        return xp.real(x) if is_complex(x) else x
+
+    def imag(x: Any) -> Any:
+        return xp.imag(x) if is_complex(x) else xp.zeros_like(x)
+
+    def conj(x: Any) -> Any:
+        return xp.conj(x) if is_complex(x) else x
+
+    def complex_(real: Any, imag: Any) -> Any:
+        whole = xp.complex64 if real.dtype == xp.float32 else xp.complex128
+        # Infinity times 1j would have a real part of NaN.
+        turned = xp.astype(xp.where(xp.isfinite(imag), imag, 0.0), whole) * 1j
+        for value in (math.inf, -math.inf):
+            turned = xp.where(imag == value, xp.asarray(complex(0, value), dtype=whole), turned)
+        undefined = xp.asarray(complex(0, math.nan), dtype=whole)
+        return xp.astype(real, whole) + xp.where(xp.isnan(imag), undefined, turned)
+
+    found: dict[str, Kernel] = {
+        name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)
+    }
+    found |= {"floor_divide": floor_divide, "positive": positive, "pow": pow}
+    if hasattr(xp, "complex64"):
+        found |= {"complex": complex_, "conj": conj, "imag": imag, "real": real}
+    return found
+
+
+def negative_power(dtype: Any) -> Exception:
+    """What to raise for an integer to a negative integer power."""
+    return errors.InputValueError(
+        f"an integer to a negative power is no {dtype}; "
+        f"convert the base to a floating dtype with x.astype(...)"
+    )

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pullback.backend import Kernel
 
 
+def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """What a sum over x is taken in and given as, natively; from x and the public dtype or None.
+
+    Small integers widen; the sums of 16-bit floats are taken in float32.
+    """
+    half = [getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name)]
+
+    def dtypes_of(x: Any, dtype: Any) -> tuple[Any, Any]:
+        if dtype is not None:
+            result = getattr(xp, dtype.name)
+        elif xp.isdtype(x.dtype, "bool") or x.dtype in (xp.int8, xp.int16):
+            result = xp.int32
+        else:
+            result = xp.uint32 if x.dtype in (xp.uint8, xp.uint16) else x.dtype
+        return (xp.float32 if result in half else result), result
+
+    return dtypes_of
+
+
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
-
-    def result_dtype(x: Any, dtype: Any) -> Any:
-        if dtype is not None:
-            return getattr(xp, dtype.name)
-        if xp.isdtype(x.dtype, "bool") or x.dtype in (xp.int8, xp.int16):
-            return xp.int32
-        return xp.uint32 if x.dtype in (xp.uint8, xp.uint16) else x.dtype
+    dtypes_of = accumulation(xp)
 
     def total(name: str) -> Kernel:
         reduce = getattr(xp, name)
 
         def kernel(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
-            result = result_dtype(x, dtype)
-            working = xp.float32 if result in half else result
-            if x.dtype != working:
-                x = xp.astype(x, working)
+            working, result = dtypes_of(x, dtype)
+            x = xp.astype(x, working, copy=False)
             found = reduce(x, axis=axis, dtype=working, keepdims=keepdims)
-            return found if working == result else xp.astype(found, result)
+            return xp.astype(found, result, copy=False)
 
         return kernel
-
-    half = [getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name)]
 
     def plain(name: str) -> Kernel:
         reduce = getattr(xp, name)

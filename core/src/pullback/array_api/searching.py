@@ -18,4 +18,21 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
         return kernel
 
-    return {name: arg(name) for name in ("argmax", "argmin")}
+    def argwhere(x: Any) -> Any:
+        if x.ndim == 0:
+            found = xp.nonzero(xp.reshape(x, (1,)))[0]
+            return xp.zeros((found.shape[0], 0), dtype=xp.int64)
+        return xp.astype(xp.stack(xp.nonzero(x), axis=1), xp.int64, copy=False)
+
+    def searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
+        # As a vector: not every namespace takes more than one dimension here.
+        line = xp.reshape(x2, (-1,))
+        found = xp.searchsorted(x1, line, side=side, sorter=sorter)
+        return xp.astype(xp.reshape(found, x2.shape), xp.int64, copy=False)
+
+    return {
+        "argmax": arg("argmax"),
+        "argmin": arg("argmin"),
+        "argwhere": argwhere,
+        "searchsorted": searchsorted,
+    }

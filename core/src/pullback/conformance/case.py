@@ -16,8 +16,8 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.devices import Device
-from pullback.dispatch import general
 from pullback.dispatch.convert import SCALAR_TYPES, counts, gather, unflatten
+from pullback.dispatch.normal import normalise, shapes_of
 from pullback.dtypes import DType
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -81,9 +81,22 @@ class Case:
 
     def reference(self, kind: Any, inputs: tuple[Any, ...] | None = None) -> list[Array]:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
-        given = [_map(lambda x: widen(x, kind), v) for v in (inputs or self.inputs)]
+        given = [_map(lambda x: widen(x, kind), v) for v in self._lifted(inputs or self.inputs)]
         with np.errstate(all="ignore"):
             return results(self.suite.reference(*given, **self.sample.attributes))
+
+    def _lifted(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """The inputs with the integers and booleans that the op takes as floats made so."""
+        given = list(inputs)
+        if not any(leaf.dtype.kind in "biu" for leaf in leaves(given)):
+            return given
+        aligned = self.resolved(self.tensors(inputs=inputs)).inputs
+        for i, value in enumerate(given):
+            tensor = aligned[i]
+            if isinstance(value, np.ndarray) and value.dtype.kind in "biu":
+                if dtypes.is_floating(tensor.dtype):
+                    given[i] = value.astype(tensor.dtype)
+        return given
 
 
 @dataclass(frozen=True)
@@ -108,8 +121,8 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     flat, _ = gather(op, values)
     aligned = unflatten(flat, counts(op, values))
     given = {one.name: bound.arguments[one.name] for one in op.attributes}
-    normal = general.normalise(op, aligned, given)
-    shapes = op.shape(*general.shapes_of(aligned), **normal)
+    normal = normalise(op, aligned, given)
+    shapes = op.shape(*shapes_of(aligned), **normal)
     several: list[Any] = shapes if isinstance(shapes, list) else [shapes]
     outputs = op.dtype(operands(values), **normal).outputs
     return Resolved(aligned, normal, several, outputs)

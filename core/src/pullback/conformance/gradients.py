@@ -148,7 +148,7 @@ def differences(
                         f"{' (imaginary step)' if unit == 1j else ''}"
                     )
     for _ in range(DIRECTIONS if any(value.size > elements for value in point) else 0):
-        steps = [rng.standard_normal(x.shape) * (1 + (x.dtype.kind == "c") * 1j) for x in point]
+        steps = [rng.standard_normal(x.shape) * (1 + 1j if x.dtype.kind == "c" else 1) for x in point]
         steps = [s / np.sqrt(max(1, s.size)) for s in steps]
         found, expected = inner(steps, gradients), along(steps)
         require(

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def _columns_first(x: Any) -> Any:
-    return np.asfortranarray(x)
+    return np.asfortranarray(x) if x.ndim else x
 
 
 def _strided(x: Any) -> Any:

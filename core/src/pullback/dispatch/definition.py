@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from pullback import errors
 from pullback.dispatch import generate
@@ -99,7 +99,7 @@ class VJP:
         op.rules.update(dict.fromkeys(targets, rule))
 
 
-def primitive() -> Any:
+def primitive() -> NoReturn:
     """The body of a primitive: reached only where a backend has no kernel for it."""
     raise errors.MissingKernelError("a primitive has no body to fall back on")
 

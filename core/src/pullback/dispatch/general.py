@@ -9,6 +9,8 @@ The four cases of an op, on a device:
 
 from __future__ import annotations
 
+import functools
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,7 +75,8 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
                 f"of the {op.tier} tier{for_dtype(flat)}; use another device, or a kernel pack"
             )
         if not (op.rules and tracked):
-            return _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
+            found = _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
+            return found if len(op.outputs) == 1 else named(op, found)
         with paused():
             result = run_body(op, inputs, attributes)
         results = result if isinstance(result, (tuple, list)) else (result,)
@@ -92,7 +95,18 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
             record(op, inputs, tensors, residuals, attributes, device)
     if len(op.outputs) == 1:
         return tensors[0]
-    return tuple(tensors)
+    return named(op, tensors)
+
+
+def named(op: Op, results: Sequence[Tensor]) -> Any:
+    """Several results as a tuple with a name for each: `pb.linalg.qr(x).Q`."""
+    return _result_type(op)._make(results)
+
+
+@functools.cache
+def _result_type(op: Op) -> Any:
+    words = op.name.strip("_").split("_")
+    return namedtuple("".join(map(str.capitalize, words)) + "Result", op.outputs)
 
 
 def _own(result: Any, flat: Sequence[Tensor | None]) -> Any:
@@ -153,7 +167,8 @@ def _run(
                 f"not the {expected} that the op defines"
             )
     native_dtypes = device.backend.public_dtypes
-    kind = next((type(a) for a in native if a is not None and not isinstance(a, list)), None)
+    leaves = (one for a in native for one in (a if isinstance(a, list) else [a]))
+    kind = next((type(one) for one in leaves if one is not None), None)
     for i, array in enumerate(arrays):
         if (kind is not None and type(array) is not kind) or getattr(
             array, "dtype", None
@@ -263,8 +278,8 @@ def _values(
     return values
 
 
-def pull(node: Node, g: Any, needed: Any) -> list[Tensor | None]:
-    """The cotangents of a node's inputs, flattened, from those of its results.
+def pull(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
+    """The cotangents of a node's inputs, each with its node, from those of its results.
 
     Args:
         node: a node that `record` made.
@@ -281,7 +296,7 @@ def pull(node: Node, g: Any, needed: Any) -> list[Tensor | None]:
     if isinstance(g, dict):
         nodes.update(_output_nodes(op, node))
         if any(position >= len(outputs) for position in g):
-            return _pull_body(op, saved, nodes, attributes, g, lengths, device)
+            return pairs(node, _pull_body(op, saved, nodes, attributes, g, lengths, device))
         parts = tuple(
             g[position] if position in g else CALL["full"](shape, 0, dtype=dtype, device=device)
             for position, (shape, dtype) in enumerate(outputs)
@@ -321,7 +336,16 @@ def pull(node: Node, g: Any, needed: Any) -> list[Tensor | None]:
             flat.append(value)
         else:
             flat += [None] * length if value is None else list(value)
-    return flat
+    return pairs(node, flat)
+
+
+def pairs(node: Node, flat: Sequence[Tensor | None]) -> list[tuple[Node, Tensor]]:
+    """The cotangents that there are, each with the node of the input that it belongs to."""
+    return [
+        (parent, part)
+        for parent, part in zip(node.parents, flat, strict=True)
+        if parent is not None and part is not None
+    ]
 
 
 def _restore(value: Any, node: Any, device: Device) -> Any:

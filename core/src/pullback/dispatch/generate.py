@@ -345,7 +345,9 @@ def _pull_source(op: Op) -> str:
     if layout:
         lines.append(f"    {''.join(f's_{need}, ' for need in layout)}= node.saved")
     lines.append(f"    {''.join(f'n{i}, ' for i in range(len(inputs)))}= node.parents")
-    lines += [f"    r{i} = None" for i in range(len(inputs))]
+    several = sum(op.rules.get(name) is not None for name in inputs) > 1
+    if several:
+        lines.append("    parts = []")
     for number, rule in enumerate(_rules(op)):
         positions = [inputs.index(target) for target in rule.targets]
         wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
@@ -373,11 +375,20 @@ def _pull_source(op: Op) -> str:
         call = ", ".join(arguments[:split] + [f"{need}={value}" for need, value in named])
         results = ", ".join(f"r{i}" for i in positions)
         lines.append(f"        {results} = _rule{number}({call})")
-        if op.shape is shapes.broadcast:
-            for i in positions:
+        for i in positions:
+            # A joint rule may give more than was asked for.
+            asked = f"r{i} is not None"
+            if rule.joint:
+                asked += f" and n{i} is not None"
+            lines.append(f"        if {asked}:")
+            if op.shape is shapes.broadcast:
                 lines += [
-                    f"        if r{i} is not None and r{i}._array.shape != s_{inputs[i]}_shape:",
-                    f"            r{i} = _unbroadcast(r{i}, s_{inputs[i]}_shape)",
+                    f"            if r{i}._array.shape != s_{inputs[i]}_shape:",
+                    f"                r{i} = _unbroadcast(r{i}, s_{inputs[i]}_shape)",
                 ]
-    lines.append(f"    return {_tuple([f'r{i}' for i in range(len(inputs))])}")
+            found = f"(n{i}, r{i})"
+            lines.append(
+                f"            parts.append({found})" if several else f"            return ({found},)"
+            )
+    lines.append("    return parts" if several else "    return ()")
     return "\n".join(lines)

@@ -89,7 +89,9 @@ def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str
     given = ", ".join(_describe(value) for value in inputs)
     keywords = "".join(f", {name}={value!r}" for name, value in attributes.items())
     message = f"{op.name}({given}{keywords}): {error}"
-    if isinstance(error, (TypeError, ValueError, IndexError)):
+    if isinstance(error, IndexError):
+        raise errors.IndexingError(message) from error
+    if isinstance(error, (TypeError, ValueError)):
         raise errors.InputValueError(message) from error
     if isinstance(error, MemoryError):
         raise error

@@ -110,8 +110,11 @@ class ThreadState:
     def update(self) -> None:
         """Brings `recording` and `low` up to date."""
         tapes = self.tapes
-        self.recording = bool(tapes) and not self.paused
-        self.low = min([tape.start for tape in tapes]) if tapes else 0
+        if not tapes:
+            self.recording = False
+            return
+        self.recording = not self.paused
+        self.low = min([tape.start for tape in tapes])
 
 
 class _Local(threading.local):
@@ -120,27 +123,6 @@ class _Local(threading.local):
 
 
 LOCAL = _Local()
-
-
-def start(tape: Listener, state: ThreadState) -> None:
-    """`tape` listens from now on in the thread of `state`."""
-    tapes = state.tapes
-    if not tapes or tape.start < state.low:
-        state.low = tape.start
-    tapes.append(tape)
-    state.recording = not state.paused
-    LISTENING.count += 1
-
-
-def stop(tape: Listener, state: ThreadState) -> None:
-    """`tape` stops listening in the thread of `state`."""
-    tapes = state.tapes
-    tapes.remove(tape)
-    if tapes:
-        state.low = min([other.start for other in tapes])
-    else:
-        state.recording = False
-    LISTENING.count -= 1
 
 
 @contextmanager

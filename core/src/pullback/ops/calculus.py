@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.ops.creation import full
 from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = ["over", "where", "zeros"]
@@ -14,7 +15,7 @@ def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
 
 def zeros(g: Tensor) -> Tensor:
     """The cotangent through a function that is constant almost everywhere."""
-    return CALL["full"](g.shape, 0, dtype=g.dtype, device=g.device)
+    return full(g.shape, 0, dtype=g.dtype, device=g.device)
 
 
 def over(g: Tensor, slope: Tensor) -> Tensor:

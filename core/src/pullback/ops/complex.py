@@ -9,8 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, complex_of, is_complex, numeric, real_floating
-from pullback.dtypes import real_of as _real_of
+from pullback.dtypes import (
+    DTypeRule,
+    Operands,
+    Resolution,
+    complex_of,
+    floating,
+    is_complex,
+    numeric,
+    real_floating,
+    real_of,
+)
 from pullback.ops.arithmetic import negative, positive
 from pullback.ops.calculus import zeros
 from pullback.ops.trigonometric import atan2
@@ -21,19 +30,20 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["angle", "complex", "conj", "imag", "real"]
 
 
-def _part(operands: Operands, **_: Any) -> Resolution:
-    inputs, (dtype,) = numeric(operands)
-    return Resolution(inputs, (_real_of(dtype),))
+def _part_of(whole: DTypeRule) -> DTypeRule:
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        inputs, (dtype,) = whole(operands)
+        return Resolution(inputs, (real_of(dtype),))
 
-
-_part.uniform = True  # type: ignore[attr-defined]
+    rule.uniform = True  # type: ignore[attr-defined]
+    return rule
 
 
 def _whole(operands: Operands, **_: Any) -> Resolution:
     inputs = real_floating(operands).inputs
     assert inputs[0] is not None
     whole = complex_of(inputs[0])
-    return Resolution((_real_of(whole),) * 2, (whole,))
+    return Resolution((real_of(whole),) * 2, (whole,))
 
 
 _whole.uniform = True  # type: ignore[attr-defined]
@@ -52,7 +62,7 @@ def complex(real: TensorLike, imag: TensorLike, /) -> Tensor:
 complex.vjp(real=lambda g: real(g), imag=lambda g: -imag(g))
 
 
-@op(shape=broadcast, dtype=_part, accuracy=EXACT, tier=Tier.COMPLEX)
+@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, tier=Tier.COMPLEX)
 def real(x: TensorLike, /) -> Tensor:
     """The real part; real numbers are their own.
 
@@ -65,7 +75,7 @@ def real(x: TensorLike, /) -> Tensor:
 real.vjp(x=lambda g, x_dtype: g.astype(x_dtype))
 
 
-@op(shape=broadcast, dtype=_part, accuracy=EXACT, tier=Tier.COMPLEX)
+@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, tier=Tier.COMPLEX)
 def imag(x: TensorLike, /) -> Tensor:
     """The imaginary part; that of real numbers is 0.
 
@@ -91,7 +101,7 @@ def conj(x: TensorLike, /) -> Tensor:
 conj.vjp(x=lambda g: conj(g))
 
 
-@op(shape=broadcast, dtype=_part, accuracy=FEW_ULP, tier=Tier.COMPLEX)
+@op(shape=broadcast, dtype=_part_of(floating), accuracy=FEW_ULP, tier=Tier.COMPLEX)
 def angle(x: TensorLike, /) -> Tensor:
     """The angle of x in the complex plane, in [-pi, pi]. The gradient at 0 is 0.
 

@@ -81,9 +81,10 @@ def _is_elsewhere(obj: Any) -> bool:
     """Whether an object of another library is not on the host, and so cannot go through NumPy."""
     if isinstance(obj, np.ndarray | np.generic | list | tuple | int | float | complex):
         return False
-    return hasattr(obj, "__dlpack_device__") and _DLPACK_KINDS.get(
-        int(obj.__dlpack_device__()[0])
-    ) != "cpu"
+    return (
+        hasattr(obj, "__dlpack_device__")
+        and _DLPACK_KINDS.get(int(obj.__dlpack_device__()[0])) != "cpu"
+    )
 
 
 def _shared(obj: Any, dtype: Any, device: Device) -> Tensor:
@@ -97,9 +98,7 @@ def _shared(obj: Any, dtype: Any, device: Device) -> Tensor:
     return from_host(array, None, device, copy=False)
 
 
-def from_dlpack(
-    x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None
-) -> Tensor:
+def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the values of another library's array (array API standard, DLPack).
 
     Memory is shared where the backend can. Then the other library must leave it as it is: buffers
@@ -143,9 +142,11 @@ def from_dlpack(
 
 
 @op(shape=first, dtype=same, accuracy=EXACT, name="to_device")
-def _move(x: TensorLike, /, *, device: DeviceLike | None, source: Device) -> Tensor:
+def _move(
+    x: TensorLike, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
+) -> Tensor:
     """x on `device`; its gradient goes back to `source`, where x is."""
-    target = as_device(device)
+    source, target = as_device(source), as_device(device)
     if x.dtype not in target.backend.dtypes:
         raise errors.DTypeError(
             f"the backend {target.backend.name!r} holds no {x.dtype}; convert with x.astype(...)"

@@ -16,8 +16,8 @@ from pullback import errors
 from pullback.dispatch import op
 from pullback.dtypes import real_floating
 from pullback.ops.creation import zeros
+from pullback.ops.joining import stack
 from pullback.ops.linear_algebra import matmul
-from pullback.ops.joining import pad, stack
 from pullback.ops.manipulation import flip, moveaxis, reshape
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.windows import (

@@ -47,7 +47,9 @@ def _default_dtype(
             dtype = dtypes.int64 if fill_value < 2**63 else dtypes.uint64
     kind = dtypes.kind(dtype)
     if type(fill_value) is complex and kind != dtypes.CMPLX:
-        raise errors.DTypeError(f"{fill_value} is no {dtype}; leave the dtype out, or use complex64")
+        raise errors.DTypeError(
+            f"{fill_value} is no {dtype}; leave the dtype out, or use complex64"
+        )
     if kind == dtypes.INT:
         bits = 8 * dtype.itemsize
         unsigned = dtype in dtypes.UNSIGNED
@@ -186,9 +188,9 @@ def empty_like(
 # Counted and spaced.
 
 
-def _length(start: Any, stop: Any, step: Any) -> int:
+def _length(start: float, stop: float, step: float) -> int:
     if all(type(value) is int for value in (start, stop, step)):
-        return max(0, -((start - stop) // step))
+        return max(0, -int((start - stop) // step))
     # The ceiling of the quotient, in double precision; Python's // would round the other way.
     count = (stop - start) / step
     if count != count or count in (float("inf"), float("-inf")):
@@ -214,9 +216,10 @@ def _steps(
         raise errors.InputValueError("arange: the step must not be 0")
     if dtype is None:
         dtype = dtypes.promote([type(value) for value in (start, stop, step)])
-        if dtype == dtypes.DEFAULT_INT and not -(2**31) <= min(start, stop) <= max(
-            start, stop
-        ) <= 2**31:
+        if (
+            dtype == dtypes.DEFAULT_INT
+            and not -(2**31) <= min(start, stop) <= max(start, stop) <= 2**31
+        ):
             dtype = dtypes.int64
     if dtypes.kind(dtype) not in (dtypes.INT, dtypes.FLOAT):
         raise errors.DTypeError(f"arange: needs a real dtype, got {dtype}")
@@ -233,7 +236,6 @@ def _real_number(value: Any) -> int | float:
 @op(shape=_count, dtype=_as_asked, accuracy=FEW_ULP, differentiable=False, normalize=_steps)
 def arange(
     start: int | float,
-    /,
     stop: int | float | None = None,
     step: int | float = 1,
     *,

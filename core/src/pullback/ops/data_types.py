@@ -199,7 +199,7 @@ class IntInfo(NamedTuple):
     dtype: DType
 
 
-# Bits of the exponent and of the fraction (IEEE 754-2019, table 3.5; bfloat16 is float32 cut short).
+# Bits of the exponent and of the fraction (IEEE 754-2019, table 3.5); bfloat16 is a short float32.
 _FORMATS: dict[DType, tuple[int, int]] = {
     dtypes.bfloat16: (8, 7),
     dtypes.float16: (5, 10),

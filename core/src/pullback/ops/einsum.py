@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pullback import errors
 from pullback.dispatch import op
@@ -52,7 +52,9 @@ def _read(equation: str, shapes: tuple[Shape, ...]) -> _Reading:
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise errors.InputValueError(f"{equation!r} is for {len(terms)} operands, not {len(shapes)}")
+        raise errors.InputValueError(
+            f"{equation!r} is for {len(terms)} operands, got {len(shapes)}"
+        )
     operands = [_labels(t, len(s), equation) for t, s in zip(terms, shapes, strict=True)]
     covered = max(len([name for name in names if type(name) is int]) for names in operands)
     if not arrow:
@@ -79,9 +81,7 @@ def _read(equation: str, shapes: tuple[Shape, ...]) -> _Reading:
     return _Reading(f"{left}->{right}", operands, result, sizes)
 
 
-def _in_full(
-    shapes: tuple[Sequence[Shape], ...], *, equation: str
-) -> dict[str, str]:
+def _in_full(shapes: tuple[Sequence[Shape], ...], *, equation: str) -> dict[str, str]:
     return {"equation": _read(equation, tuple(shapes[0])).equation}
 
 
@@ -116,7 +116,7 @@ def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
     Each operand has a term of letters, one per axis; axes of one letter run together, and those
     that the result does not name are summed over. A letter twice in one term is its diagonal; "..."
     stands for any further axes, which broadcast. Without "->" the result has the letters that occur
-    once, in alphabetical order. Several operands are taken in pairs, the one that leaves least first.
+    once, in alphabetical order. Of several operands those two come first that leave least.
 
     Raises:
         InputValueError: for an equation that cannot be read.
@@ -186,9 +186,11 @@ def _contracted(
     rows, columns = x1.shape[stacks:end], x2.shape[stacks + len(inner) :]
     if not inner:
         spread = reshape(x1, (*x1.shape, *[1] * len(right)))
-        return spread * reshape(
-            x2, (*x2.shape[:stacks], *[1] * len(left), *columns)
-        ), (*batch, *left, *right)
+        return spread * reshape(x2, (*x2.shape[:stacks], *[1] * len(left), *columns)), (
+            *batch,
+            *left,
+            *right,
+        )
     terms = size_of(x1.shape[end:])
     product = matmul(
         reshape(x1, (*x1.shape[:stacks], size_of(rows), terms)),

@@ -1,21 +1,23 @@
-"""Products of matrices and vectors."""
+"""Products of matrices and vectors, and what takes no more than rearranging them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pullback import errors, shapes
 from pullback.dispatch import op, primitive
 from pullback.dispatch.general import unbroadcast
-from pullback.dtypes import is_complex, numeric
-from pullback.ops.manipulation import reshape
-from pullback.ops.reductions import sum
+from pullback.dtypes import DTypeLike, is_complex, numeric, same
+from pullback.ops.complex import conj
+from pullback.ops.joining import stack
+from pullback.ops.manipulation import moveaxis, permute_dims, reshape
+from pullback.ops.reductions import accumulating, sum
 from pullback.shapes import Shape, broadcast_shapes, size_of
-from pullback.spec import ACCUMULATED, ROUNDED
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.spec import ACCUMULATED, EXACT, ROUNDED
+from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["matmul", "outer", "tensordot", "vecdot"]
+__all__ = ["cross", "diagonal", "matmul", "outer", "tensordot", "trace", "vecdot"]
 
 
 @op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
@@ -70,7 +72,7 @@ def _vector(column: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+def _common_axis(x1: Shape, x2: Shape, axis: int) -> None:
     ndim = min(len(x1), len(x2))
     if not -ndim <= axis <= -1:
         raise errors.AxisError(
@@ -78,6 +80,10 @@ def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
         )
     if x1[axis] != x2[axis]:
         raise errors.ShapeError(f"sizes along axis {axis} differ: {x1} and {x2}")
+
+
+def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+    _common_axis(x1, x2, axis)
     shape = list(broadcast_shapes(x1, x2))
     del shape[axis]
     return tuple(shape)
@@ -98,9 +104,9 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """
     _vecdot_shape(x1.shape, x2.shape, axis)
     if is_complex(x1.dtype):
-        x1 = CALL["conj"](x1)
+        x1 = conj(x1)
     if axis != -1:
-        x1, x2 = CALL["moveaxis"](x1, axis, -1), CALL["moveaxis"](x2, axis, -1)
+        x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     product = matmul(reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), reshape(x2, (*x2.shape, 1)))
     return reshape(product, product.shape[:-2])
 
@@ -127,12 +133,38 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------
 
+
+def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+    _common_axis(x1, x2, axis)
+    if x1[axis] != 3:
+        raise errors.ShapeError(f"the vectors along axis {axis} have 3 elements, got {x1[axis]}")
+    return broadcast_shapes(x1, x2)
+
+
+@op(shape=_cross_shape, dtype=numeric, accuracy=ACCUMULATED)
+def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """The cross product of the vectors of 3 elements along `axis`; other axes broadcast.
+
+    `axis` is negative: it counts from the end in both inputs.
+
+    Raises:
+        AxisError: for an axis that is not in both.
+        ShapeError: for vectors of another length than 3.
+
+    >>> pb.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
+    _cross_shape(x1.shape, x2.shape, axis)
+    x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    a, b, c = (x1[..., i] for i in range(3))
+    d, e, f = (x2[..., i] for i in range(3))
+    return stack([b * f - c * e, c * d - a * f, a * e - b * d], axis=axis)
+
+
 ContractionAxes: TypeAlias = "int | tuple[Sequence[int], Sequence[int]]"
 
 
-def _pairs(
-    inputs: tuple[Shape, Shape], *, axes: ContractionAxes
-) -> dict[str, tuple[Shape, Shape]]:
+def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, tuple[Shape, Shape]]:
     """`axes` as two tuples of non-negative axes of equal sizes."""
     x1, x2 = inputs
     if isinstance(axes, int):
@@ -178,12 +210,63 @@ def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: ContractionAxes = 2) -
     >>> pb.tensordot(pb.ones((2, 3, 4)), pb.ones((4, 3, 5)), axes=([2, 1], [0, 1])).shape
     (2, 5)
     """
-    left, right = axes  # type: ignore[misc]
+    left, right = cast("tuple[Shape, Shape]", axes)
     keep1 = tuple(a for a in range(x1.ndim) if a not in left)
     keep2 = tuple(a for a in range(x2.ndim) if a not in right)
     inner = size_of(x1.shape[a] for a in left)
     outer1 = size_of(x1.shape[a] for a in keep1)
     outer2 = size_of(x2.shape[a] for a in keep2)
-    rows = reshape(CALL["permute_dims"](x1, (*keep1, *left)), (outer1, inner))
-    columns = reshape(CALL["permute_dims"](x2, (*right, *keep2)), (inner, outer2))
+    rows = reshape(permute_dims(x1, (*keep1, *left)), (outer1, inner))
+    columns = reshape(permute_dims(x2, (*right, *keep2)), (inner, outer2))
     return reshape(matmul(rows, columns), _tensordot_shape(x1.shape, x2.shape, (left, right)))
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
+    """Where a diagonal begins in the rows laid end to end, and how long it is."""
+    start = offset if offset >= 0 else -offset * columns
+    return start, max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+
+
+def _diagonal_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+    if len(x) < 2:
+        raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
+    return (*x[:-2], _diagonal_span(x[-2], x[-1], offset)[1])
+
+
+@op(shape=_diagonal_shape, dtype=same, accuracy=EXACT)
+def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
+    """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+
+    >>> pb.linalg.diagonal([[1, 2], [3, 4]]).tolist()
+    [1, 4]
+    """
+    _diagonal_shape(x.shape, offset)
+    *stacks, rows, columns = x.shape
+    start, length = _diagonal_span(rows, columns, offset)
+    if not length:
+        return x.reshape((*stacks, rows * columns))[..., :0]
+    line = reshape(x, (*stacks, rows * columns))
+    return line[..., start : start + (length - 1) * (columns + 1) + 1 : columns + 1]
+
+
+def _trace_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+    return _diagonal_shape(x, offset)[:-1]
+
+
+@op(shape=_trace_shape, dtype=accumulating, accuracy=ACCUMULATED)
+def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    """The sum of the diagonal of each matrix in the last two axes.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+
+    >>> pb.linalg.trace([[1, 2], [3, 4]]).item()
+    5
+    """
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -28,8 +28,8 @@ __all__ = [
     "log_cosh_loss",
     "sigmoid_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits",
-    "sparse_softmax_cross_entropy_with_logits",
     "sparse_softmax_cross_entropy_gradient",
+    "sparse_softmax_cross_entropy_with_logits",
     "squared_error",
 ]
 
@@ -325,10 +325,12 @@ def huber_loss(predictions: TensorLike, targets: TensorLike, *, delta: float = 1
 
 
 huber_loss.vjp(
-    predictions=lambda g, predictions, targets, delta: g
-    * maximum(minimum(predictions - targets, delta), -delta),
-    targets=lambda g, predictions, targets, delta: g
-    * maximum(minimum(targets - predictions, delta), -delta),
+    predictions=lambda g, predictions, targets, delta: (
+        g * maximum(minimum(predictions - targets, delta), -delta)
+    ),
+    targets=lambda g, predictions, targets, delta: (
+        g * maximum(minimum(targets - predictions, delta), -delta)
+    ),
 )
 
 

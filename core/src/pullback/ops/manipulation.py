@@ -12,7 +12,6 @@ from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import (
     Axes,
-    Axis,
     Shape,
     ShapeLike,
     as_int,
@@ -214,7 +213,7 @@ def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
 
 @op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves)
 def moveaxis(
-    x: TensorLike, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
+    x: TensorLike, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
     """x with some axes at new places, the others in their order (array API standard).
 

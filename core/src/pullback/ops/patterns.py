@@ -56,7 +56,7 @@ def _square(x: Shape, **_: Any) -> Shape:
 
 def _below(x: Tensor, k: int) -> Tensor:
     """Where the column is at most the row plus k."""
-    rows, columns = x.shape[-2:]
+    rows, columns = _square(x.shape)[-2:]
     row = reshape(arange(rows, device=x.device), (rows, 1))
     return CALL["less_equal"](arange(-k, columns - k, device=x.device), row)
 

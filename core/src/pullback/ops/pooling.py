@@ -13,7 +13,7 @@ from pullback import dtypes, errors
 from pullback.dispatch import op
 from pullback.dtypes import Operands, Resolution, int32, real, real_floating
 from pullback.ops.creation import full, ones, zeros
-from pullback.ops.joining import pad, stack
+from pullback.ops.joining import stack
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean, sum
 from pullback.ops.searching import argmax
@@ -368,12 +368,15 @@ def avg_pool_gradient(
     return narrowed(channels_back(dx, data_format), g)
 
 
-avg_pool.vjp(
-    x=lambda g, x_shape, window, strides, padding, count_include_pad, data_format: avg_pool_gradient(
+@avg_pool.vjp("x")
+def _(g: Tensor, x_shape: Shape, window: Any, strides: Any, padding: Any, count_include_pad: bool,
+      data_format: Any) -> Tensor:  # fmt: skip
+    return avg_pool_gradient(
         g, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
         count_include_pad=count_include_pad, data_format=data_format,
-    )
-)  # fmt: skip
+    )  # fmt: skip
+
+
 avg_pool_gradient.vjp(
     g=lambda h, window, strides, padding, count_include_pad, data_format: avg_pool(
         h, window=window, strides=strides, padding=padding,

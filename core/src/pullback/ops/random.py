@@ -201,10 +201,9 @@ def _normalize_dropout(
     if not 0 <= rate <= 1:
         raise errors.InputValueError(f"rate must be in [0, 1], got {rate!r}")
     x = shapes[0]
-    noise = x if noise_shape is None else tuple(
-        size if one is None else one for one, size in zip(noise_shape, x, strict=len(noise_shape) == len(x))
-    )  # fmt: skip
-    if len(noise) != len(x) or broadcast_shapes(x, noise) != x:
+    wanted = (None,) * len(x) if noise_shape is None else tuple(noise_shape)
+    noise = tuple(size if one is None else one for one, size in zip(wanted, x, strict=False))
+    if len(wanted) != len(x) or broadcast_shapes(x, noise) != x:
         raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
     return {"rate": rate, "noise_shape": noise, **rest}
 

@@ -20,7 +20,11 @@ from pullback.dtypes import (
     real,
     real_floating,
 )
-from pullback.ops.manipulation import broadcast_to, reshape
+from pullback.ops.comparison import isinf
+from pullback.ops.creation import full
+from pullback.ops.exponential import exp, log, sqrt
+from pullback.ops.manipulation import broadcast_to, flip, permute_dims, reshape
+from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduce, reduced, size_of
 from pullback.spec import ACCUMULATED, EXACT, FEW_ULP
 from pullback.tensor import CALL, Tensor, TensorLike
@@ -47,7 +51,7 @@ def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tenso
     return broadcast_to(g, shape)
 
 
-def count(shape: Shape, axis: Shape | None) -> int:
+def count(shape: Shape, axis: Any) -> int:
     """How many elements each element of a reduction over normal `axis` stands for."""
     return size_of(shape if axis is None else [shape[a] for a in axis])
 
@@ -61,16 +65,16 @@ def widened(x: Tensor) -> Tensor:
 # Sums and products.
 
 
-def _accumulating(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+def accumulating(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
     return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))
 
 
-_accumulating.uniform = True  # type: ignore[attr-defined]
+accumulating.uniform = True  # type: ignore[attr-defined]
 
 
-@op(shape=reduce, dtype=_accumulating, accuracy=ACCUMULATED)
+@op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
 def sum(
     x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -93,7 +97,7 @@ def _(
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
 
 
-@op(shape=reduce, dtype=_accumulating, accuracy=ACCUMULATED)
+@op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
 def prod(
     x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -118,14 +122,14 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> T
         g = g.astype(x.dtype)
     order = (*[a for a in range(x.ndim) if a not in axes], *axes)
     kept = x.ndim - len(axes)
-    line = CALL["permute_dims"](x, order)
+    line = permute_dims(x, order)
     shape = line.shape
     line = reshape(line, (*shape[:kept], count(shape, tuple(range(kept, x.ndim)))))
-    flip, cumulative_prod = CALL["flip"], CALL["cumulative_prod"]
+    cumulative_prod = CALL["cumulative_prod"]
     before = cumulative_prod(line, axis=-1, include_initial=True)[..., :-1]
     after = cumulative_prod(flip(line, axis=-1), axis=-1, include_initial=True)[..., :-1]
     others = reshape(before * flip(after, axis=-1), shape)
-    return g * CALL["permute_dims"](others, tuple(order.index(a) for a in range(x.ndim)))
+    return g * permute_dims(others, tuple(order.index(a) for a in range(x.ndim)))
 
 
 @op(shape=reduce, dtype=floating, accuracy=ACCUMULATED)
@@ -242,7 +246,7 @@ def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False
 # Statistics.
 
 
-def _freedom(shape: Shape, axis: Shape | None, correction: float) -> float:
+def _freedom(shape: Shape, axis: Any, correction: float) -> float:
     left = count(shape, axis) - correction
     return left if left > 0 else 0
 
@@ -269,7 +273,7 @@ def var(
 @var.vjp("x")
 def _(g: Tensor, x: Tensor, axis: Shape | None, correction: float, keepdims: bool) -> Tensor:
     away = x - mean(x, axis=axis, keepdims=True)
-    return expand(g * (2 / _freedom(x.shape, axis, correction)), x.shape, axis, keepdims) * away
+    return expand(2 * g / _freedom(x.shape, axis, correction), x.shape, axis, keepdims) * away
 
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
@@ -284,14 +288,13 @@ def std(
     2.5819888114929199
     """
     spread = var(widened(x), axis=axis, correction=correction, keepdims=keepdims)
-    return CALL["sqrt"](spread).astype(x.dtype)
+    return sqrt(spread).astype(x.dtype)
 
 
 @std.vjp("x")
 def _(
     g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, correction: float, keepdims: bool
 ) -> Tensor:
-    where = CALL["where"]
     flat = out == 0
     # Twice `where`: in derivatives of this rule too, nothing divides by the 0.
     slope = where(flat, 0, g / (where(flat, 1, out) * _freedom(x.shape, axis, correction)))
@@ -305,22 +308,23 @@ def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) ->
     >>> pb.logsumexp([1000.0, 1000.0]).item()
     1000.693115234375
     """
-    if count(x.shape, axis) == 0:
-        nothing = reduced(x.shape, axis, keepdims)
-        return CALL["full"](nothing, -float("inf"), dtype=x.dtype, device=x.device)
+    axes: Any = axis
+    if count(x.shape, axes) == 0:
+        nothing = reduced(x.shape, axes, keepdims)
+        return full(nothing, -float("inf"), dtype=x.dtype, device=x.device)
     wide = widened(x)
     top = max(wide, axis=axis, keepdims=True)
     # An infinite maximum is its own result: nothing is subtracted, for inf - inf is NaN.
-    top = CALL["where"](CALL["isinf"](top), 0, top)
-    total = sum(CALL["exp"](wide - top), axis=axis, keepdims=keepdims)
-    return (CALL["log"](total) + reshape(top, total.shape)).astype(x.dtype)
+    top = where(isinf(top), 0, top)
+    total = sum(exp(wide - top), axis=axis, keepdims=keepdims)
+    return (log(total) + reshape(top, total.shape)).astype(x.dtype)
 
 
 @logsumexp.vjp("x")
 def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
-    where, inf = CALL["where"], float("inf")
+    inf = float("inf")
     level = expand(out, x.shape, axis, keepdims)
     # exp(x - out), where an infinite `out` leaves no NaN: the infinite elements count alone.
-    infinite = CALL["isinf"](level)
+    infinite = isinf(level)
     away = where(infinite, where(x == inf, 0, -inf), x - where(infinite, 0, level))
-    return CALL["exp"](away) * expand(g, x.shape, axis, keepdims)
+    return exp(away) * expand(g, x.shape, axis, keepdims)

@@ -6,13 +6,13 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
-from pullback.dtypes import promoting
+from pullback.dtypes import Operands, Resolution, promoting
 from pullback.ops.reductions import reduce_some
-from pullback.shapes import Axis
+from pullback.shapes import Axis, Shape, data_dependent
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["argmax", "argmin"]
+__all__ = ["argmax", "argmin", "argwhere", "nonzero", "searchsorted"]
 
 _index_of_real = promoting("real", to=dtypes.int64)
 
@@ -43,5 +43,95 @@ def argmin(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
 
     >>> pb.argmin([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]], axis=1).tolist()
     [0, 1]
+    """
+    return primitive()
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+@op(
+    shape=data_dependent,
+    dtype=promoting("any", to=dtypes.int64),
+    accuracy=EXACT,
+    differentiable=False,
+)
+def argwhere(x: TensorLike, /) -> Tensor:
+    """The indices of the elements that are not 0, one row each, in C order, as int64.
+
+    >>> pb.argwhere([[0, 7], [8, 0]]).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return primitive()
+
+
+def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not 0: for each axis a vector, in C order.
+
+    Raises:
+        ShapeError: for a 0-d x, which has no axis.
+
+    >>> [indices.tolist() for indices in pb.nonzero([[0, 7], [8, 0]])]
+    [[0, 1], [1, 0]]
+    """
+    rows = argwhere(x)
+    axes = rows.shape[1]
+    if not axes:
+        raise errors.ShapeError("nonzero: a 0-d tensor has no indices; use x != 0")
+    return tuple(rows[:, axis] for axis in range(axes))
+
+
+def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: Any) -> Shape:
+    if len(x1) != 1:
+        raise errors.ShapeError(f"searches in a vector in ascending order, got shape {x1}")
+    if sorter is not None and sorter != x1:
+        raise errors.ShapeError(f"sorter of shape {sorter} is for another vector than {x1}")
+    return x2
+
+
+def _sides(shapes: tuple[Shape | None, ...], *, side: str) -> dict[str, str]:
+    if side not in ("left", "right"):
+        raise errors.InputValueError(f'side is "left" or "right", got {side!r}')
+    return {"side": side}
+
+
+def _values_and_order(operands: Operands, **_: Any) -> Resolution:
+    inputs = dtypes.real(operands[:2]).inputs
+    sorter = operands[2] if len(operands) > 2 else None
+    order = None if sorter is None else dtypes.integer((sorter,)).inputs[0]
+    return Resolution((*inputs, order), (dtypes.int64,))
+
+
+@op(
+    shape=_searched,
+    dtype=_values_and_order,
+    accuracy=EXACT,
+    differentiable=False,
+    normalize=_sides,
+)
+def searchsorted(
+    x1: TensorLike,
+    x2: TensorLike,
+    /,
+    sorter: TensorLike | None = None,
+    *,
+    side: str = "left",
+) -> Tensor:
+    """Where each element of x2 would go into the vector x1 to keep it in order, as int64.
+
+    Args:
+        x1: a vector in ascending order, or in any with `sorter`; NaN comes last.
+        x2: values, of any shape.
+        sorter: the indices that bring x1 into order, as from `argsort`.
+        side: "left" for the place before equal elements, "right" for that after them.
+
+    Raises:
+        ShapeError: for an x1 that is no vector.
+        InputValueError: for another side.
+
+    >>> pb.searchsorted([10, 20, 30], [20, 25]).tolist()
+    [1, 2]
+    >>> pb.searchsorted([10, 20, 30], [20, 25], side="right").tolist()
+    [2, 2]
     """
     return primitive()

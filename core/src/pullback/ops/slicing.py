@@ -28,6 +28,9 @@ Key = tuple[Entry, ...]
 
 def sliced_shape(shape: Shape, key: Key) -> Shape:
     """The shape of x[key] for an x of `shape` and a key in normal form."""
+    used = sum(entry is not None for entry in key[:-1])
+    if used > len(shape):
+        raise errors.IndexingError(f"{used} indices for a tensor of {len(shape)} axes {shape}")
     result: list[int] = []
     axis = 0
     for entry in key[:-1]:

@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 from pullback import errors
-from pullback.ops.joining import pad
 from pullback.ops.manipulation import permute_dims
+from pullback.ops.padding import pad
 from pullback.ops.slicing import strided_place, strided_slice
 from pullback.shapes import Shape, as_int
 from pullback.tensor import Tensor
@@ -43,9 +43,7 @@ def sizes(value: Any, count: int, what: str) -> Shape:
     return found
 
 
-def pads(
-    padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: Shape
-) -> Pads:
+def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: Shape) -> Pads:
     """(before, after) for each spatial dimension.
 
     "same" gives ceil(size / stride) windows, the odd element after; "causal" pads in front only, so
@@ -171,7 +169,9 @@ def taps(
     return [strided_slice(x, key=key) for key in _keys(x.shape[0], out, window, strides, dilation)]
 
 
-def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Shape, padding: Pads) -> Any:
+def untap(
+    parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Shape, padding: Pads
+) -> Any:
     """The transpose of `taps`: every part is added to zeros of `shape` where it was taken from."""
     out, one = parts[0].shape[1:-1], (1,) * len(window)
     padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]
@@ -184,9 +184,7 @@ def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Shape, 
     return strided_slice(total, key=(slice(0, shape[0], 1), *inner, ...))
 
 
-def _keys(
-    batch: int, out: Shape, window: Shape, strides: Shape, dilation: Shape
-) -> Iterator[Any]:
+def _keys(batch: int, out: Shape, window: Shape, strides: Shape, dilation: Shape) -> Iterator[Any]:
     for tap in product(*map(range, window)):
         yield (
             slice(0, batch, 1),

@@ -6,13 +6,39 @@ import numpy as np
 
 from pullback import array_api
 from pullback.backend import Kernel
-from pullback_numpy.kernels import creation, linalg, manipulation, reductions, searching
+from pullback_numpy.kernels import (
+    activations,
+    convolution,
+    creation,
+    cumulative,
+    elementwise,
+    indexing,
+    linalg,
+    manipulation,
+    pooling,
+    random,
+    reductions,
+    searching,
+    softmax,
+    sorting,
+    special,
+)
 
 KERNELS: dict[str, Kernel] = {
     **array_api.kernels(np),
     **creation.KERNELS,
+    **elementwise.KERNELS,
+    **special.KERNELS,
     **linalg.KERNELS,
     **manipulation.KERNELS,
+    **indexing.KERNELS,
     **reductions.KERNELS,
+    **cumulative.KERNELS,
     **searching.KERNELS,
+    **sorting.KERNELS,
+    **activations.KERNELS,
+    **softmax.KERNELS,
+    **convolution.KERNELS,
+    **pooling.KERNELS,
+    **random.KERNELS,
 }

@@ -16,6 +16,11 @@ from pullback_numpy.kernels.precision import SHORT, like, wide
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
+def fresh(x: Any) -> Any:
+    """Room for a result: a ufunc without it gives a scalar, not an array, where x is 0-d."""
+    return np.empty(x.shape, x.dtype)
+
+
 def masked(g: Any, mask: Any) -> Any:
     """g where mask is True, else 0: g's bits times 0 or 1, so that infinities become 0 as well."""
     bits = _BITS[g.itemsize]
@@ -31,9 +36,11 @@ def _relu_gradient(g: Any, out: Any) -> Any:
 
 
 def _leaky_relu(x: Any, *, negative_slope: float) -> Any:
-    if not 0 <= negative_slope <= 1:
-        return like(np.where(x > 0, x, x * x.dtype.type(negative_slope)), x)
-    return np.maximum(x, x * x.dtype.type(negative_slope))
+    w = wide(x)
+    scaled = np.multiply(w, w.dtype.type(negative_slope), out=fresh(w))
+    if 0 <= negative_slope <= 1:
+        return like(np.maximum(w, scaled, out=scaled), x)
+    return like(np.where(w > 0, w, scaled), x)
 
 
 def _sigmoid(x: Any) -> Any:
@@ -41,15 +48,15 @@ def _sigmoid(x: Any) -> Any:
         return _sigmoid(x.astype(np.float32)).astype(x.dtype)
     if x.size and x.min() < -80:
         # exp(-x) overflows, or has little left before it does: a second exponential then.
-        e = np.abs(x)
+        e = np.abs(x, out=fresh(x))
         np.negative(e, out=e)
         np.exp(e, out=e)
         e += 1
-        y = np.minimum(x, 0)
+        y = np.minimum(x, 0, out=fresh(x))
         np.exp(y, out=y)
         y /= e
         return y
-    y = np.negative(x)
+    y = np.negative(x, out=fresh(x))
     np.exp(y, out=y)
     y += 1
     return np.reciprocal(y, out=y)
@@ -57,7 +64,7 @@ def _sigmoid(x: Any) -> Any:
 
 def _softplus(x: Any) -> Any:
     w = wide(x)
-    y = np.abs(w)
+    y = np.abs(w, out=fresh(w))
     np.negative(y, out=y)
     np.exp(y, out=y)
     np.log1p(y, out=y)
@@ -67,7 +74,7 @@ def _softplus(x: Any) -> Any:
 
 def _log_sigmoid(x: Any) -> Any:
     w = wide(x)
-    y = np.abs(w)
+    y = np.abs(w, out=fresh(w))
     np.negative(y, out=y)
     np.exp(y, out=y)
     np.log1p(y, out=y)

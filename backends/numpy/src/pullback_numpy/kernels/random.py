@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.backend import Kernel
+from pullback_numpy.kernels.activations import masked
 
 _WORD = (1 << 64) - 1
 
@@ -83,8 +84,7 @@ def _dropout(x: Any, *, rate: float, key: int, counter: int, noise_shape: Any) -
     scale = 1 / (1 - rate) if rate < 1 else 0.0
     short = x.dtype.itemsize == 2
     wide = x.astype(np.float32) if short else x
-    # A kept infinity stays one, a dropped one becomes 0: the mask is no factor.
-    y = np.where(kept, wide * wide.dtype.type(scale), wide.dtype.type(0))
+    y = masked(wide * wide.dtype.type(scale), kept)
     return (y.astype(x.dtype) if short else y), kept
 
 

@@ -14,8 +14,12 @@ import numpy as np
 from pullback import dtypes
 from pullback.backend import Kernel
 
-_add = np.add.reduce
-_multiply = np.multiply.reduce
+_add: Any = np.add.reduce
+_multiply: Any = np.multiply.reduce
+_maximum: Any = np.maximum.reduce
+_minimum: Any = np.minimum.reduce
+_or: Any = np.logical_or.reduce
+_and: Any = np.logical_and.reduce
 
 #: Up to so many elements, or so many terms a sum, NumPy's own order is accurate enough.
 _SMALL = 1024
@@ -31,8 +35,8 @@ _WIDE: dict[str, tuple[Any, Any]] = {
     **{char: (np.dtype(char), np.dtype(char)) for char in "qQ"},
     **{dtype.char: (dtypes.float32, dtype) for dtype in (dtypes.float16, dtypes.bfloat16)},
 }
-#: Those whose sums are taken in their own dtype.
-_PLAIN = frozenset(char for char, (wide, _) in _WIDE.items() if wide.char == char)
+#: Those that NumPy sums in their own dtype without being told.
+_PLAIN = frozenset("fdFDlLqQ")
 
 
 def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
@@ -40,11 +44,12 @@ def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
         if x.size <= _SMALL:
             return _add(x, axis, None, None, keepdims)
         return tree_sum(x, axis, keepdims)
-    wide, result = _dtypes(x, dtype)
+    wide, result = accumulation(x, dtype)
     return tree_sum(x.astype(wide, copy=False), axis, keepdims).astype(result, copy=False)
 
 
-def _dtypes(x: Any, dtype: Any) -> tuple[Any, Any]:
+def accumulation(x: Any, dtype: Any) -> tuple[Any, Any]:
+    """The dtype in which a sum over x is taken, and that of the result."""
     if dtype is None:
         return _WIDE[x.dtype.char]
     return (dtype if dtype.itemsize > 2 or dtype.kind in "iu" else _WIDE[dtype.char][0]), dtype
@@ -127,7 +132,7 @@ def _rows_sum(y: Any, axis: int) -> Any:
 
 
 def _prod(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
-    wide, result = _dtypes(x, dtype)
+    wide, result = accumulation(x, dtype)
     return _multiply(x, axis, wide, None, keepdims).astype(result, copy=False)
 
 
@@ -152,19 +157,19 @@ def _count(x: Any, axis: Any) -> int:
 
 
 def _max(x: Any, *, axis: Any, keepdims: bool) -> Any:
-    return np.maximum.reduce(x, axis, None, None, keepdims)
+    return _maximum(x, axis, None, None, keepdims)
 
 
 def _min(x: Any, *, axis: Any, keepdims: bool) -> Any:
-    return np.minimum.reduce(x, axis, None, None, keepdims)
+    return _minimum(x, axis, None, None, keepdims)
 
 
 def _any(x: Any, *, axis: Any, keepdims: bool) -> Any:
-    return np.logical_or.reduce(x, axis, None, None, keepdims)
+    return _or(x, axis, None, None, keepdims)
 
 
 def _all(x: Any, *, axis: Any, keepdims: bool) -> Any:
-    return np.logical_and.reduce(x, axis, None, None, keepdims)
+    return _and(x, axis, None, None, keepdims)
 
 
 def _count_nonzero(x: Any, *, axis: Any, keepdims: bool) -> Any:
@@ -173,7 +178,7 @@ def _count_nonzero(x: Any, *, axis: Any, keepdims: bool) -> Any:
 
 def _var(x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
-    away = wide - _mean(wide, axis=axis, keepdims=True)
+    away = np.asarray(wide - _mean(wide, axis=axis, keepdims=True))
     np.multiply(away, away, out=away)
     left = _count(x, axis) - correction
     found = tree_sum(away, axis, keepdims) / (left if left > 0 else 0)

@@ -1,18 +1,58 @@
-"""Finding things in NumPy."""
+"""Finding things in NumPy, and the distinct ones among them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from pullback import dtypes
 from pullback.backend import Kernel
 
 
 def _argmax(x: Any, *, axis: int | None, keepdims: bool) -> Any:
-    return x.argmax(axis, keepdims=keepdims)
+    return _comparable(x).argmax(axis, keepdims=keepdims)
 
 
 def _argmin(x: Any, *, axis: int | None, keepdims: bool) -> Any:
-    return x.argmin(axis, keepdims=keepdims)
+    return _comparable(x).argmin(axis, keepdims=keepdims)
 
 
-KERNELS: dict[str, Kernel] = {"argmax": _argmax, "argmin": _argmin}
+def _comparable(x: Any) -> Any:
+    """bfloat16 as float32, which NumPy's own searches know how to order."""
+    return x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
+
+
+def _argwhere(x: Any) -> Any:
+    if not x.ndim:
+        return np.zeros((int(x != 0), 0), np.int64)
+    return np.stack(np.nonzero(x), 1)
+
+
+def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: Any) -> Any:
+    return np.searchsorted(_comparable(x1), _comparable(x2), side, sorter)
+
+
+def _unique_values(x: Any) -> Any:
+    return np.unique(_comparable(x), equal_nan=False).astype(x.dtype, copy=False)
+
+
+def _unique_counts(x: Any) -> Any:
+    values, counts = np.unique(_comparable(x), return_counts=True, equal_nan=False)
+    return values.astype(x.dtype, copy=False), counts
+
+
+def _unique_inverse(x: Any) -> Any:
+    values, inverse = np.unique(_comparable(x), return_inverse=True, equal_nan=False)
+    return values.astype(x.dtype, copy=False), inverse.reshape(x.shape)
+
+
+KERNELS: dict[str, Kernel] = {
+    "argmax": _argmax,
+    "argmin": _argmin,
+    "argwhere": _argwhere,
+    "searchsorted": _searchsorted,
+    "unique_counts": _unique_counts,
+    "unique_inverse": _unique_inverse,
+    "unique_values": _unique_values,
+}

@@ -2,34 +2,180 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from pullback.conformance.sample import Sample, away, integers, normal, suite
-
-_PAIRS = (
-    Sample((normal(3, 4), normal(3, 4, seed=1))),
-    Sample((normal(3, 1), normal(4, seed=1)), note="broadcast"),
-    Sample((normal(), normal(seed=1)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
-    Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
+from pullback import errors
+from pullback.conformance.sample import (
+    Sample,
+    away,
+    booleans,
+    cnormal,
+    distinct,
+    integers,
+    normal,
+    suite,
+    uniform,
 )
 
-suite("add", np.add, _PAIRS)
-suite("subtract", np.subtract, _PAIRS)
-suite("multiply", np.multiply, _PAIRS)
-suite(
-    "divide",
-    np.true_divide,
+Array = np.ndarray[Any, Any]
+
+_INTEGERS = Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers")
+_COMPLEX = Sample((cnormal(3, 4), cnormal(4, seed=1)), note="complex")
+_REAL_PAIRS = (
+    Sample((normal(3, 4), away(3, 4, seed=1))),
+    Sample((normal(3, 1), away(4, seed=1)), note="broadcast"),
+    Sample((normal(), away(seed=1)), note="0-d"),
+    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+)
+_PAIRS = (*_REAL_PAIRS, _INTEGERS, _COMPLEX)
+_SPECIAL_PAIRS = Sample(
     (
-        Sample((normal(3, 4), away(3, 4, seed=1))),
-        Sample((normal(3, 1), away(4, seed=1)), note="broadcast"),
-        Sample((normal(), away(seed=1)), note="0-d"),
-        Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers give floats"),
+        np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan])[:, None],
+        np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan]),
+    ),
+    gradient=False,
+    note="infinities and NaN",
+)
+_SPECIAL = Sample(
+    (np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e30, -1e-30]),),
+    gradient=False,
+    note="infinities and NaN",
+)
+_WRONG = (
+    ((normal(2, 3), normal(2)), {}, errors.ShapeError),
+    ((booleans(3), booleans(3)), {}, errors.DTypeError),
+)
+_WRONG_REAL = (*_WRONG, ((cnormal(3), cnormal(3)), {}, errors.DTypeError))
+_WRONG_UNARY = (((booleans(3),), {}, errors.DTypeError),)
+
+suite("add", np.add, _PAIRS, errors_=_WRONG)
+suite("subtract", np.subtract, _PAIRS, errors_=_WRONG)
+suite("multiply", np.multiply, _PAIRS, errors_=_WRONG)
+suite("divide", np.true_divide, (*_PAIRS, _SPECIAL_PAIRS), errors_=_WRONG[:1])
+
+_UNARY = (
+    Sample((normal(3, 4),)),
+    Sample((normal(),), note="0-d"),
+    Sample((normal(0, 3),), note="empty"),
+    Sample((integers(-5, 5, 3, 2),), note="integers"),
+    Sample((cnormal(3, 4),), note="complex"),
+)
+suite("negative", np.negative, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
+suite("positive", np.positive, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
+suite("square", np.square, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
+suite(
+    "abs",
+    np.abs,
+    (*_UNARY, _SPECIAL, Sample((np.array([3e300 + 4e300j, 0j]),), gradient=False, note="large")),
+    errors_=_WRONG_UNARY,
+)
+
+
+def _sign(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return np.sign(x)
+    return np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x)))
+
+
+suite("sign", _sign, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
+suite(
+    "reciprocal",
+    lambda x: 1.0 / x,
+    (
+        Sample((away(3, 4),)),
+        Sample((away(),), note="0-d"),
+        Sample((normal(0, 3),), note="empty"),
+        Sample((integers(1, 9, 3, 2),), note="integers"),
+        Sample((cnormal(3, 4),), note="complex"),
+        _SPECIAL,
+    ),
+)
+
+
+# Between quotients that are whole numbers the functions are smooth.
+_WHOLE = (
+    Sample((np.array([7.3, -7.3, 7.3, -7.3, 0.4]), np.array([2.0, 2.0, -2.0, -2.0, 3.0]))),
+    Sample((uniform(4.1, 5.9, 3, 1), np.array([2.0, -2.0])), note="broadcast"),
+    Sample((np.asarray(7.3), np.asarray(-2.0)), note="0-d"),
+    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    Sample((integers(-9, 9, 4, 5), np.array([-3, -2, 1, 2, 3], np.int32)), note="integers"),
+)
+
+
+def _floor_divide(x1: Array, x2: Array) -> Array:
+    if x1.dtype.kind in "iu":
+        return np.floor_divide(x1, x2)
+    # The quotient of a finite and an infinite number is a zero (array API standard).
+    return np.where(np.isinf(x2), x1 / x2, np.where(np.isinf(x1), x1 / x2, np.floor(x1 / x2)))
+
+
+suite("floor_divide", _floor_divide, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
+suite("remainder", np.remainder, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
+
+suite(
+    "pow",
+    np.power,
+    (
+        Sample((uniform(0.3, 3, 3, 4), normal(3, 4, seed=1))),
+        Sample((uniform(0.3, 3, 3, 1), normal(4, seed=1)), note="broadcast"),
+        Sample((uniform(0.3, 3), normal(seed=1)), note="0-d"),
+        Sample((normal(0, 3), normal(1, 3)), note="empty"),
+        Sample((integers(-5, 5, 3, 2), integers(0, 5, 3, 2)), note="integers"),
+        Sample((uniform(0.3, 3, 2, 3) + 0.5j, cnormal(3)), note="complex"),
+        Sample((away(3, 2), np.array([2.0, 3.0])), gradient=False, note="negative base"),
+        _SPECIAL_PAIRS,
+    ),
+    errors_=(
+        *_WRONG,
+        ((integers(1, 5, 3), np.array([1, -1, 2], np.int32)), {}, errors.InputValueError),
+    ),
+)
+
+_ORDERED = (
+    Sample((distinct(3, 4), distinct(3, 4, seed=1) + 0.03)),
+    Sample((distinct(3, 1), distinct(4, seed=1) + 0.03), note="broadcast"),
+    Sample((np.asarray(0.5), np.asarray(0.7)), note="0-d"),
+    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    _INTEGERS,
+    _SPECIAL_PAIRS,
+)
+suite("maximum", np.maximum, _ORDERED, errors_=_WRONG_REAL)
+suite("minimum", np.minimum, _ORDERED, errors_=_WRONG_REAL)
+
+
+def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    if min is not None:
+        x = np.maximum(x, min)
+    return x if max is None else np.minimum(x, max)
+
+
+suite(
+    "clip",
+    _clip,
+    (
+        Sample((distinct(3, 4), np.asarray(-0.23), np.asarray(0.31))),
+        Sample((distinct(3, 4), np.asarray(-0.23)), note="min"),
+        Sample((distinct(3, 4), None, np.asarray(0.31)), note="max"),
+        Sample((distinct(3, 4), None, None), note="no bound"),
+        Sample((distinct(3, 1), distinct(4) - 0.33, distinct(4) + 0.21), note="broadcast"),
+        Sample((distinct(3, 4), np.asarray(0.41), np.asarray(-0.33)), note="min above max"),
+        Sample((np.asarray(2.0), np.asarray(0.0), np.asarray(1.0)), note="0-d"),
+        Sample((normal(0, 3), np.asarray(0.0), np.asarray(1.0)), note="empty"),
+        Sample((integers(-9, 9, 3, 4), np.asarray(-2), np.asarray(3)), note="integers"),
         Sample(
-            (np.array([1.0, -1.0, 0.0, np.inf, np.nan]), np.array([0.0, 0.0, 0.0, np.inf, 1.0])),
+            (
+                np.array([np.nan, 1.0, 1.0, np.inf, -np.inf, -0.0]),
+                np.array([0.0, np.nan, 0.0, 0.0, -np.inf, 0.0]),
+                np.array([2.0, 2.0, np.nan, np.inf, 2.0, 2.0]),
+            ),
             gradient=False,
             note="infinities and NaN",
         ),
     ),
+    errors_=(
+        ((normal(2, 3), normal(2)), {}, errors.ShapeError),
+        ((booleans(3), booleans(3)), {}, errors.DTypeError),
+    ),
 )
-suite("negative", np.negative, (Sample((normal(3, 4),)), Sample((normal(),)), Sample((normal(0),))))

@@ -1,0 +1,77 @@
+"""Running sums and products in NumPy.
+
+`np.add.accumulate` adds one element after another. Long sums run in two levels, within blocks and
+over the blocks' totals, so that an error grows with the root of the length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_numpy.kernels.reductions import accumulation
+
+_BLOCK = 256
+
+
+def _cumulative_sum(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
+    wide, result = accumulation(x, dtype)
+    if wide.kind in "iu":
+        found = np.add.accumulate(x, axis, wide)
+    else:
+        line = np.moveaxis(x.astype(wide, copy=False), axis, -1)
+        found = np.moveaxis(_long_sum(line), -1, axis)
+    return _with_initial(found.astype(result, copy=False), axis, 0 if include_initial else None)
+
+
+def _long_sum(x: Any) -> Any:
+    n = x.shape[-1]
+    if n <= 2 * _BLOCK:
+        return np.add.accumulate(x, -1)
+    whole = n - n % _BLOCK
+    blocks = x[..., :whole].reshape(*x.shape[:-1], whole // _BLOCK, _BLOCK)
+    sums = np.add.accumulate(blocks, -1)
+    totals = _long_sum(sums[..., -1])
+    sums[..., 1:, :] += totals[..., :-1, None]
+    found = np.empty_like(x, shape=x.shape)
+    found[..., :whole] = sums.reshape(*x.shape[:-1], whole)
+    if whole < n:
+        found[..., whole:] = np.add.accumulate(x[..., whole:], -1) + totals[..., -1:]
+    return found
+
+
+def _cumulative_prod(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
+    wide, result = accumulation(x, dtype)
+    found = np.multiply.accumulate(x, axis, wide).astype(result, copy=False)
+    return _with_initial(found, axis, 1 if include_initial else None)
+
+
+def _with_initial(x: Any, axis: int, value: int | None) -> Any:
+    if value is None:
+        return x
+    initial = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), value, x.dtype)
+    return np.concatenate([initial, x], axis)
+
+
+def _cumulative_logsumexp(x: Any, *, axis: int) -> Any:
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return np.logaddexp.accumulate(wide, axis).astype(x.dtype, copy=False)
+
+
+def _cumulative_max(x: Any, *, axis: int) -> Any:
+    return np.maximum.accumulate(x, axis)
+
+
+def _cumulative_min(x: Any, *, axis: int) -> Any:
+    return np.minimum.accumulate(x, axis)
+
+
+KERNELS: dict[str, Kernel] = {
+    "cumulative_logsumexp": _cumulative_logsumexp,
+    "cumulative_max": _cumulative_max,
+    "cumulative_min": _cumulative_min,
+    "cumulative_prod": _cumulative_prod,
+    "cumulative_sum": _cumulative_sum,
+}

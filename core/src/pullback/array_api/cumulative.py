@@ -1,0 +1,31 @@
+"""Kernels of running sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.array_api.reductions import accumulation
+from pullback.backend import Kernel
+
+
+def kernels(xp: Any) -> dict[str, Kernel]:
+    """Kernels over `xp`."""
+    dtypes_of = accumulation(xp)
+
+    def running(name: str) -> Kernel:
+        function = getattr(xp, name)
+
+        def kernel(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
+            working, result = dtypes_of(x, dtype)
+            found = function(
+                xp.astype(x, working, copy=False),
+                axis=axis,
+                dtype=working,
+                include_initial=include_initial,
+            )
+            return xp.astype(found, result, copy=False)
+
+        return kernel
+
+    names = ("cumulative_prod", "cumulative_sum")
+    return {name: running(name) for name in names if hasattr(xp, name)}

@@ -1,0 +1,43 @@
+"""Kernels that take and put elements by position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.backend import Kernel
+
+
+def kernels(xp: Any) -> dict[str, Kernel]:
+    """Kernels over `xp`."""
+
+    def in_range(indices: Any, size: int) -> Any:
+        """The indices as a flat array of non-negative ones."""
+        flat = xp.reshape(indices, (-1,))
+        if flat.shape[0] and not (-size <= int(xp.min(flat)) and int(xp.max(flat)) < size):
+            raise IndexError(f"an index is outside an axis of size {size}")
+        return xp.where(flat < 0, flat + size, flat)
+
+    def take(x: Any, indices: Any, *, axis: int) -> Any:
+        taken = xp.take(x, in_range(indices, x.shape[axis]), axis=axis)
+        return xp.reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+
+    def scatter(x: Any, indices: Any, updates: Any, axis: int, *, add: bool) -> Any:
+        flat = in_range(indices, x.shape[axis])
+        count = flat.shape[0]
+        updates = xp.reshape(updates, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+        result = xp.asarray(x, copy=True)
+        before = (slice(None),) * axis
+        # The standard has no assignment to several positions: one after the other.
+        for number in range(count):
+            place = (*before, int(flat[number]), ...)
+            update = updates[(*before, number, ...)]
+            result[place] = result[place] + update if add else update
+        return result
+
+    def scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+        return scatter(x, indices, updates, axis, add=True)
+
+    def scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+        return scatter(x, indices, updates, axis, add=False)
+
+    return {"scatter_add": scatter_add, "scatter_update": scatter_update, "take": take}

@@ -1,0 +1,22 @@
+"""Kernels that order things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.backend import Kernel
+
+
+def kernels(xp: Any) -> dict[str, Kernel]:
+    """Kernels over `xp`."""
+
+    def argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+        if descending:
+            # Backwards, so that equal elements keep their order when it is turned round again.
+            x = xp.flip(x, axis=axis)
+        order = xp.argsort(x, axis=axis, descending=False, stable=True)
+        if descending:
+            order = x.shape[axis] - 1 - xp.flip(order, axis=axis)
+        return xp.astype(order, xp.int64, copy=False)
+
+    return {"argsort": argsort}

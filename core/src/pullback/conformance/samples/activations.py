@@ -1,0 +1,147 @@
+"""Samples of the activation functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, away, integers, normal, suite
+
+Array = np.ndarray[Any, Any]
+
+_EDGES = np.array([0.0, -0.0, 1e-30, -1e-30, 1e4, -1e4, np.inf, -np.inf, np.nan])
+_SMOOTH = (
+    Sample((normal(3, 4) * 2,)),
+    Sample((normal(2, 3, 4, seed=1) * 8,), note="wide"),
+    Sample((normal(seed=2),), note="0-d"),
+    Sample((normal(0, 3),), note="empty"),
+    Sample((np.linspace(-30.0, 30.0, 61),), note="line"),
+)
+_KINKED = (
+    Sample((away(3, 4) * 2,)),
+    Sample((away(seed=2),), note="0-d"),
+    Sample((normal(0, 3),), note="empty"),
+    Sample((np.array([0.5, -0.5, 2.5, -2.5, 3.5, -3.5, 7.0, -7.0]),), note="both sides"),
+)
+_FINITE_EDGES = Sample((_EDGES[:6],), gradient=False, note="edges")
+_ALL_EDGES = Sample((_EDGES,), gradient=False, note="infinities and NaN")
+_INTEGERS = Sample((integers(-9, 9, 3, 4),), note="integers")
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
+
+
+def _softplus(x: Array) -> Array:
+    return np.logaddexp(x, 0)
+
+
+def _elu(x: Array, *, alpha: float = 1.0) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _celu(x: Array, *, alpha: float = 1.0) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
+
+
+def _selu(x: Array) -> Array:
+    return 1.0507009873554804934193349852946 * _elu(x, alpha=1.6732632423543772848170429916717)
+
+
+def _leaky_relu(x: Array, *, negative_slope: float = 0.01) -> Array:
+    return np.where(x > 0, x, negative_slope * x)
+
+
+def _gelu(x: Array, *, approximate: Any = False) -> Array:
+    if approximate in (True, "tanh"):
+        return x * _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+    from scipy import special
+
+    x = x.astype(np.float64)
+    return 0.5 * x * special.erfc(-x * np.sqrt(0.5))
+
+
+def _glu(x: Array, *, axis: int = -1) -> Array:
+    a, b = np.split(x, 2, axis)
+    return a * _sigmoid(b)
+
+
+suite("relu", lambda x: np.maximum(x, 0), (*_KINKED, _ALL_EDGES, _INTEGERS))
+suite(
+    "relu_gradient",
+    lambda g, out: np.where(out > 0, g, 0),
+    (
+        Sample((normal(3, 4), np.maximum(away(3, 4, seed=1), 0)), note="of relu"),
+        Sample((normal(seed=2), away(seed=3)), note="0-d"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample((_EDGES, np.zeros(9)), gradient=False, note="infinities are dropped"),
+    ),
+)
+suite("relu6", lambda x: np.clip(x, 0, 6), (*_KINKED, _ALL_EDGES, _INTEGERS))
+suite("hard_tanh", lambda x: np.clip(x, -1, 1), (*_KINKED, _ALL_EDGES, _INTEGERS))
+suite(
+    "leaky_relu",
+    _leaky_relu,
+    (
+        *_KINKED,
+        _FINITE_EDGES,
+        _INTEGERS,
+        Sample((away(3, 4),), {"negative_slope": 0.2}),
+        Sample((away(3, 4),), {"negative_slope": 1.5}, note="steeper"),
+        Sample((away(3, 4),), {"negative_slope": -0.5}, note="bent back"),
+    ),
+)
+suite(
+    "prelu",
+    lambda x, slope: np.where(x > 0, x, x * slope),
+    (
+        Sample((away(3, 4), normal(3, 4, seed=1))),
+        Sample((away(2, 3, 4), normal(4, seed=1)), note="one slope a channel"),
+        Sample((away(seed=1), normal(seed=1)), note="0-d"),
+        Sample((away(0, 3), normal(3)), note="empty"),
+    ),
+)
+suite("hard_sigmoid", lambda x: np.clip(x + 3, 0, 6) / 6, (*_KINKED, _FINITE_EDGES, _INTEGERS))
+suite("hard_silu", lambda x: x * (np.clip(x + 3, 0, 6) / 6), (*_KINKED, _FINITE_EDGES, _INTEGERS))
+suite("elu", _elu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
+suite("celu", _celu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
+suite("selu", _selu, (*_KINKED, _ALL_EDGES))
+suite("sigmoid", _sigmoid, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
+suite("softplus", _softplus, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
+suite("log_sigmoid", lambda x: -_softplus(-x), (*_SMOOTH, _ALL_EDGES, _INTEGERS))
+suite("silu", lambda x: x * _sigmoid(x), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
+suite("mish", lambda x: x * np.tanh(_softplus(x)), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
+suite("softsign", lambda x: x / (1 + np.abs(x)), (*_KINKED, _FINITE_EDGES, _INTEGERS))
+suite(
+    "gelu",
+    _gelu,
+    (
+        Sample((normal(3, 4) * 2,)),
+        Sample((normal(3, 4) * 2,), {"approximate": True}),
+        Sample((normal(3, 4) * 2,), {"approximate": "tanh"}),
+        Sample((normal(3, 4) * 2,), {"approximate": "none"}),
+        Sample((normal(seed=2),), note="0-d"),
+        Sample((normal(0, 3),), note="empty"),
+        _FINITE_EDGES,
+    ),
+    scale=lambda x, **how: (
+        np.abs(_gelu(x.astype(np.float64), **how)) * (1 + np.square(x, dtype=np.float64))
+    ),
+    errors_=[((normal(3),), {"approximate": "erf"}, errors.InputValueError)],
+)
+suite(
+    "glu",
+    _glu,
+    (
+        Sample((normal(3, 4),)),
+        Sample((normal(4, 3),), {"axis": 0}),
+        Sample((normal(2, 6, 3),), {"axis": -2}),
+        Sample((normal(0, 4),), note="empty"),
+    ),
+    errors_=[
+        ((normal(3),), {}, errors.ShapeError),
+        ((normal(2),), {"axis": 1}, errors.AxisError),
+    ],
+)

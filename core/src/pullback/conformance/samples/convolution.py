@@ -1,0 +1,244 @@
+"""Samples of convolution, its gradients, and the transposed convolution."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, normal, suite
+
+Array = np.ndarray[Any, Any]
+
+
+def tuple_of(value: Any, count: int) -> tuple[Any, ...]:
+    """One value for all spatial dimensions, or one for each."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+
+
+def pads_of(
+    padding: Any, spatial: Any, window: Any, strides: Any, dilation: Any
+) -> list[tuple[int, int]]:
+    """(before, after) for each spatial dimension, as TensorFlow's documentation says."""
+    if not isinstance(padding, str):
+        return [p if isinstance(p, tuple) else (p, p) for p in tuple_of(padding, len(spatial))]
+    result = []
+    for size, width, stride, step in zip(spatial, window, strides, dilation, strict=True):
+        span = step * (width - 1) + 1
+        if padding.lower() == "valid":
+            result.append((0, 0))
+        elif padding.lower() == "causal":
+            result.append((span - 1, 0))
+        else:
+            total = max(span - (size % stride or stride), 0)
+            result.append((total // 2, total - total // 2))
+    return result
+
+
+def to_last(x: Array, data_format: str) -> Array:
+    """Images with their channels last."""
+    return x if data_format == "channels_last" else np.moveaxis(x, 1, -1)
+
+
+def from_last(x: Array, data_format: str) -> Array:
+    """Images in the format asked for."""
+    return x if data_format == "channels_last" else np.moveaxis(x, -1, 1)
+
+
+def _conv(
+    x: Array,
+    kernel: Array,
+    *,
+    strides: Any = 1,
+    padding: Any = "valid",
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "channels_last",
+) -> Array:
+    x = to_last(x, data_format)
+    spatial, window = x.shape[1:-1], kernel.shape[:-2]
+    strides, dilation = tuple_of(strides, len(window)), tuple_of(dilation, len(window))
+    pads = pads_of(padding, spatial, window, strides, dilation)
+    x = np.pad(x, [(0, 0), *pads, (0, 0)])
+    out = [
+        max(0, (size - step * (width - 1) - 1) // stride + 1)
+        for size, width, stride, step in zip(x.shape[1:-1], window, strides, dilation, strict=True)
+    ]
+    filters, width = kernel.shape[-1], kernel.shape[-2]
+    y = np.zeros((x.shape[0], *out, filters), np.result_type(x, kernel))
+    share = filters // groups
+    for place in product(*map(range, out)):
+        for tap in product(*map(range, window)):
+            at = [p * s + t * d for p, s, t, d in zip(place, strides, tap, dilation, strict=True)]
+            pixel = x[(slice(None), *at)]
+            for group in range(groups):
+                columns = slice(group * share, (group + 1) * share)
+                part = pixel[:, group * width : (group + 1) * width] @ kernel[tap][:, columns]
+                y[(slice(None), *place, columns)] += part
+    return from_last(y, data_format)
+
+
+def _transpose(linear: Any, shape: Any, g: Array) -> Array:
+    """The transpose of a linear map from arrays of `shape`, applied to g: by basis vectors."""
+    result = np.zeros(shape, g.dtype)
+    for place in np.ndindex(*shape):
+        basis = np.zeros(shape, g.dtype)
+        basis[place] = 1
+        result[place] = np.sum(linear(basis) * g)
+    return result
+
+
+def _input_gradient(g: Array, kernel: Array, *, input_shape: Any, **how: Any) -> Array:
+    return _transpose(lambda x: _conv(x, kernel, **how), input_shape, g)
+
+
+def _kernel_gradient(x: Array, g: Array, *, kernel_shape: Any, **how: Any) -> Array:
+    return _transpose(lambda kernel: _conv(x, kernel, **how), kernel_shape, g)
+
+
+# (images, kernel, attributes): every kind of padding, stride, dilation, group and format.
+_CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
+    ((2, 5, 3), (3, 3, 4), {}),
+    ((1, 6, 2), (2, 2, 3), {"padding": "causal", "dilation": 2}),
+    ((2, 4, 5, 2), (3, 3, 2, 3), {"padding": "same"}),
+    ((1, 5, 6, 2), (2, 3, 2, 3), {"padding": "SAME", "strides": 2}),
+    ((1, 5, 4, 2), (3, 2, 2, 2), {"padding": ((2, 1), (0, 3)), "strides": (2, 1)}),
+    ((1, 6, 6, 2), (2, 2, 2, 2), {"dilation": (2, 3), "padding": 1}),
+    ((1, 4, 4, 4), (2, 2, 2, 6), {"groups": 2}),
+    ((1, 4, 4, 3), (3, 3, 1, 6), {"groups": 3, "padding": "same"}),
+    ((1, 3, 4, 2), (1, 1, 2, 3), {}),
+    ((1, 3, 4, 2), (1, 1, 2, 3), {"strides": 2}),
+    ((1, 2, 4, 4), (3, 3, 2, 3), {"padding": "same", "data_format": "channels_first"}),
+    ((1, 4, 3, 4), (2, 2, 2, 2), {"groups": 2, "data_format": "channels_first"}),
+    ((1, 3, 3, 4, 2), (2, 2, 2, 2, 2), {"strides": (1, 1, 2)}),
+    ((1, 2, 2, 2), (1, 1, 2, 2), {"padding": 4}),
+    ((0, 4, 4, 2), (3, 3, 2, 3), {}),
+    ((1, 2, 2, 2), (3, 3, 2, 3), {}),
+    ((1, 3, 3, 0), (2, 2, 0, 3), {}),
+)
+
+
+def _of(kind: str) -> list[Sample]:
+    samples = []
+    for number, (images, kernel, how) in enumerate(_CASES):
+        x, k = normal(*images, seed=number), normal(*kernel, seed=number + 1)
+        given = dict(how)
+        out = _conv(x, k, **how).shape
+        g = normal(*out, seed=number + 2)
+        note = f"case {number}"
+        if kind == "conv":
+            samples.append(Sample((x, k), given, note=note))
+        elif kind == "input":
+            samples.append(Sample((g, k), {"input_shape": images, **given}, note=note))
+        else:
+            samples.append(Sample((x, g), {"kernel_shape": kernel, **given}, note=note))
+    return samples
+
+
+suite(
+    "conv",
+    _conv,
+    _of("conv"),
+    errors_=[
+        ((normal(1, 4, 4, 3), normal(2, 2, 2, 3)), {}, errors.ShapeError),
+        ((normal(4, 3), normal(2, 3)), {}, errors.ShapeError),
+        ((normal(1, 4, 4, 2), normal(2, 2, 2)), {}, errors.ShapeError),
+        ((normal(1, 4, 4, 2), normal(2, 2, 1, 3)), {"groups": 2}, errors.ShapeError),
+        ((normal(1, 4, 2), normal(2, 2, 3)), {"strides": 0}, errors.ShapeError),
+        ((normal(1, 4, 2), normal(2, 2, 3)), {"strides": (1, 1)}, errors.ShapeError),
+        ((normal(1, 4, 2), normal(2, 2, 3)), {"padding": -1}, errors.ShapeError),
+        ((normal(1, 4, 2), normal(2, 2, 3)), {"padding": "full"}, errors.InputValueError),
+        ((normal(1, 4, 2), normal(2, 2, 3)), {"strides": 1.5}, errors.InputTypeError),
+        ((normal(1, 4, 2), normal(2, 2, 3)), {"data_format": "NHWC"}, errors.InputValueError),
+    ],
+)
+suite(
+    "conv_input_gradient",
+    _input_gradient,
+    _of("input"),
+    errors_=[
+        (
+            (normal(1, 4, 3), normal(2, 2, 3)),
+            {"input_shape": (1, 4, 2)},
+            errors.ShapeError,
+        ),
+    ],
+)
+suite(
+    "conv_kernel_gradient",
+    _kernel_gradient,
+    _of("kernel"),
+    errors_=[
+        (
+            (normal(1, 4, 2), normal(1, 4, 3)),
+            {"kernel_shape": (2, 2, 3)},
+            errors.ShapeError,
+        ),
+    ],
+)
+
+
+def _conv_transpose(
+    x: Array,
+    kernel: Array,
+    *,
+    strides: Any = 1,
+    padding: Any = "valid",
+    output_padding: Any = None,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "channels_last",
+) -> Array:
+    x = to_last(x, data_format)
+    count = x.ndim - 2
+    strides, dilation = tuple_of(strides, count), tuple_of(dilation, count)
+    extra = tuple_of(output_padding or 0, count)
+    window, width = kernel.shape[:-2], kernel.shape[-2]
+    span = [d * (w - 1) + 1 for w, d in zip(window, dilation, strict=True)]
+    # Every input lays its copy of the kernel down; what lies in the padding is cut off.
+    full = [(n - 1) * s + p for n, s, p in zip(x.shape[1:-1], strides, span, strict=True)]
+    y = np.zeros((x.shape[0], *full, width * groups), np.result_type(x, kernel))
+    share = x.shape[-1] // groups
+    for place in product(*map(range, x.shape[1:-1])):
+        for tap in product(*map(range, window)):
+            at = [p * s + t * d for p, s, t, d in zip(place, strides, tap, dilation, strict=True)]
+            for group in range(groups):
+                inputs = slice(group * share, (group + 1) * share)
+                part = x[(slice(None), *place, inputs)] @ kernel[tap][:, inputs].T
+                y[(slice(None), *at, slice(group * width, (group + 1) * width))] += part
+    for axis, (n, s, p, more) in enumerate(
+        zip(x.shape[1:-1], strides, span, extra, strict=True), 1
+    ):
+        low, size = 0, y.shape[axis] + more
+        if isinstance(padding, str):
+            size = n * s + (max(p - s, 0) if padding == "valid" else 0) + more
+            low = 0 if padding == "valid" else max(p - s, 0) // 2
+        else:
+            low, high = pads_of(padding, x.shape[1:-1], window, strides, dilation)[axis - 1]
+            size -= low + high
+        y = np.pad(y, [(0, size + low) if a == axis else (0, 0) for a in range(y.ndim)])
+        y = np.take(y, range(low, low + size), axis)
+    return from_last(y, data_format)
+
+
+suite(
+    "conv_transpose",
+    _conv_transpose,
+    [
+        Sample((normal(2, 3, 3), normal(3, 4, 3))),
+        Sample((normal(1, 3, 3), normal(2, 4, 3)), {"strides": 3}),
+        Sample((normal(1, 3, 4, 2), normal(3, 3, 5, 2)), {"strides": 2, "padding": "same"}),
+        Sample((normal(1, 3, 4, 2), normal(4, 2, 3, 2)), {"strides": (2, 1), "padding": 1}),
+        Sample(
+            (normal(1, 3, 2), normal(3, 4, 2)),
+            {"strides": 2, "padding": ((1, 1),), "output_padding": 1},
+        ),
+        Sample((normal(1, 3, 2), normal(2, 4, 2)), {"dilation": 2}),
+        Sample((normal(1, 3, 4), normal(2, 3, 4)), {"groups": 2, "strides": 2}),
+        Sample((normal(1, 2, 3, 3), normal(2, 2, 3, 2)), {"data_format": "channels_first"}),
+        Sample((normal(0, 3, 3), normal(3, 4, 3)), note="empty"),
+    ],
+    errors_=[((normal(1, 3, 2), normal(2, 4, 3)), {}, errors.ShapeError)],
+)

@@ -1,0 +1,113 @@
+"""Samples of the running sums, products and extrema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import (
+    Array,
+    Sample,
+    booleans,
+    cnormal,
+    distinct,
+    integers,
+    normal,
+    suite,
+    uniform,
+)
+
+_ERRORS = [
+    ((normal(2, 3),), {}, errors.AxisError),
+    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
+    ((normal(),), {}, errors.AxisError),
+]
+
+
+def _running(function: Any, initial: int) -> Any:
+    def reference(
+        x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> Any:
+        axis = 0 if axis is None else axis
+        narrow = {"int8": "int32", "uint8": "uint32", "bool": "int32"}
+        found = function(x, axis=axis, dtype=dtype or narrow.get(x.dtype.name, x.dtype))
+        if include_initial:
+            shape = list(found.shape)
+            shape[axis] = 1
+            found = np.concatenate([np.full(shape, initial, found.dtype), found], axis=axis)
+        return found
+
+    return reference
+
+
+_ZEROS = np.array([[2.0, 0.0, 3.0, -1.0], [0.0, 1.5, 0.0, 2.0], [1.0, 2.0, 3.0, 0.0]])
+_STRANGE = np.array([[1.0, np.nan, 2.0], [np.inf, 1.0, -3.0], [1.0, -np.inf, np.inf]])
+
+
+def _samples(x: Array) -> list[Sample]:
+    return [
+        Sample((x[0],)),
+        Sample((x,), {"axis": 0}),
+        Sample((x,), {"axis": -1}),
+        Sample((x[:, :1],), {"axis": 1}),
+        Sample((x[:, :0],), {"axis": 1}),
+        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+    ]
+
+
+def _initial(x: Array) -> list[Sample]:
+    return [
+        Sample((x,), {"axis": 1, "include_initial": True}),
+        Sample((x[:, :0],), {"axis": 1, "include_initial": True}, note="nothing"),
+        Sample((x,), {"axis": 0, "dtype": "float64"}, dtypes=("float32", "float64")),
+        Sample((integers(1, 4, 3, 4),), {"axis": 1}, note="integers"),
+        Sample((integers(1, 4, 3, 4).astype(np.int8),), {"axis": 1}, note="small integers"),
+        Sample((booleans(5),), {"include_initial": True}, note="truth values"),
+        Sample((cnormal(2, 3),), {"axis": 1}),
+    ]
+
+
+suite(
+    "cumulative_sum",
+    _running(np.cumsum, 0),
+    [
+        *_samples(normal(3, 4)),
+        *_initial(normal(3, 4)),
+        Sample((uniform(0, 1, 3000, 2),), {"axis": 0}, note="long"),
+    ],
+    errors_=_ERRORS,
+)
+suite(
+    "cumulative_prod",
+    _running(np.cumprod, 1),
+    [
+        *_samples(uniform(0.5, 2, 3, 5)),
+        *_initial(uniform(0.5, 2, 3, 5)),
+        Sample((_ZEROS,), {"axis": 1}, note="zeros"),
+    ],
+    errors_=_ERRORS,
+)
+suite(
+    "cumulative_logsumexp",
+    lambda x, *, axis=None: np.logaddexp.accumulate(x, axis=axis or 0),
+    [
+        *_samples(normal(3, 5)),
+        Sample((normal(3, 4) * 1000,), {"axis": 1}, gradient=False, note="large"),
+        Sample((np.array([-np.inf, -np.inf, 0.0]),), gradient=False, note="empty sums"),
+    ],
+    errors_=_ERRORS,
+)
+suite(
+    "cumulative_max",
+    lambda x, *, axis=None: np.maximum.accumulate(x, axis=axis or 0),
+    [*_samples(distinct(3, 5)), Sample((integers(-5, 5, 7),))],
+    errors_=_ERRORS,
+)
+suite(
+    "cumulative_min",
+    lambda x, *, axis=None: np.minimum.accumulate(x, axis=axis or 0),
+    [*_samples(distinct(3, 5)), Sample((integers(-5, 5, 7),))],
+    errors_=_ERRORS,
+)

@@ -1,0 +1,271 @@
+"""Samples of the losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, away, integers, normal, suite, uniform
+
+Array = np.ndarray[Any, Any]
+
+
+def _distribution(*shape: int, axis: int = -1, seed: int = 0) -> Array:
+    p = uniform(0.1, 1.0, *shape, seed=seed)
+    return p / p.sum(axis=axis, keepdims=True)
+
+
+def _log_softmax(x: Array, axis: int) -> Array:
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def _cross_entropy(
+    logits: Array, labels: Array, *, axis: int = -1, label_smoothing: float = 0.0
+) -> Array:
+    target = labels * (1 - label_smoothing) + label_smoothing / labels.shape[axis]
+    terms = np.where(target == 0, 0, -target * _log_softmax(logits, axis))
+    return np.sum(terms, axis=axis)
+
+
+def _sparse_cross_entropy(
+    logits: Array,
+    labels: Array,
+    *,
+    axis: int = -1,
+    label_smoothing: float = 0.0,
+    ignore_label: int | None = None,
+) -> Array:
+    rows = np.moveaxis(_log_softmax(logits, axis), axis, -1)
+    classes = rows.shape[-1]
+    loss = np.full(labels.shape, np.nan, rows.dtype)
+    for place in np.ndindex(labels.shape):
+        label = labels[place]
+        if label == ignore_label:
+            loss[place] = 0
+        elif 0 <= label < classes:
+            loss[place] = -(1 - label_smoothing) * rows[place][label]
+            if label_smoothing:
+                loss[place] -= label_smoothing * rows[place].mean()
+    return loss
+
+
+def _size(logits: Array, labels: Array, *, axis: int = -1, **_: Any) -> Array:
+    """What the terms of a cross entropy are made of."""
+    finite = np.where(np.isfinite(logits), np.abs(logits), 0)
+    return 2 * np.max(finite, axis=axis, initial=0) + np.log(logits.shape[axis])
+
+
+def _sparse_gradient(
+    logits: Array,
+    labels: Array,
+    normalizer: Array,
+    g: Array,
+    *,
+    axis: int = -1,
+    label_smoothing: float = 0.0,
+    ignore_label: int | None = None,
+) -> Array:
+    rows = np.moveaxis(logits, axis, -1)
+    p = np.exp(rows - np.moveaxis(normalizer, axis, -1))
+    classes = rows.shape[-1]
+    for place in np.ndindex(labels.shape):
+        p[place] -= label_smoothing / classes
+        if 0 <= labels[place] < classes:
+            p[place][labels[place]] -= 1 - label_smoothing
+        p[place] *= 0 if labels[place] == ignore_label else g[place]
+    return np.moveaxis(p, -1, axis)
+
+
+suite(
+    "softmax_cross_entropy_with_logits",
+    _cross_entropy,
+    (
+        Sample((normal(4, 5) * 3, _distribution(4, 5))),
+        Sample((normal(4, 5), _distribution(4, 5)), {"label_smoothing": 0.1}),
+        Sample((normal(4, 5), _distribution(4, 5, axis=0)), {"axis": 0}),
+        Sample((normal(2, 3, 4), _distribution(2, 3, 4, axis=1)), {"axis": -2}),
+        Sample((normal(3), _distribution(3)), note="one row"),
+        Sample((normal(3, 4), normal(3, 4, seed=1)), note="labels of any sum"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample(
+            (np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]), np.eye(3)[[2, 1]]),
+            gradient=False,
+            note="large",
+        ),
+        Sample(
+            (np.array([[0.5, -np.inf, 1.5]]), np.array([[0.25, 0.0, 0.75]])),
+            gradient=False,
+            note="masked",
+        ),
+    ),
+    scale=_size,
+    errors_=[((normal(2, 3), normal(2, 4)), {}, errors.ShapeError)],
+)
+suite(
+    "sparse_softmax_cross_entropy_with_logits",
+    _sparse_cross_entropy,
+    (
+        Sample((normal(4, 5) * 3, integers(0, 5, 4))),
+        Sample((normal(4, 5), integers(0, 5, 4)), {"label_smoothing": 0.1}),
+        Sample((normal(4, 5), integers(0, 4, 5)), {"axis": 0}),
+        Sample((normal(2, 3, 4), integers(0, 3, 2, 4)), {"axis": -2}),
+        Sample((normal(5), np.asarray(3, np.int32)), note="one row"),
+        Sample((normal(4, 5), np.array([1, -1, 4, -1], np.int64)), {"ignore_label": -1}),
+        Sample(
+            (normal(4, 5), np.array([1, 2, 4, 0], np.uint8)),
+            {"ignore_label": 2, "label_smoothing": 0.2},
+        ),
+        Sample((normal(0, 3), integers(0, 3, 0)), note="empty"),
+        Sample(
+            (normal(3, 4), np.array([0, 4, -1], np.int32)), gradient=False, note="outside is NaN"
+        ),
+        Sample(
+            (np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]), np.array([2, 1], np.int32)),
+            gradient=False,
+            note="large",
+        ),
+        Sample(
+            (np.array([[0.5, -np.inf, 1.5]]), np.array([2], np.int32)),
+            gradient=False,
+            note="masked",
+        ),
+    ),
+    scale=_size,
+    errors_=[
+        ((normal(2, 3), integers(0, 3, 3)), {}, errors.ShapeError),
+        ((normal(2, 3), normal(2)), {}, errors.DTypeError),
+    ],
+)
+suite(
+    "sparse_softmax_cross_entropy_gradient",
+    _sparse_gradient,
+    (
+        Sample((normal(4, 5), integers(0, 5, 4), normal(4, 1, seed=1) + 3, normal(4, seed=2))),
+        Sample(
+            (normal(4, 5), np.array([1, -1, 9, 0]), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
+            {"label_smoothing": 0.1, "ignore_label": -1},
+        ),
+        Sample(
+            (normal(4, 5), integers(0, 4, 5), normal(1, 5, seed=1) + 3, normal(5, seed=2)),
+            {"axis": 0},
+        ),
+        Sample((normal(0, 3), integers(0, 3, 0), normal(0, 1), normal(0)), note="empty"),
+    ),
+    scale=lambda logits, labels, normalizer, g, **_: (
+        np.exp(np.max(np.abs(logits), initial=0) + 4) * (1 + np.max(np.abs(g), initial=0))
+    ),
+)
+
+
+def _sigmoid_cross_entropy(logits: Array, labels: Array) -> Array:
+    yes, no = np.logaddexp(0, -logits), np.logaddexp(0, logits)
+    return np.where(labels == 0, 0, labels * yes) + np.where(labels == 1, 0, (1 - labels) * no)
+
+
+suite(
+    "sigmoid_cross_entropy_with_logits",
+    _sigmoid_cross_entropy,
+    (
+        Sample((away(3, 4) * 3, uniform(0.1, 0.9, 3, 4))),
+        Sample((away(3, 4), uniform(0.1, 0.9, 4)), note="broadcast"),
+        Sample((away(seed=1), uniform(0.1, 0.9)), note="0-d"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample(
+            (np.array([1e4, -1e4, 1e4, -1e4, 0.0]), np.array([1.0, 0.0, 0.0, 1.0, 0.5])),
+            gradient=False,
+            note="large",
+        ),
+        Sample(
+            (np.array([np.inf, -np.inf, np.nan]), np.array([1.0, 0.0, 0.0])),
+            gradient=False,
+            note="certain",
+        ),
+    ),
+)
+
+_PAIRS = (
+    Sample((away(3, 4) + 2, away(3, 4, seed=1) - 2)),
+    Sample((normal(3, 1, seed=2), normal(4, seed=3)), note="broadcast"),
+    Sample((normal(seed=4), normal(seed=5)), note="0-d"),
+    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    Sample((integers(-5, 5, 3, 2), integers(-5, 5, 3, 2, seed=1)), note="integers"),
+)
+
+
+def _huber(predictions: Array, targets: Array, *, delta: float = 1.0) -> Array:
+    size = np.abs(predictions - targets)
+    return np.where(size <= delta, size**2 / 2, delta * (size - delta / 2))
+
+
+suite("squared_error", lambda p, t: (p - t) ** 2, _PAIRS)
+suite("absolute_error", lambda p, t: np.abs(p - t), _PAIRS)
+suite("huber_loss", _huber, (*_PAIRS, Sample((normal(3, 4), normal(3, 4, seed=1)), {"delta": 0.4})))
+suite(
+    "log_cosh_loss",
+    lambda p, t: np.logaddexp(p - t, t - p) - np.log(np.asarray(2, np.result_type(p, 1.0))),
+    _PAIRS,
+    scale=lambda p, t: np.abs(p) + np.abs(t) + 1,
+)
+suite(
+    "hinge_loss",
+    lambda p, t: np.maximum(1 - p * t, 0),
+    (
+        Sample((uniform(-0.9, 0.9, 3, 4), np.sign(away(3, 4)))),
+        Sample((normal(3, 4) * 9, normal(4, seed=1)), note="broadcast"),
+        Sample((np.array(3.0), np.array(1.0)), note="0-d"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+    ),
+)
+
+
+def _kl(targets: Array, predictions: Array, *, axis: int = -1) -> Array:
+    safe = np.where(targets == 0, 1, targets)
+    terms = np.where(targets == 0, 0, targets * (np.log(safe) - np.log(predictions)))
+    return np.sum(terms, axis=axis)
+
+
+suite(
+    "kl_divergence",
+    _kl,
+    (
+        Sample((_distribution(3, 4), _distribution(3, 4, seed=1))),
+        Sample((_distribution(3, 4, axis=0), _distribution(3, 4, axis=0, seed=1)), {"axis": 0}),
+        Sample((_distribution(4), _distribution(4, seed=1)), note="one"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample(
+            (np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([[0.0, 1.0], [0.25, 0.75]])),
+            gradient=False,
+            note="zeros",
+        ),
+    ),
+    scale=lambda p, q, *, axis=-1: (
+        np.sum(
+            np.abs(p * np.log(np.where(p > 0, p, 1))) + np.abs(p * np.log(np.where(q > 0, q, 1))),
+            axis=axis,
+        )
+        + np.sum(np.abs(p), axis=axis)
+    ),
+    errors_=[((normal(2, 3), normal(3)), {}, errors.ShapeError)],
+)
+
+
+def _cosine(x1: Array, x2: Array, *, axis: int = -1, epsilon: float = 1e-12) -> Array:
+    norms = [np.sqrt(np.maximum(np.sum(v * v, axis=axis), epsilon)) for v in (x1, x2)]
+    return np.sum(x1 * x2, axis=axis) / norms[0] / norms[1]
+
+
+suite(
+    "cosine_similarity",
+    _cosine,
+    (
+        Sample((normal(3, 4), normal(3, 4, seed=1))),
+        Sample((normal(3, 4), normal(3, 4, seed=1)), {"axis": 0}),
+        Sample((normal(4), normal(4, seed=1)), {"epsilon": 1e-3}),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample((np.zeros((2, 3)), normal(2, 3)), gradient=False, note="zero"),
+    ),
+    errors_=[((normal(2, 3), normal(3)), {}, errors.ShapeError)],
+)

@@ -1,0 +1,215 @@
+"""Samples of the reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import (
+    Array,
+    Sample,
+    booleans,
+    cnormal,
+    distinct,
+    integers,
+    normal,
+    suite,
+    uniform,
+)
+
+_AXES: tuple[dict[str, Any], ...] = (
+    {},
+    {"axis": 0},
+    {"axis": -1, "keepdims": True},
+    {"axis": (0, 2)},
+    {"axis": (2, 0), "keepdims": True},
+    {"axis": ()},
+    {"keepdims": True},
+)
+_NOTHING = (
+    Sample((normal(0, 3),), {"axis": 0}, note="nothing"),
+    Sample((normal(0, 3),), {"axis": 1}, note="empty result"),
+    Sample((normal(0, 3),), note="nothing at all"),
+)
+_STRANGE = np.array([[1.0, np.nan, 2.0], [np.inf, 1.0, -3.0], [np.inf, -np.inf, 0.0]])
+_WRONG_AXIS = [
+    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
+    ((normal(2, 3),), {"axis": (0, -2)}, errors.AxisError),
+]
+
+
+def _over(x: Array) -> list[Sample]:
+    """x of three axes, reduced over every kind of `axis`."""
+    return [Sample((x,), attributes) for attributes in _AXES]
+
+
+def _small_integers(low: int, high: int) -> list[Sample]:
+    whole = integers(low, high, 3, 4)
+    return [
+        Sample((whole.astype(kind),), {"axis": 0}, note=kind)
+        for kind in ("int8", "uint8", "int32", "int64", "uint64")
+    ] + [Sample((booleans(3, 4),), note="truth values")]
+
+
+def _accumulated(function: Any) -> Any:
+    def reference(x: Array, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        kind: Any = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
+        found = function(x, axis=axis, dtype=kind, keepdims=keepdims)
+        if dtype is not None:
+            return np.asarray(found).astype(dtype)
+        narrow = {np.int8: np.int32, np.uint8: np.uint32, np.bool_: np.int32, np.int32: np.int32}
+        return np.asarray(found).astype(narrow.get(x.dtype.type, kind))
+
+    return reference
+
+
+_LARGE = (
+    Sample((uniform(0, 1, 5000, 3),), {"axis": 0}, note="long columns"),
+    Sample((uniform(0, 1, 3, 5000),), {"axis": 1}, note="long rows"),
+    Sample((uniform(0, 1, 70, 5, 60),), {"axis": (0, 2)}, note="long in two axes"),
+    Sample((uniform(0, 1, 40000),), note="long"),
+)
+
+suite(
+    "sum",
+    _accumulated(np.sum),
+    [
+        *_over(normal(3, 4, 2)),
+        *_NOTHING,
+        *_small_integers(0, 100),
+        *_LARGE,
+        Sample((normal(),), note="0-d"),
+        Sample((cnormal(3, 4),), {"axis": 1}),
+        Sample((normal(3, 4),), {"dtype": "float64"}, dtypes=("float32", "float64")),
+        Sample((booleans(3, 4),), {"dtype": "float32"}, note="truth values as float32"),
+        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+    ],
+    errors_=_WRONG_AXIS,
+)
+suite(
+    "mean",
+    lambda x, *, axis=None, keepdims=False: (
+        np.sum(x.astype(np.float64) if x.dtype.kind in "biu" else x, axis=axis, keepdims=keepdims)
+        / np.float64(np.prod([x.shape[a] for a in _axes(x, axis)]))
+    ),
+    [
+        *_over(normal(3, 4, 2)),
+        *(Sample(one.inputs, one.attributes, gradient=False, note=one.note) for one in _NOTHING),
+        *_LARGE,
+        Sample((normal(),), note="0-d"),
+        Sample((cnormal(3, 4),), {"axis": 1}),
+        Sample((integers(-9, 9, 3, 4),), {"axis": 1}, note="integers give floats"),
+        Sample((np.full((300,), 1000.0),), note="a sum beyond float16"),
+        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+    ],
+    errors_=_WRONG_AXIS,
+)
+
+
+def _axes(x: Array, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(x.ndim))
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
+_ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 1.5], [1.0, -2.0, 0.5]])
+
+suite(
+    "prod",
+    _accumulated(np.prod),
+    [
+        *_over(uniform(0.5, 2, 3, 4, 2)),
+        *_NOTHING,
+        *_small_integers(1, 4),
+        Sample((normal(),), note="0-d"),
+        Sample((cnormal(3, 2),), {"axis": 0}),
+        Sample((_ZEROS,), {"axis": 1}, note="zeros"),
+        Sample((_ZEROS,), note="several zeros"),
+        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+    ],
+    errors_=_WRONG_AXIS,
+)
+
+_EXTREMA = [
+    *_over(distinct(3, 4, 2)),
+    Sample((normal(),), note="0-d"),
+    Sample((normal(0, 3),), {"axis": 1}, note="empty result"),
+    Sample((integers(-9, 9, 3, 4),), {"axis": 1}, note="integers"),
+    Sample((integers(0, 9, 3, 4).astype(np.uint8),), note="bytes"),
+    Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+    Sample((np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]]),), {"axis": 1}, gradient=False),
+]
+_EMPTY = [
+    ((normal(0, 3),), {"axis": 0}, errors.InputValueError),
+    ((normal(0),), {}, errors.InputValueError),
+    ((np.array([True]),), {}, errors.DTypeError),
+    *_WRONG_AXIS,
+]
+suite("max", np.max, _EXTREMA, errors_=_EMPTY)
+suite("min", np.min, _EXTREMA, errors_=_EMPTY)
+
+_TRUTH = [
+    *(Sample((booleans(3, 4, 2),), attributes) for attributes in _AXES),
+    Sample((integers(0, 2, 3, 4),), {"axis": 1}, note="integers"),
+    Sample((normal(3, 4),), {"axis": 1}, note="floats"),
+    Sample((np.array([[0.0, -0.0], [np.nan, 0.0]]),), {"axis": 1}, note="NaN is true"),
+    Sample((np.array([[0j, 1j], [0j, 0j]]),), {"axis": 1}, note="complex"),
+    *_NOTHING,
+    Sample((np.asarray(False),), note="0-d"),
+]
+suite("any", np.any, _TRUTH, errors_=_WRONG_AXIS)
+suite("all", np.all, _TRUTH, errors_=_WRONG_AXIS)
+suite("count_nonzero", np.count_nonzero, _TRUTH, errors_=_WRONG_AXIS)
+
+
+def _var(x: Array, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+    x = x.astype(np.float64) if x.dtype.kind in "iu" else x
+    away = x - np.mean(x, axis=axis, keepdims=True)
+    left = np.prod([x.shape[a] for a in _axes(x, axis)]) - correction
+    return np.sum(away * away, axis=axis, keepdims=keepdims) / np.float64(max(left, 0))
+
+
+_SPREAD = [
+    *_over(normal(3, 4, 2)[:, :, ::1])[:-3],
+    Sample((normal(3, 4, 2),), {"axis": 1, "correction": 1}),
+    Sample((normal(3, 4),), {"axis": 1, "correction": 1.5, "keepdims": True}),
+    Sample((normal(6) + 1000.0,), dtypes=("float64",), note="a large mean"),
+    Sample((normal(1, 4),), {"axis": 0, "correction": 1}, gradient=False, note="no freedom left"),
+    Sample((integers(-9, 9, 3, 4),), {"axis": 1}, note="integers give floats"),
+    Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+    Sample((normal(0),), gradient=False, note="nothing"),
+]
+suite("var", _var, [*_SPREAD, Sample((normal(),), note="0-d")], errors_=_WRONG_AXIS)
+suite(
+    "std",
+    lambda x, **attributes: np.sqrt(_var(x, **attributes)),
+    [*_SPREAD, Sample((np.full((3,), 2.0),), gradient=False, note="no spread")],
+    errors_=_WRONG_AXIS,
+)
+
+
+def _logsumexp(x: Array, *, axis: Any = None, keepdims: bool = False) -> Any:
+    x = x.astype(np.float64) if x.dtype.kind in "iu" else x
+    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
+
+
+suite(
+    "logsumexp",
+    _logsumexp,
+    [
+        *_over(normal(3, 4, 2))[:5],
+        Sample((normal(3, 4),), {"keepdims": True}),
+        Sample((normal(3, 4, seed=1) * 1000,), {"axis": 1}, gradient=False, note="large"),
+        Sample((normal(),), note="0-d"),
+        *(Sample(one.inputs, one.attributes, gradient=False, note=one.note) for one in _NOTHING),
+        Sample(
+            (np.array([[-np.inf, -np.inf], [np.inf, 1.0], [-np.inf, 1.0], [np.nan, 1.0]]),),
+            {"axis": 1},
+            gradient=False,
+            note="infinities and NaN",
+        ),
+    ],
+    errors_=_WRONG_AXIS,
+)

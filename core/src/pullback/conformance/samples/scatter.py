@@ -1,0 +1,99 @@
+"""Samples of the ops that add or put values at positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Array, Sample, cnormal, integers, normal, suite
+
+_X = normal(4, 3, 5)
+_TWICE = np.array([2, 0, 2, -1, 2])
+_ONCE = np.array([2, 0, -1])
+_GRID = np.array([[0, 3], [-4, 1]], np.int32)
+
+
+def _places(x: Array, indices: Array, axis: int) -> Any:
+    return (*(slice(None),) * (axis % x.ndim), indices)
+
+
+def _add(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
+    result = x.copy()
+    np.add.at(result, _places(x, indices, axis), updates)
+    return result
+
+
+def _update(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
+    result = x.copy()
+    result[_places(x, indices, axis)] = updates
+    return result
+
+
+def _segment_sum(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
+    axis = axis % (data.ndim - segment_ids.ndim + 1)
+    shape = (*data.shape[:axis], num_segments, *data.shape[axis + segment_ids.ndim :])
+    return _add(np.zeros(shape, data.dtype), segment_ids, data, axis)
+
+
+_WRONG: tuple[Any, ...] = (
+    ((_X, np.array([4]), normal(1, 3, 5)), {}, errors.IndexingError),
+    ((_X, np.array([-5]), normal(1, 3, 5)), {}, errors.IndexingError),
+    ((_X, _ONCE, normal(2, 3, 5)), {}, errors.ShapeError),
+    ((_X, _ONCE, normal(3, 5)), {}, errors.ShapeError),
+    ((_X, normal(3), normal(3, 3, 5)), {}, errors.DTypeError),
+    ((integers(0, 9, 4), _ONCE, normal(3)), {}, errors.DTypeError),
+    ((_X, _ONCE, normal(3, 3, 5)), {"axis": 3}, errors.AxisError),
+)
+
+suite(
+    "scatter_add",
+    _add,
+    (
+        Sample((_X, _TWICE, normal(5, 3, 5)), note="one position three times"),
+        Sample((_X, np.array([1, 1, -3]), normal(4, 3, 5)), {"axis": 1}),
+        Sample((_X, _GRID, normal(4, 3, 2, 2)), {"axis": -1}, note="indices of two axes"),
+        Sample((normal(4), np.array(1), normal()), note="0-d indices"),
+        Sample((_X, np.zeros((0,), np.int64), normal(0, 3, 5)), note="no indices"),
+        Sample((normal(4, 0), _TWICE, normal(5, 0)), note="empty"),
+        Sample((integers(0, 9, 4), _TWICE, integers(0, 9, 5))),
+        Sample((cnormal(4), _TWICE, cnormal(5))),
+        Sample((normal(3), integers(0, 3, 4000), normal(4000)), gradient=False, note="many"),
+    ),
+    errors_=_WRONG,
+)
+suite(
+    "scatter_update",
+    _update,
+    (
+        Sample((_X, _ONCE, normal(3, 3, 5))),
+        Sample((_X, np.array([1, -3]), normal(4, 2, 5)), {"axis": 1}),
+        Sample((_X, _GRID % 3 + [[0, 0], [1, 2]], normal(4, 3, 2, 2)), {"axis": -1}),
+        Sample((normal(4), np.array(1), normal()), note="0-d indices"),
+        Sample((_X, np.zeros((0,), np.int64), normal(0, 3, 5)), note="no indices"),
+        Sample((integers(0, 9, 4), _ONCE, integers(0, 9, 3))),
+        Sample((cnormal(4), _ONCE, cnormal(3))),
+    ),
+    errors_=_WRONG,
+)
+suite(
+    "segment_sum",
+    _segment_sum,
+    (
+        Sample((normal(5, 3), _TWICE), {"num_segments": 4}),
+        Sample((normal(2, 5, 3), _TWICE), {"num_segments": 3, "axis": 1}),
+        Sample((normal(3, 2, 2), _GRID), {"num_segments": 4, "axis": -1}),
+        Sample((normal(3), np.array(1)), {"num_segments": 2}, note="0-d ids"),
+        Sample((normal(0, 3), np.zeros((0,), np.int64)), {"num_segments": 2}, note="empty"),
+        Sample((integers(0, 9, 5), _TWICE), {"num_segments": 3}),
+        Sample((cnormal(5), _TWICE), {"num_segments": 3}),
+        Sample((normal(4000), integers(0, 3, 4000)), {"num_segments": 3}, gradient=False),
+    ),
+    errors_=(
+        ((normal(2), np.array([0, 3])), {"num_segments": 3}, errors.IndexingError),
+        ((normal(2), np.array([0, 1, 2])), {"num_segments": 3}, errors.ShapeError),
+        ((normal(2), np.array([0, 1])), {"num_segments": -1}, errors.ShapeError),
+        ((normal(2), normal(2)), {"num_segments": 3}, errors.DTypeError),
+    ),
+)

@@ -1,0 +1,81 @@
+"""Samples of the ops that find things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Array, Sample, booleans, distinct, integers, normal, suite
+
+_LINES = [
+    Sample((distinct(3, 4),)),
+    Sample((distinct(3, 4),), {"axis": 0}),
+    Sample((distinct(2, 3, 4),), {"axis": -1, "keepdims": True}),
+    Sample((distinct(3, 4),), {"keepdims": True}),
+    Sample((normal(0, 3),), {"axis": 1}),
+    Sample((normal(),), note="0-d"),
+    Sample((np.array([[1.0, 2.0, 2.0, 1.0]]),), {"axis": 1}, note="the first of equals"),
+    Sample((np.array([[1.0, np.nan, 2.0], [np.inf, -np.inf, np.nan]]),), {"axis": 1}, note="NaN"),
+    Sample((integers(-9, 9, 3, 4),), {"axis": 1}),
+]
+_NOTHING = [
+    ((normal(0, 3),), {"axis": 0}, errors.InputValueError),
+    ((normal(0),), {}, errors.InputValueError),
+    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
+]
+suite("argmax", np.argmax, _LINES, errors_=_NOTHING)
+suite("argmin", np.argmin, _LINES, errors_=_NOTHING)
+
+
+def _argwhere(x: Array) -> Any:
+    found = [place for place in np.ndindex(x.shape) if x[place] != 0]
+    return np.array(found, np.int64).reshape(len(found), x.ndim)
+
+
+suite(
+    "argwhere",
+    _argwhere,
+    [
+        Sample((booleans(3, 4),)),
+        Sample((integers(0, 3, 2, 3, 2),)),
+        Sample((np.array([0.0, -0.0, np.nan, 2.0]),)),
+        Sample((np.zeros((2, 3)),), note="none"),
+        Sample((normal(0, 2),), note="empty"),
+        Sample((np.asarray(True),), note="0-d"),
+        Sample((np.asarray(False),), note="0-d false"),
+    ],
+)
+
+
+def _searchsorted(x1: Array, x2: Array, sorter: Any = None, *, side: str = "left") -> Any:
+    line = x1 if sorter is None else x1[sorter]
+    flat = [
+        sum(bool(a < b if side == "left" else a <= b) for a in line) if b == b else len(line)
+        for b in x2.ravel()
+    ]
+    return np.array(flat, np.int64).reshape(x2.shape)
+
+
+_STEPS = np.array([1.0, 2.0, 2.0, 4.0, 8.0])
+_VALUES = np.array([[0.0, 2.0, 3.0], [8.0, 9.0, -np.inf]])
+suite(
+    "searchsorted",
+    _searchsorted,
+    [
+        Sample((_STEPS, _VALUES)),
+        Sample((_STEPS, _VALUES), {"side": "right"}),
+        Sample((_STEPS[[3, 0, 4, 1, 2]], _VALUES, np.array([1, 3, 4, 0, 2]))),
+        Sample((_STEPS, np.asarray(2.0)), note="0-d"),
+        Sample((_STEPS[:0], _VALUES), note="in nothing"),
+        Sample((_STEPS, _VALUES[:0]), note="nothing"),
+        Sample((_STEPS, np.array([np.nan, np.inf])), note="NaN"),
+        Sample((np.array([1, 3, 5]), integers(0, 7, 4)), {"side": "right"}, note="integers"),
+    ],
+    errors_=[
+        ((_VALUES, _VALUES), {}, errors.ShapeError),
+        ((_STEPS, _VALUES), {"side": "middle"}, errors.InputValueError),
+        ((_STEPS, _VALUES, np.array([0, 1])), {}, errors.ShapeError),
+    ],
+)

@@ -1,0 +1,67 @@
+"""Samples of softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, integers, normal, suite
+
+Array = np.ndarray[Any, Any]
+
+
+def _softmax(x: Array, *, axis: int = -1) -> Array:
+    if not x.size:
+        return x
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def _log_softmax(x: Array, *, axis: int = -1) -> Array:
+    if not x.size:
+        return x
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def _terms(x: Array, *, axis: int = -1) -> Array:
+    """What cancels: the distance from the largest, and the logarithm."""
+    if not x.size:
+        return x
+    return np.max(np.abs(x), axis=axis, keepdims=True) + np.abs(x) + np.log(x.shape[axis])
+
+
+_SAMPLES = (
+    Sample((normal(3, 5),)),
+    Sample((normal(3, 5) * 10,), {"axis": 0}),
+    Sample((normal(2, 3, 4),), {"axis": -2}),
+    Sample((normal(2, 100, seed=3) * 5,), note="many classes"),
+    Sample((normal(64, 10, seed=4),), note="short rows"),
+    Sample((normal(1),), note="one class"),
+    Sample((normal(0, 3),), note="no rows"),
+    Sample((normal(3, 0),), note="no classes"),
+    Sample((integers(-5, 5, 2, 3),), note="integers"),
+    Sample((np.array([[300.0, -300.0, 0.0], [300.0] * 3]),), note="large", gradient=False),
+    Sample(
+        (np.array([[1e4, -1e4, 0.0], [1e4, 1e4, 1e4]]),),
+        gradient=False,
+        dtypes=("float32", "float16", "bfloat16"),
+        note="larger",
+    ),
+    Sample((np.array([[0.5, -np.inf, 1.5]]),), note="masked", gradient=False),
+    Sample((np.array([[np.nan, 1.0], [1.0, 2.0]]),), note="NaN", gradient=False),
+)
+_ERRORS = [((normal(2, 3),), {"axis": 2}, errors.AxisError)]
+
+
+def _weighted(x: Array, *, axis: int = -1) -> Array:
+    """What the rounding of x - max makes of the result."""
+    if not x.size:
+        return x
+    return _softmax(x, axis=axis) * (1 + np.max(x, axis=axis, keepdims=True) - x)
+
+
+suite("softmax", _softmax, _SAMPLES, errors_=_ERRORS, scale=_weighted)
+suite("log_softmax", _log_softmax, _SAMPLES, errors_=_ERRORS, scale=_terms)

@@ -1,0 +1,123 @@
+"""Samples of the ops that put things in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Array, Sample, distinct, integers, normal, suite
+
+_NAN = np.array([[3.0, np.nan, -np.inf, 1.0], [np.inf, 0.0, np.nan, np.nan]])
+_TIES = np.array([[1.0, 0.0, 1.0, 0.0, 1.0], [2.0, 2.0, 2.0, 1.0, 2.0]])
+
+
+def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    back = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    return x.shape[axis] - 1 - back
+
+
+def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    found = np.sort(x, axis=axis)
+    return np.flip(found, axis) if descending else found
+
+
+_LINES = [
+    Sample((distinct(3, 4),)),
+    Sample((distinct(3, 4),), {"axis": 0}),
+    Sample((distinct(2, 3, 4),), {"axis": 1, "descending": True}),
+    Sample((distinct(5),), {"stable": False}),
+    Sample((distinct(3, 1),)),
+    Sample((normal(2, 0),), note="nothing"),
+    Sample((_NAN,), gradient=False, note="NaN comes last"),
+    Sample((_NAN,), {"descending": True}, gradient=False, note="NaN comes first"),
+    Sample((integers(-9, 9, 3, 5),), {"axis": 1}, note="integers"),
+    Sample((integers(0, 9, 20).astype(np.uint8),), {"descending": True}, note="bytes"),
+]
+_WRONG = [
+    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
+    ((normal(),), {}, errors.AxisError),
+    ((np.array([True]),), {}, errors.DTypeError),
+]
+suite("sort", _sort, _LINES, errors_=_WRONG)
+suite(
+    "argsort",
+    _argsort,
+    [
+        *_LINES,
+        Sample((_TIES,), note="equal elements"),
+        Sample((_TIES,), {"descending": True}, note="equal elements backwards"),
+    ],
+    errors_=_WRONG,
+)
+
+
+def _top_k(x: Array, *, k: int, axis: int = -1, largest: bool = True) -> Any:
+    indices = np.take(_argsort(x, axis=axis, descending=largest), np.arange(k), axis=axis)
+    return np.take_along_axis(x, indices, axis=axis), indices
+
+
+suite(
+    "top_k",
+    _top_k,
+    [
+        Sample((distinct(3, 5),), {"k": 2}),
+        Sample((distinct(5, 2),), {"k": 3, "axis": 0}),
+        Sample((distinct(3, 5),), {"k": 5, "largest": False}),
+        Sample((distinct(3, 5),), {"k": 0}),
+        Sample((_TIES,), {"k": 3}, gradient=False, note="equal elements"),
+        Sample((integers(-9, 9, 7),), {"k": 3}),
+    ],
+    errors_=[((normal(3),), {"k": 4}, errors.InputValueError)],
+)
+
+
+def _quantile(x: Array, *, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    found = np.quantile(x, np.asarray(q, x.dtype if x.dtype.kind == "f" else float), axis=axis)
+    if not keepdims:
+        return found
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    front = np.ndim(q)
+    return np.expand_dims(found, [a % x.ndim + front for a in axes])
+
+
+def _ends(x: Array, *, q: Any = 0.5, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sizes of the two elements between which a quantile lies."""
+    kind: Any
+    below, above = (
+        np.abs(np.quantile(x, q, axis=axis, keepdims=keepdims, method=kind))
+        for kind in ("lower", "higher")
+    )
+    return below + above
+
+
+_MIDDLE: list[tuple[Any, dict[str, Any]]] = [
+    (distinct(3, 5), {}),
+    (distinct(3, 4), {"axis": 0}),
+    (distinct(2, 3, 4), {"axis": (0, 2)}),
+    (distinct(2, 3, 4), {"axis": -1, "keepdims": True}),
+    (integers(-9, 9, 3, 4), {"axis": 1}),
+    (normal(0, 3), {"axis": 1}),
+]
+_NONE = [((normal(0, 3),), {"axis": 0, "q": 0.5}, errors.InputValueError)]
+suite(
+    "quantile",
+    _quantile,
+    [
+        *(Sample((x,), {"q": 0.5, **attributes}) for x, attributes in _MIDDLE),
+        *(Sample((x,), {"q": (0.0, 0.25, 1.0), **attributes}) for x, attributes in _MIDDLE),
+        Sample((_NAN[:, 1:],), {"q": 0.3, "axis": 1}, gradient=False, note="NaN"),
+    ],
+    scale=_ends,
+    errors_=[*_NONE, ((normal(3),), {"q": 1.5}, errors.InputValueError)],
+)
+suite(
+    "median",
+    lambda x, *, axis=None, keepdims=False: np.median(x, axis=axis, keepdims=keepdims),
+    [Sample((x,), attributes) for x, attributes in _MIDDLE],
+    scale=_ends,
+    errors_=[((normal(0, 3),), {"axis": 0}, errors.InputValueError)],
+)

@@ -1,0 +1,81 @@
+"""Samples of the trigonometric and hyperbolic functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import (
+    Sample,
+    away,
+    cnormal,
+    integers,
+    normal,
+    suite,
+    uniform,
+)
+
+_SPECIAL = Sample(
+    (np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan]),),
+    gradient=False,
+    note="special",
+)
+_SMALL = 10.0 ** np.arange(-37, 0, 3)
+_LARGE = 10.0 ** np.arange(0.0, 38.0, 2.5)
+_BOTH_SIGNS = Sample((np.concatenate([_SMALL, -_SMALL]),), gradient=False, note="small")
+_ALL_SIZES = Sample((np.concatenate([_SMALL, _LARGE, -_LARGE]),), gradient=False, note="all sizes")
+_ANGLES = Sample((np.linspace(-1000.0, 1000.0, 401),), gradient=False, note="many turns")
+_COMPLEX = Sample((cnormal(3, 4),), note="complex")
+
+
+def _on(low: float, high: float, *samples: Sample) -> tuple[Sample, ...]:
+    return (
+        Sample((uniform(low, high, 3, 4),)),
+        Sample((uniform(low, high),), note="0-d"),
+        Sample((normal(0, 3),), note="empty"),
+        Sample((integers(0, 2, 3, 2),), gradient=False, note="integers"),
+        _SPECIAL,
+        _COMPLEX,
+        *samples,
+    )
+
+
+suite("sin", np.sin, _on(-3, 3, _BOTH_SIGNS, _ANGLES))
+suite("cos", np.cos, _on(-3, 3, _BOTH_SIGNS, _ANGLES))
+suite("tan", np.tan, _on(-1.4, 1.4, _BOTH_SIGNS, _ANGLES))
+suite("asin", np.arcsin, _on(-0.9, 0.9, _BOTH_SIGNS))
+suite("acos", np.arccos, _on(-0.9, 0.9, _BOTH_SIGNS))
+suite("atan", np.arctan, _on(-3, 3, _ALL_SIZES))
+suite("sinh", np.sinh, _on(-3, 3, _BOTH_SIGNS))
+suite("cosh", np.cosh, _on(-3, 3, _BOTH_SIGNS))
+suite("tanh", np.tanh, _on(-3, 3, _ALL_SIZES))
+suite("asinh", np.arcsinh, _on(-3, 3, _ALL_SIZES))
+suite("acosh", np.arccosh, _on(1.1, 5, Sample((_LARGE,), gradient=False, note="all sizes")))
+suite("atanh", np.arctanh, _on(-0.9, 0.9, _BOTH_SIGNS))
+
+_POINTS = (
+    Sample((away(3, 4), away(3, 4, seed=1))),
+    Sample((away(3, 1), away(4, seed=1)), note="broadcast"),
+    Sample((away(), away(seed=1)), note="0-d"),
+    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
+    Sample(
+        (
+            np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])[:, None],
+            np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]),
+        ),
+        gradient=False,
+        note="special",
+    ),
+    Sample(
+        (np.array([3e37, 3e-38, 1.0, 1e-20]), np.array([4e37, 4e-38, 1e-20, 1.0])),
+        gradient=False,
+        note="all sizes",
+    ),
+)
+_WRONG = (
+    ((normal(2, 3), normal(2)), {}, errors.ShapeError),
+    ((cnormal(3), cnormal(3)), {}, errors.DTypeError),
+)
+suite("hypot", np.hypot, _POINTS, errors_=_WRONG)
+suite("atan2", np.arctan2, _POINTS, errors_=_WRONG)

@@ -1,0 +1,60 @@
+"""What layers for images share: one to three spatial dimensions, channels last or first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
+
+from pullback import errors
+from pullback.layers.layer import Layer
+
+Sizes: TypeAlias = "int | Sequence[int]"
+
+
+class Images(Layer):
+    """What takes (batch, *spatial, channels), or (batch, channels, *spatial) if channels_first."""
+
+    dimensions: ClassVar[int]
+
+    def __init__(self, *, data_format: str = "channels_last", **rest: Any) -> None:
+        super().__init__(**rest)
+        self.data_format = lower(data_format)
+        if self.data_format not in ("channels_last", "channels_first"):
+            raise errors.InputValueError(
+                f"data_format is 'channels_last' or 'channels_first', got {data_format!r}"
+            )
+
+    def check(self, shape: Any) -> None:
+        """Raises LayerError unless inputs of `shape` have the right number of axes."""
+        if len(shape) != self.dimensions + 2:
+            spatial = ", ".join(["width", "height", "depth"][: self.dimensions])
+            inner = f"{spatial}, channels"
+            if self.data_format == "channels_first":
+                inner = f"channels, {spatial}"
+            raise errors.LayerError(
+                f"needs inputs of {self.dimensions + 2} axes (batch, {inner}), got shape {shape}"
+            )
+
+    @property
+    def channels_axis(self) -> int:
+        """Where the channels are."""
+        return -1 if self.data_format == "channels_last" else 1
+
+    @property
+    def spatial_axes(self) -> tuple[int, ...]:
+        """Where the spatial dimensions are."""
+        first = 1 if self.data_format == "channels_last" else 2
+        return tuple(range(first, first + self.dimensions))
+
+
+def lower(value: Any) -> Any:
+    """A name in small letters: "SAME" and "same" are one padding."""
+    return value.lower() if isinstance(value, str) else value
+
+
+def sizes_of(value: Any, count: int) -> tuple[int, ...]:
+    """One size for each dimension, from one number or as many as there are dimensions."""
+    sizes = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
+    if len(sizes) != count:
+        raise errors.InputValueError(f"{value} has not one size for each of {count} dimensions")
+    return tuple(int(size) for size in sizes)

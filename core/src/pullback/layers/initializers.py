@@ -1,0 +1,189 @@
+"""The first values of variables.
+
+An initializer is a function of a shape and a dtype. Those here draw from the default generator,
+which `pb.random.seed` sets, or from one that they are given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pullback import dtypes, errors
+from pullback.dtypes import DType
+from pullback.random import Generator, default_generator
+from pullback.shapes import Shape, size_of
+from pullback.tensor import CALL, Tensor
+
+__all__ = [
+    "constant",
+    "get",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "zeros",
+]
+
+Initializer: TypeAlias = Callable[[Shape, DType], Any]
+InitializerLike: TypeAlias = "str | float | Initializer"
+
+
+def get(value: InitializerLike) -> Initializer:
+    """The initializer that is meant by a name ("he_normal"), a number, or a function.
+
+    Raises:
+        InputValueError: for a name that no initializer has.
+    """
+    if isinstance(value, str):
+        if value not in __all__ or value in ("get", "constant"):
+            names = ", ".join(name for name in __all__ if name not in ("get", "constant"))
+            raise errors.InputValueError(f"{value!r} is no initializer; use one of {names}")
+        made: Initializer = globals()[value]()
+        return made
+    if isinstance(value, (int, float)):
+        return constant(value)
+    return value
+
+
+def constant(value: float) -> Initializer:
+    """Every element has one value."""
+    return lambda shape, dtype: CALL["full"](shape, value, dtype=dtype)
+
+
+def zeros() -> Initializer:
+    """Every element is 0."""
+    return constant(0)
+
+
+def ones() -> Initializer:
+    """Every element is 1."""
+    return constant(1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Random.
+
+
+def _drawing(
+    draw: Callable[[Generator, Shape, DType], Tensor], generator: Generator | None
+) -> Initializer:
+    """Draws in at least float32: narrower dtypes get the same values, rounded."""
+
+    def initializer(shape: Shape, dtype: DType) -> Tensor:
+        wide = dtype if dtype == dtypes.float64 else dtypes.float32
+        drawn = draw(generator or default_generator, shape, wide)
+        return drawn if dtype == wide else CALL["astype"](drawn, dtype)
+
+    return initializer
+
+
+def uniform(
+    low: float = -0.05, high: float = 0.05, *, generator: Generator | None = None
+) -> Initializer:
+    """Uniform in [low, high)."""
+    return _drawing(lambda g, shape, dtype: g.uniform(shape, low, high, dtype=dtype), generator)
+
+
+def normal(
+    mean: float = 0.0, stddev: float = 0.05, *, generator: Generator | None = None
+) -> Initializer:
+    """Normal."""
+    return _drawing(lambda g, shape, dtype: g.normal(shape, mean, stddev, dtype=dtype), generator)
+
+
+def truncated_normal(
+    mean: float = 0.0, stddev: float = 0.05, *, generator: Generator | None = None
+) -> Initializer:
+    """Normal, within two standard deviations (`stddev` is that before values are left out)."""
+    return _drawing(
+        lambda g, shape, dtype: g.truncated_normal(shape, mean, stddev, dtype=dtype), generator
+    )
+
+
+def fans(shape: Shape) -> tuple[int, int]:
+    """How many values an output depends on, and how many outputs a value.
+
+    Kernels are (inputs, outputs), or (*window, inputs, outputs).
+
+    >>> from pullback.layers.initializers import fans
+    >>> fans((3, 3, 8, 16))
+    (72, 144)
+    """
+    if len(shape) < 2:
+        return (shape[0], shape[0]) if shape else (1, 1)
+    window = size_of(shape[:-2])
+    return window * shape[-2], window * shape[-1]
+
+
+def _scaled(
+    variance: Callable[[int, int], float], kind: str, generator: Generator | None
+) -> Initializer:
+    """Values with the variance that the fans call for."""
+
+    def draw(g: Generator, shape: Shape, dtype: DType) -> Tensor:
+        deviation = math.sqrt(variance(*[max(fan, 1) for fan in fans(shape)]))
+        if kind == "uniform":
+            limit = math.sqrt(3) * deviation
+            return g.uniform(shape, -limit, limit, dtype=dtype)
+        return g.normal(shape, 0.0, deviation, dtype=dtype)
+
+    return _drawing(draw, generator)
+
+
+def glorot_uniform(*, generator: Generator | None = None) -> Initializer:
+    """Uniform with variance 2 / (fan in + fan out) (Glorot and Bengio, 2010, equation 16)."""
+    return _scaled(lambda fan_in, fan_out: 2 / (fan_in + fan_out), "uniform", generator)
+
+
+def glorot_normal(*, generator: Generator | None = None) -> Initializer:
+    """Normal with variance 2 / (fan in + fan out) (Glorot and Bengio, 2010, equation 12)."""
+    return _scaled(lambda fan_in, fan_out: 2 / (fan_in + fan_out), "normal", generator)
+
+
+def he_uniform(*, generator: Generator | None = None) -> Initializer:
+    """Uniform with variance 2 / fan in, for rectifiers (He et al., 2015, equation 10)."""
+    return _scaled(lambda fan_in, fan_out: 2 / fan_in, "uniform", generator)
+
+
+def he_normal(*, generator: Generator | None = None) -> Initializer:
+    """Normal with variance 2 / fan in, for rectifiers (He et al., 2015, equation 10)."""
+    return _scaled(lambda fan_in, fan_out: 2 / fan_in, "normal", generator)
+
+
+def lecun_uniform(*, generator: Generator | None = None) -> Initializer:
+    """Uniform with variance 1 / fan in (LeCun et al., 1998, Efficient BackProp, section 4.6)."""
+    return _scaled(lambda fan_in, fan_out: 1 / fan_in, "uniform", generator)
+
+
+def lecun_normal(*, generator: Generator | None = None) -> Initializer:
+    """Normal with variance 1 / fan in (LeCun et al., 1998, Efficient BackProp, section 4.6)."""
+    return _scaled(lambda fan_in, fan_out: 1 / fan_in, "normal", generator)
+
+
+def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Initializer:
+    """A matrix (..., columns) with orthonormal rows or columns, times gain (Saxe et al., 2014).
+
+    It is drawn evenly from all of them: Q of a normal matrix, by the signs of the diagonal of R
+    (Mezzadri, 2007).
+    """
+
+    def draw(g: Generator, shape: Shape, dtype: DType) -> Tensor:
+        if len(shape) < 2:
+            raise errors.ShapeError(f"orthogonal values need two dimensions or more, got {shape}")
+        rows, columns = size_of(shape[:-1]), shape[-1]
+        tall = g.normal((max(rows, columns), min(rows, columns)), dtype=dtype)
+        q, r = CALL["qr"](tall)
+        diagonal = CALL["diagonal"](r)
+        q = q * CALL["where"](diagonal < 0, -1.0, 1.0)
+        return (q if rows >= columns else q.mT).reshape(shape) * gain
+
+    return _drawing(draw, generator)

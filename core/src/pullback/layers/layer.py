@@ -1,0 +1,322 @@
+"""`Layer`: variables, and what is computed with them; sizes come from the first input."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback import dtypes, errors, state
+from pullback.dispatch.convert import SCALAR_TYPES, from_any
+from pullback.dispatch.recording import paused
+from pullback.dtypes import DType, DTypeLike
+from pullback.layers import initializers
+from pullback.layers.initializers import InitializerLike
+from pullback.shapes import as_shape
+from pullback.structure import leaves, like
+from pullback.tensor import CALL, Tensor
+from pullback.variable import Variable
+
+__all__ = ["Layer"]
+
+
+class _Calls(threading.local):
+    """The call that is under way in this thread: layers inside it take over what it says."""
+
+    depth: int = 0
+    training: bool | None = None
+    #: One object for each outermost call.
+    turn: object = None
+
+
+_CALLS = _Calls()
+
+
+class Layer:
+    """The base of every layer. A subclass writes `call`, and `build` where it has variables.
+
+    `build(input_shape)` runs once, at the first call, with the shape of the first input; there
+    `add_variable(name, shape)` makes the variables. A layer that has variables of its own casts
+    floating inputs to its dtype. A variable, or another layer, in any attribute is the layer's.
+
+    Args:
+        name: a name for messages; the path of a layer is that of the attributes it is in.
+        trainable: whether its variables are trained.
+        dtype: the dtype of its variables, and what inputs are cast to; float32 if None.
+        input_shape: the shape of an input without its batch axis: layers that bring their sizes
+            have their variables from the beginning.
+
+    >>> class Scale(pb.layers.Layer):
+    ...     def build(self, input_shape):
+    ...         self.factor = self.add_variable("factor", input_shape[-1:], initializer="ones")
+    ...     def call(self, x):
+    ...         return x * self.factor
+    >>> scale = Scale()
+    >>> scale([[1.0, 2.0]]).tolist(), scale.factor.shape
+    ([[1.0, 2.0]], (2,))
+    """
+
+    # Defaults on the class: a subclass need not call `super().__init__`.
+    built: bool = False
+    _name: str | None = None
+    _trainable: bool = True
+    _dtype: DType | None = None
+    _input_shape: tuple[int, ...] | None = None
+    _casts: bool = False
+    _turn: object = None
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        trainable: bool = True,
+        dtype: DTypeLike | None = None,
+        input_shape: Sequence[int] | None = None,
+    ) -> None:
+        self._name = name
+        self._trainable = bool(trainable)
+        self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        self._casts = dtype is not None
+        self._input_shape = None if input_shape is None else as_shape(input_shape)
+
+    # For subclasses ------------------------------------------------------------------------------
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the variables. `input_shape` is that of the first input, in its structure."""
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """What the layer computes. It gets `training` if it has a parameter of that name."""
+        raise NotImplementedError(f"{type(self).__name__} has no call method")
+
+    def add_variable(
+        self,
+        name: str,
+        shape: Sequence[int] = (),
+        *,
+        initializer: InitializerLike = "glorot_uniform",
+        dtype: DTypeLike | None = None,
+        trainable: bool = True,
+        regularizer: Callable[[Variable], Tensor] | None = None,
+    ) -> Variable:
+        """Makes a variable of this layer, which is found under `name`.
+
+        Args:
+            name: its name; also that of the attribute, if there is none of that name.
+            shape: its shape.
+            initializer: a name from `pb.layers.initializers`, or a function of shape and dtype.
+            dtype: the layer's if None.
+            trainable: whether it is trained.
+            regularizer: a function of the variable, whose value is among the `losses`.
+
+        Raises:
+            LayerError: when the layer has a variable of that name.
+        """
+        kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+        value = initializers.get(initializer)(as_shape(shape), kind)
+        variable = Variable(value, name=name, trainable=trainable)
+        variable.frozen = not self._trainable
+        self._casts = True
+        there = getattr(self, name, None)
+        more: dict[str, Variable] = vars(self).get("_variables", {})
+        if isinstance(there, Variable) or name in more:
+            raise errors.LayerError(f"there is a variable {name!r} already; name it otherwise")
+        if there is None and name.isidentifier():
+            setattr(self, name, variable)
+        else:
+            self._variables = {**more, name: variable}
+        if regularizer is not None:
+            penalty = functools.partial(regularizer, variable)
+            self._penalties = [*vars(self).get("_penalties", ()), penalty]
+        return variable
+
+    def add_loss(self, value: Any) -> None:
+        """Adds a tensor to the `losses` of the call that is under way."""
+        if self._turn is not _CALLS.turn or _CALLS.turn is None:
+            self._turn = _CALLS.turn
+            self._losses: list[Any] = []
+        self._losses.append(value)
+
+    # What it is ----------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name it was given, or one made of its class."""
+        if self._name is not None:
+            return self._name
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its variables."""
+        return dtypes.DEFAULT_FLOAT if self._dtype is None else self._dtype
+
+    @property
+    def named_variables(self) -> dict[str, Variable]:
+        """Its variables, and those of the layers in it, by path."""
+        return state.named_variables(self)
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Its variables, and those of the layers in it, each once."""
+        return list(state.named_variables(self).values())
+
+    @property
+    def trainable_variables(self) -> list[Variable]:
+        """The variables that are trained."""
+        return [variable for variable in self.variables if variable.trainable]
+
+    @property
+    def sublayers(self) -> dict[str, Layer]:
+        """The layers in it, by path."""
+        places = state.walk(self)
+        return {
+            place.path: place.value
+            for place in places
+            if place.first is None and place.path and isinstance(place.value, Layer)
+        }
+
+    @property
+    def losses(self) -> list[Any]:
+        """What `add_loss` and regularizers gave, in it and in the layers in it."""
+        found: list[Any] = []
+        for layer in (self, *self.sublayers.values()):
+            found += vars(layer).get("_losses", ())
+            found += [penalty() for penalty in vars(layer).get("_penalties", ())]
+        return found
+
+    @property
+    def trainable(self) -> bool:
+        """Whether its variables are trained; setting it is for all layers in it as well."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        for layer in (self, *self.sublayers.values()):
+            layer._trainable = bool(trainable)
+        for variable in self.variables:
+            variable.frozen = not trainable
+
+    @property
+    def parameters(self) -> int:
+        """The number of elements of its variables."""
+        return sum(variable.size for variable in self.variables)
+
+    # Calling -------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+        """Calls the layer. `training` holds for the layers in it, too; it is False if not given."""
+        outer = _CALLS.training
+        if training is None:
+            training = outer
+        if not _CALLS.depth:
+            _CALLS.turn = object()
+        _CALLS.depth += 1
+        _CALLS.training = training
+        try:
+            args = tuple([self._input(i, arg) for i, arg in enumerate(args)])
+            if not self.built:
+                self._build(args)
+            if self._casts:
+                args = tuple([self._cast(arg) for arg in args])
+            if training is not None and _takes_training(type(self)):
+                kwargs["training"] = training
+            return self.call(*args, **kwargs)
+        except errors.PullbackError as error:
+            raise self._explained(error, args) from error.__cause__
+        finally:
+            _CALLS.depth -= 1
+            _CALLS.training = outer
+
+    @staticmethod
+    def _input(position: int, value: Any) -> Any:
+        """An argument with tensors for host data; other arguments than the first may be no data."""
+        kind = type(value)
+        if kind is Tensor:
+            return value
+        if kind is Variable or hasattr(kind, "__array__"):
+            return from_any(value)
+        if position == 0 and kind in SCALAR_TYPES:
+            return from_any(value)
+        if isinstance(value, (list, tuple, dict)):
+            flat = leaves(value)
+            if any(hasattr(type(leaf), "__array__") for leaf in flat):
+                return like(value, iter([Layer._input(position, leaf) for leaf in flat]))
+            if position == 0 and isinstance(value, list):
+                return from_any(value)
+        return value
+
+    def _cast(self, value: Any) -> Any:
+        if type(value) is Tensor:
+            dtype = value.dtype
+            if dtype != self.dtype and dtype in dtypes.REAL_FLOATING:
+                return CALL["astype"](value, self.dtype)
+            return value
+        if isinstance(value, (list, tuple, dict)):
+            return like(value, iter([self._cast(leaf) for leaf in leaves(value)]))
+        return value
+
+    def _build(self, args: tuple[Any, ...]) -> None:
+        shape: Any = None
+        if args and any(type(leaf) is Tensor for leaf in leaves(args[0])):
+            shape = like(args[0], iter([getattr(x, "shape", None) for x in leaves(args[0])]))
+        self._build_for(shape)
+
+    def _build_for(self, shape: Any) -> None:
+        with paused():
+            self.build(shape)
+        self.built = True
+        if not self._trainable:
+            self.trainable = False
+        # What has been restored before there were variables is theirs now.
+        if state.WAITING:
+            state.settle()
+
+    def _build_if_sized(self) -> None:
+        """For the end of a subclass's `__init__`: builds where sizes have been given."""
+        if self._input_shape is not None:
+            self._build_for((1, *self._input_shape))
+
+    def _explained(self, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
+        """The error with the path of the layer that it happened in, seen from this one."""
+        innermost: Layer | None = getattr(error, "layer", None)
+        if innermost is None:
+            reason = str(error)
+            if isinstance(error, (errors.ShapeError, errors.AxisError, errors.LayerError)):
+                given = ", ".join(_description(arg) for arg in args)
+                error = errors.LayerError(f"{reason} (called with {given})" if given else reason)
+            innermost = error.layer = self  # type: ignore[attr-defined]
+            error.reason = str(error)  # type: ignore[attr-defined]
+        path = state.path_of(self, innermost)
+        kind = type(innermost).__name__
+        where = f"{path} ({kind})" if path else f"{innermost.name} ({kind})"
+        error.args = (f"{where}: {error.reason}",)  # type: ignore[attr-defined]
+        return error
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}, {self.parameters} parameters>"
+
+
+@functools.cache
+def _takes_training(cls: Any) -> bool:
+    parameters = inspect.signature(cls.call).parameters
+    if cls.call is Layer.call:
+        return False
+    return "training" in parameters or any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
+
+
+def is_training() -> bool:
+    """Whether the call that is under way is one for training."""
+    return bool(_CALLS.training)
+
+
+def _description(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {value.shape}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_description(item) for item in value) + "]"
+    return type(value).__name__

@@ -1,0 +1,120 @@
+"""Layers made of layers: `Model` and `Sequential`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pullback import errors
+from pullback.dispatch.recording import paused
+from pullback.layers.basic import Embedding
+from pullback.layers.layer import Layer
+from pullback.tensor import CALL
+
+__all__ = ["Model", "Sequential"]
+
+
+class Model(Layer):
+    """A layer made of layers: put them in attributes, and write `call`.
+
+    >>> class TwoLayers(pb.Model):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.first = pb.layers.Dense(4, activation="relu")
+    ...         self.second = pb.layers.Dense(2)
+    ...     def call(self, x):
+    ...         return self.second(self.first(x))
+    >>> model = TwoLayers()
+    >>> model(pb.zeros((1, 3))).shape
+    (1, 2)
+    >>> list(model.named_variables)
+    ['first/kernel', 'first/bias', 'second/kernel', 'second/bias']
+    """
+
+    def summary(self, print_line: Callable[[str], Any] = print) -> None:
+        """Prints the layers with the shapes and numbers of their variables."""
+        rows = [("layer", "kind", "variables", "parameters")]
+        seen: set[int] = set()
+        for path, layer in self.sublayers.items():
+            own = [
+                (name, variable)
+                for name, variable in layer.named_variables.items()
+                if "/" not in name and id(variable) not in seen
+            ]
+            seen.update(id(variable) for _, variable in own)
+            shapes = ", ".join(f"{name} {list(variable.shape)}" for name, variable in own)
+            if not layer.built and not own:
+                shapes = "made at the first call"
+            count = sum(variable.size for _, variable in own)
+            rows.append((path, type(layer).__name__, shapes, f"{count:,}"))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        for number, row in enumerate(rows):
+            print_line(
+                "  ".join(
+                    cell.rjust(width) if column == 3 else cell.ljust(width)
+                    for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+                ).rstrip()
+            )
+            if number == 0:
+                print_line("  ".join("-" * width for width in widths))
+        trained = sum(variable.size for variable in self.trainable_variables)
+        print_line(f"{self.parameters:,} parameters, {trained:,} of them trained")
+
+
+class Sequential(Model):
+    """Layers one after another. Functions of a tensor may stand among them.
+
+    Where the first layer has an `input_shape`, all variables are made at once.
+
+    Args:
+        layers: the layers.
+        rest: as of `Layer`.
+
+    >>> model = pb.Sequential([pb.layers.Dense(10, input_shape=(784,)), pb.layers.Dense(10)])
+    >>> model(pb.zeros((1, 1, 784))).shape
+    (1, 1, 10)
+
+    Raises:
+        InputTypeError: for what cannot be called.
+    """
+
+    def __init__(self, layers: Iterable[Callable[..., Any]] = (), **rest: Any) -> None:
+        super().__init__(**rest)
+        self.layers: list[Callable[..., Any]] = []
+        for layer in layers:
+            self._append(layer)
+        self._build_if_sized()
+
+    def add(self, layer: Callable[..., Any]) -> None:
+        """Adds a layer at the end.
+
+        Raises:
+            InputTypeError: for what cannot be called.
+        """
+        self._append(layer)
+        if len(self.layers) == 1:
+            self._build_if_sized()
+
+    def _append(self, layer: Any) -> None:
+        if not callable(layer) or isinstance(layer, type):
+            raise errors.InputTypeError(
+                f"layers of a Sequential are layers or functions, got {layer!r}"
+                + ("; call it: pb.layers.Dense(10)" if isinstance(layer, type) else "")
+            )
+        self.layers.append(layer)
+
+    def _build_if_sized(self) -> None:
+        first = self.layers[0] if self.layers else None
+        shape = self._input_shape
+        if shape is None and isinstance(first, Layer):
+            shape = first._input_shape
+        if shape is not None:
+            dtype = "int32" if isinstance(first, Embedding) else "float32"
+            with paused():
+                self(CALL["full"]((1, *shape), 0, dtype=dtype), training=False)
+
+    def call(self, x: Any) -> Any:
+        """What the last layer gives."""
+        for layer in self.layers:
+            x = layer(x)
+        return x

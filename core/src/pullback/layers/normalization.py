@@ -1,0 +1,163 @@
+"""Normalization over the batch, and over the features of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback.layers.layer import Layer
+from pullback.shapes import normal_axes, size_of
+from pullback.tensor import CALL, Tensor
+
+__all__ = ["BatchNormalization", "LayerNormalization"]
+
+
+def _widened(x: Tensor) -> Tensor:
+    """16-bit values as float32: sums of them need the digits."""
+    return x if x.dtype.itemsize > 2 else CALL["astype"](x, dtypes.float32)
+
+
+class LayerNormalization(Layer):
+    """Each item with mean 0 and variance 1 over `axis`, then scaled and shifted (Ba et al., 2016).
+
+    Args:
+        axis: over which it is normalised, one or several.
+        epsilon: added to the variance.
+        center: whether there is a shift `beta`.
+        scale: whether there is a scale `gamma`.
+        rest: as of `Layer`.
+
+    >>> pb.layers.LayerNormalization(epsilon=0.0)([[1.0, 3.0]]).tolist()
+    [[-1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        axis: int | Sequence[int] = -1,
+        *,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        **rest: Any,
+    ) -> None:
+        super().__init__(**rest)
+        self.axis = axis
+        self.epsilon = epsilon
+        self.center = center
+        self.scale = scale
+        self.gamma: Any = None
+        self.beta: Any = None
+        self._build_if_sized()
+
+    def build(self, input_shape: Any) -> None:
+        """Makes gamma and beta, with the sizes of the axes."""
+        axes = normal_axes(self.axis, len(input_shape)) or ()
+        sizes = [input_shape[axis] for axis in axes]
+        if self.scale:
+            self.gamma = self.add_variable("gamma", sizes, initializer="ones")
+        if self.center:
+            self.beta = self.add_variable("beta", sizes, initializer="zeros")
+
+    def call(self, x: Any) -> Any:
+        """The normalised input."""
+        axes = normal_axes(self.axis, x.ndim) or ()
+        wide = _widened(x)
+        centred = wide - CALL["mean"](wide, axis=axes, keepdims=True)
+        variance = CALL["mean"](centred * centred, axis=axes, keepdims=True)
+        y = (centred / CALL["sqrt"](variance + self.epsilon)).astype(x.dtype)
+        laid = tuple(x.shape[axis] if axis in axes else 1 for axis in range(x.ndim))
+        if self.scale:
+            y = y * CALL["reshape"](self.gamma, laid)
+        if self.center:
+            y = y + CALL["reshape"](self.beta, laid)
+        return y
+
+
+class BatchNormalization(Layer):
+    """Each channel with mean 0 and variance 1 over the batch (Ioffe and Szegedy, 2015).
+
+    While training it uses the mean and variance of the batch, and keeps moving averages of them
+    (of the variance, of its unbiased estimate); otherwise it uses those. Frozen, with
+    `trainable = False`, it uses them always.
+
+    Args:
+        axis: that of the channels.
+        momentum: of the moving averages.
+        epsilon: added to the variance.
+        center: whether there is a shift `beta`.
+        scale: whether there is a scale `gamma`.
+        rest: as of `Layer`.
+
+    Raises:
+        LayerError: for a batch of one value for each channel while training.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        *,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        **rest: Any,
+    ) -> None:
+        super().__init__(**rest)
+        self.axis = axis
+        self.momentum = momentum
+        self.epsilon = epsilon
+        self.center = center
+        self.scale = scale
+        self.gamma: Any = None
+        self.beta: Any = None
+        self.moving_mean: Any = None
+        self.moving_variance: Any = None
+        self._build_if_sized()
+
+    def build(self, input_shape: Any) -> None:
+        """Makes gamma, beta, and the moving averages."""
+        size = input_shape[self.axis]
+        if self.scale:
+            self.gamma = self.add_variable("gamma", (size,), initializer="ones")
+        if self.center:
+            self.beta = self.add_variable("beta", (size,), initializer="zeros")
+        # Averages of many small steps: 16 bits would not move.
+        wide = dtypes.promote_types(self.dtype, dtypes.float32)
+        self.moving_mean = self.add_variable(
+            "moving_mean", (size,), initializer="zeros", dtype=wide, trainable=False
+        )
+        self.moving_variance = self.add_variable(
+            "moving_variance", (size,), initializer="ones", dtype=wide, trainable=False
+        )
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """The normalised input."""
+        (axis,) = normal_axes(self.axis, x.ndim) or (0,)
+        laid = tuple(size if i == axis else 1 for i, size in enumerate(x.shape))
+        wide = _widened(x)
+        if training and self.trainable:
+            others = tuple(i for i in range(x.ndim) if i != axis)
+            count = size_of(x.shape[i] for i in others)
+            if count < 2:
+                raise errors.LayerError(
+                    f"needs at least two values for each channel while training, got {x.shape}"
+                )
+            mean = CALL["mean"](wide, axis=others, keepdims=True)
+            centred = wide - mean
+            variance = CALL["mean"](centred * centred, axis=others, keepdims=True)
+            self._move(self.moving_mean, mean)
+            self._move(self.moving_variance, variance * (count / (count - 1)))
+        else:
+            centred = wide - CALL["reshape"](self.moving_mean, laid)
+            variance = CALL["reshape"](self.moving_variance, laid)
+        y = (centred / CALL["sqrt"](variance + self.epsilon)).astype(x.dtype)
+        if self.scale:
+            y = y * CALL["reshape"](self.gamma, laid)
+        if self.center:
+            y = y + CALL["reshape"](self.beta, laid)
+        return y
+
+    def _move(self, average: Any, batch: Tensor) -> None:
+        batch = CALL["reshape"](batch, average.shape)
+        average.assign_add((batch - average) * (1 - self.momentum))

@@ -1,0 +1,294 @@
+"""Losses: one number for how far predictions are from what they should be.
+
+Each takes `weights`, which broadcast to the losses of the items, and a `reduction`: "mean" (the
+weighted sum over the number of items), "sum", or "none" for the losses of the items themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pullback import errors
+from pullback.dispatch.convert import from_any
+from pullback.shapes import broadcast_shapes
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = [
+    "cosine_distance",
+    "hinge",
+    "huber",
+    "kl_divergence",
+    "log_cosh",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "sigmoid_cross_entropy",
+    "softmax_cross_entropy",
+    "sparse_softmax_cross_entropy",
+]
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def _reduced(name: str, losses: Tensor, weights: TensorLike, reduction: str) -> Tensor:
+    if reduction not in REDUCTIONS:
+        raise errors.InputValueError(
+            f"{name}: reduction is 'mean', 'sum' or 'none', got {reduction!r}"
+        )
+    if weights is not None:
+        weights = from_any(weights, None, losses.device)
+        if broadcast_shapes(weights.shape, losses.shape) != losses.shape:
+            raise errors.ShapeError(
+                f"{name}: weights of shape {weights.shape} do not broadcast to losses of shape "
+                f"{losses.shape}"
+            )
+        losses = losses * weights.astype(losses.dtype)
+    if reduction == "none":
+        return losses
+    return CALL["mean"](losses) if reduction == "mean" else CALL["sum"](losses)
+
+
+def _elementwise(
+    name: str,
+    op: Callable[[Tensor, Tensor], Tensor],
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike,
+    reduction: str,
+) -> Tensor:
+    predictions = from_any(predictions)
+    targets = from_any(targets, None, predictions.device)
+    if targets.shape != predictions.shape:
+        # Broadcasting (n,) with (n, 1) to (n, n) would be a wrong number without a word.
+        raise errors.ShapeError(
+            f"{name}: targets of shape {targets.shape} and predictions of shape "
+            f"{predictions.shape}; reshape one of them"
+        )
+    return _reduced(name, op(predictions, targets), weights, reduction)
+
+
+# ---------------------------------------------------------------------------------------------
+# Classes.
+
+
+def softmax_cross_entropy(
+    labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = None,
+    *,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """The cross entropy between distributions over classes and softmax(logits).
+
+    Args:
+        labels: probabilities (..., classes), such as one-hot rows.
+        logits: unnormalised log probabilities (..., classes), of any size.
+        weights: of the items, shape (...) or what broadcasts to it.
+        label_smoothing: s makes (1 - s) * labels + s / classes of the labels.
+        reduction: "mean", "sum" or "none".
+
+    >>> float(pb.losses.softmax_cross_entropy([[1.0, 0.0]], [[1e4, 0.0]]))
+    0.0
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+    """
+    losses = CALL["softmax_cross_entropy_with_logits"](
+        logits, labels, label_smoothing=label_smoothing
+    )
+    return _reduced("softmax_cross_entropy", losses, weights, reduction)
+
+
+def sparse_softmax_cross_entropy(
+    labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """The cross entropy between classes, given by number, and softmax(logits).
+
+    Args:
+        labels: integers in [0, classes), shape (...).
+        logits: unnormalised log probabilities (..., classes), of any size.
+        weights: of the items, shape (...) or what broadcasts to it.
+        reduction: "mean", "sum" or "none".
+
+    >>> float(pb.losses.sparse_softmax_cross_entropy([1], [[0.0, 1e4]]))
+    0.0
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+    """
+    losses = CALL["sparse_softmax_cross_entropy_with_logits"](logits, labels)
+    return _reduced("sparse_softmax_cross_entropy", losses, weights, reduction)
+
+
+def sigmoid_cross_entropy(
+    labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """The cross entropy between probabilities of yes and sigmoid(logits), for each element.
+
+    Args:
+        labels: probabilities, in the shape of logits.
+        logits: log odds, of any size.
+        weights: of the elements, or what broadcasts to them.
+        reduction: "mean", "sum" or "none".
+
+    >>> float(pb.losses.sigmoid_cross_entropy([0.0, 1.0], [-1e4, 1e4]))
+    0.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    return _elementwise(
+        "sigmoid_cross_entropy",
+        CALL["sigmoid_cross_entropy_with_logits"],
+        labels, logits, weights, reduction,
+    )  # fmt: skip
+
+
+def hinge(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, 1 - targets * predictions) for targets -1 and 1.
+
+    >>> float(pb.losses.hinge([1.0, -1.0], [0.5, -3.0]))
+    0.25
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    return _elementwise("hinge", CALL["hinge_loss"], targets, predictions, weights, reduction)
+
+
+def kl_divergence(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """sum(targets * log(targets / predictions)) over the last axis, for probabilities.
+
+    >>> float(pb.losses.kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]))
+    0.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    losses = CALL["kl_divergence"](targets, predictions)
+    return _reduced("kl_divergence", losses, weights, reduction)
+
+
+# ---------------------------------------------------------------------------------------------
+# Distances.
+
+
+def mean_squared_error(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """(predictions - targets)**2.
+
+    >>> float(pb.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0]))
+    2.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    return _elementwise(
+        "mean_squared_error", CALL["squared_error"], targets, predictions, weights, reduction
+    )
+
+
+def mean_absolute_error(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """|predictions - targets|.
+
+    >>> float(pb.losses.mean_absolute_error([1.0, 2.0], [1.0, 4.0]))
+    1.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    return _elementwise(
+        "mean_absolute_error", CALL["absolute_error"], targets, predictions, weights, reduction
+    )
+
+
+def huber(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    delta: float = 1.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """Half the squared error up to a difference of delta, from there on linear (Huber, 1964).
+
+    >>> float(pb.losses.huber([0.0, 0.0], [1.0, 4.0]))
+    2.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    return _elementwise(
+        "huber",
+        lambda x1, x2: CALL["huber_loss"](x1, x2, delta=delta),
+        targets, predictions, weights, reduction,
+    )  # fmt: skip
+
+
+def log_cosh(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(cosh(predictions - targets)): half the squared error near 0, linear far off.
+
+    >>> float(pb.losses.log_cosh([1.0], [1.0]))
+    0.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    return _elementwise("log_cosh", CALL["log_cosh_loss"], targets, predictions, weights, reduction)
+
+
+def cosine_distance(
+    targets: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = None,
+    *,
+    axis: int = -1,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - the cosine of the angle between targets and predictions along axis.
+
+    >>> float(pb.losses.cosine_distance([[1.0, 0.0]], [[0.0, 2.0]]))
+    1.0
+
+    Raises:
+        ShapeError: when the shapes differ.
+    """
+    losses = 1 - CALL["cosine_similarity"](targets, predictions, axis=axis)
+    return _reduced("cosine_distance", losses, weights, reduction)

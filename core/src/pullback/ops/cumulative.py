@@ -1,0 +1,185 @@
+"""Sums, products and extrema of everything up to each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback import errors
+from pullback.dispatch import op, primitive
+from pullback.dtypes import DType, DTypeLike, real, real_floating
+from pullback.ops.arithmetic import maximum, minimum
+from pullback.ops.exponential import logaddexp
+from pullback.ops.joining import concat
+from pullback.ops.manipulation import flip, moveaxis
+from pullback.ops.reductions import accumulating, widened
+from pullback.shapes import Axis, Shape
+from pullback.spec import ACCUMULATED, EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "cumulative_logsumexp",
+    "cumulative_max",
+    "cumulative_min",
+    "cumulative_prod",
+    "cumulative_sum",
+]
+
+
+def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: Any) -> dict[str, Any]:
+    if axis is None:
+        if len(shapes[0]) != 1:
+            raise errors.AxisError(
+                f"an array of {len(shapes[0])} dimensions needs an axis to run along; give axis="
+            )
+        axis = 0
+    return {"axis": axis, **rest}
+
+
+def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: Any) -> Shape:
+    return (*x[:axis], x[axis] + include_initial, *x[axis + 1 :])
+
+
+@op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
+def cumulative_sum(
+    x: TensorLike,
+    /,
+    *,
+    axis: Axis | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Tensor:
+    """The sums of everything up to and including each element along `axis`.
+
+    Args:
+        x: a tensor with the axis; `axis` may be left out for one of one dimension.
+        axis: the axis to run along.
+        dtype: the dtype of the sums; by default that of `sum`.
+        include_initial: whether the sum of nothing, 0, comes first.
+
+    Raises:
+        AxisError: for an axis that does not exist, or None where there are several.
+
+    >>> pb.cumulative_sum([1, 2, 3]).tolist()
+    [1, 3, 6]
+    >>> pb.cumulative_sum([1, 2, 3], include_initial=True).tolist()
+    [0, 1, 3, 6]
+    """
+    return primitive()
+
+
+@cumulative_sum.vjp("x")
+def _(g: Tensor, x_dtype: DType, axis: int, dtype: Any, include_initial: bool) -> Tensor:
+    g = _own_elements(g, axis, include_initial)
+    g = flip(cumulative_sum(flip(g, axis=axis), axis=axis), axis=axis)
+    return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
+
+
+@op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
+def cumulative_prod(
+    x: TensorLike,
+    /,
+    *,
+    axis: Axis | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Tensor:
+    """The products of everything up to and including each element along `axis`.
+
+    Args:
+        x: a tensor with the axis; `axis` may be left out for one of one dimension.
+        axis: the axis to run along.
+        dtype: the dtype of the products; by default that of `prod`.
+        include_initial: whether the product of nothing, 1, comes first.
+
+    Raises:
+        AxisError: for an axis that does not exist, or None where there are several.
+
+    >>> pb.cumulative_prod([1, 2, 3, 4]).tolist()
+    [1, 2, 6, 24]
+    """
+    return primitive()
+
+
+@cumulative_prod.vjp("x")
+def _(g: Tensor, x: Tensor, axis: int, dtype: Any, include_initial: bool) -> Tensor:
+    # y_k is the product of x_0 ... x_k, so that with p_i the product of all before x_i
+    #   dL/dx_i = p_i r_i,  r_i = sum over k >= i of g_k x_{i+1} ... x_k = g_i + x_{i+1} r_{i+1}.
+    # Nothing is divided: a zero in x is a number like any other.
+    g = _own_elements(g, axis, include_initial)
+    if dtype is not None and dtype != x.dtype:
+        g = g.astype(x.dtype)
+    g, x = moveaxis(g, axis, -1), moveaxis(x, axis, -1)
+    before = cumulative_prod(x, axis=-1, include_initial=True)[..., :-1]
+    return moveaxis(before * _recurrence(x[..., 1:], g), -1, axis)
+
+
+def _own_elements(g: Tensor, axis: int, include_initial: bool) -> Tensor:
+    """The cotangents of all but the initial element, which is a constant."""
+    return g[(*[slice(None)] * axis, slice(1, None))] if include_initial else g
+
+
+def _recurrence(a: Tensor, b: Tensor) -> Tensor:
+    """The r_i = b_i + a_i r_{i+1} along the last axis, in log2(n) steps.
+
+    After each step b_i covers twice as many terms, and a_i the product of the factors to skip them
+    (Hillis and Steele, "Data parallel algorithms", 1986).
+    """
+    step, n = 1, b.shape[-1]
+    while step < n:
+        b = concat([b[..., :-step] + a * b[..., step:], b[..., -step:]], axis=-1)
+        a = a[..., :-step] * a[..., step:]
+        step *= 2
+    return b
+
+
+def _scan(combine: Callable[[Any, Any], Tensor], x: Tensor, axis: int) -> Tensor:
+    """Everything up to each element, combined; in log2(n) steps."""
+    x = moveaxis(x, axis, -1)
+    step, n = 1, x.shape[-1]
+    while step < n:
+        x = concat([x[..., :step], combine(x[..., step:], x[..., :-step])], axis=-1)
+        step *= 2
+    return moveaxis(x, -1, axis)
+
+
+@op(shape=_run, dtype=real_floating, accuracy=ACCUMULATED, normalize=_one_axis)
+def cumulative_logsumexp(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
+    """log(sum(exp(x))) of everything up to and including each element along `axis`.
+
+    Raises:
+        AxisError: for an axis that does not exist, or None where there are several.
+
+    >>> pb.cumulative_logsumexp([1000.0, 1000.0]).tolist()
+    [1000.0, 1000.693115234375]
+    """
+    assert axis is not None
+    return _scan(logaddexp, widened(x), axis).astype(x.dtype)
+
+
+@op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
+def cumulative_max(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
+    """The largest value up to and including each element along `axis`; NaN from the first NaN on.
+
+    Raises:
+        AxisError: for an axis that does not exist, or None where there are several.
+
+    >>> pb.cumulative_max([1, 3, 2, 5]).tolist()
+    [1, 3, 3, 5]
+    """
+    assert axis is not None
+    return _scan(maximum, x, axis)
+
+
+@op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
+def cumulative_min(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
+    """The smallest value up to and including each element along `axis`; NaN from the first NaN on.
+
+    Raises:
+        AxisError: for an axis that does not exist, or None where there are several.
+
+    >>> pb.cumulative_min([3, 1, 2, 0]).tolist()
+    [3, 1, 1, 0]
+    """
+    assert axis is not None
+    return _scan(minimum, x, axis)

@@ -1,0 +1,329 @@
+"""Elements taken by their positions, and values put, or added, where positions say.
+
+In `take` and in the scatter family, an integer tensor of any shape names positions along one axis
+of x: axis `axis` gives way to the axes of the indices. Negative positions count from the end; one
+outside the axis raises on every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback.dispatch import op, primitive
+from pullback.dtypes import DType, Operand, Operands, Resolution
+from pullback.ops.creation import arange, full
+from pullback.ops.manipulation import reshape
+from pullback.ops.slicing import into_first
+from pullback.shapes import Axis, Shape, as_int, broadcast_shapes, first, normal_axis
+from pullback.spec import ACCUMULATED, EXACT
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = [
+    "embedding",
+    "ravel_index",
+    "scatter_add",
+    "scatter_update",
+    "segment_sum",
+    "take",
+    "take_along_axis",
+]
+
+
+def index_dtype(operand: Operand) -> DType:
+    """The dtype that indices are converted to: int32 and int64 stay, other integers widen.
+
+    Raises:
+        DTypeError: for what is no integer, and for uint64, which int64 does not hold.
+    """
+    dtype = dtypes.promote([operand])
+    if dtype in (dtypes.int32, dtypes.int64):
+        return dtype
+    if dtype not in dtypes.INTEGER or dtype == dtypes.uint64:
+        raise errors.DTypeError(
+            f"indices must be integers that int64 holds, got {dtype}; "
+            f"convert them with x.astype('int64')"
+        )
+    return dtypes.int64
+
+
+def _indexed(operands: Operands, **_: Any) -> Resolution:
+    x, index = operands
+    assert x is not None
+    assert index is not None
+    dtype = dtypes.promote([x])
+    return Resolution((dtype, index_dtype(index)), (dtype,))
+
+
+def _scattered(operands: Operands, **_: Any) -> Resolution:
+    x, index, updates = operands
+    assert index is not None
+    (dtype, _same), outputs = into_first((x, updates))
+    return Resolution((dtype, index_dtype(index), dtype), outputs)
+
+
+def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape:
+    """The shape of x with the axes of the indices in place of `axis`."""
+    return (*x[:axis], *indices, *x[axis + 1 :])
+
+
+@op(shape=taken_shape, dtype=_indexed, accuracy=EXACT)
+def take(x: TensorLike, indices: TensorLike, /, *, axis: Axis = 0) -> Tensor:
+    """The slices of x at positions along an axis (array API standard).
+
+    Args:
+        x: a tensor of at least one axis.
+        indices: integers in [-size, size), of any shape; the result has their axes in place of
+            `axis`.
+        axis: the axis that the positions are along.
+
+    Raises:
+        IndexingError: for a position outside the axis.
+        DTypeError: for indices that are no integers.
+
+    >>> pb.take([10, 20, 30], [2, 0, -1]).tolist()
+    [30, 10, 30]
+    """
+    return primitive()
+
+
+take.vjp(indices=None)
+
+
+@take.vjp("x")
+def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
+    return segment_sum(g, indices, x_shape[axis], axis=axis)
+
+
+def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
+    """The rows of a table at given positions: `take` along its first axis.
+
+    Args:
+        table: one row for each symbol, shape (symbols, ...).
+        indices: integers in [-symbols, symbols), of any shape.
+
+    Returns:
+        A tensor of shape (*indices.shape, *table.shape[1:]).
+
+    Raises:
+        IndexingError: for a position outside the table.
+
+    >>> pb.embedding([[1.0, 2.0], [3.0, 4.0]], [1, 0, 1]).tolist()
+    [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    return take(table, indices, axis=0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Scattering.
+
+
+def _fitting(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+    x, indices, updates = shapes
+    axis = normal_axis(axis, len(x))
+    wanted = taken_shape(x, indices, axis=axis)
+    if updates != wanted:
+        raise errors.ShapeError(
+            f"updates have shape {updates}; indices of shape {indices} along axis {axis} of shape "
+            f"{x} need {wanted}"
+        )
+    return {"axis": axis}
+
+
+@op(shape=first, dtype=_scattered, accuracy=ACCUMULATED, normalize=_fitting)
+def scatter_add(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor:
+    """x with the updates added at positions along an axis; at one named twice, both.
+
+    Args:
+        x: a tensor of at least one axis.
+        indices: integers in [-size, size), of any shape.
+        updates: what is added: the shape of x, with the axes of the indices in place of `axis`.
+        axis: the axis that the positions are along.
+
+    Raises:
+        IndexingError: for a position outside the axis.
+        ShapeError: for updates of another shape.
+
+    >>> pb.scatter_add([1, 1, 1], [0, 2, 0], [10, 20, 30]).tolist()
+    [41, 1, 21]
+    """
+    return primitive()
+
+
+scatter_add.vjp(
+    x=lambda g: g,
+    indices=None,
+    updates=lambda g, indices, axis: take(g, indices, axis=axis),
+)
+
+
+@op(shape=first, dtype=_scattered, accuracy=EXACT, normalize=_fitting)
+def scatter_update(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor:
+    """x with the updates in place of what is at positions along an axis.
+
+    Where a position is named more than once, one of its updates stays; which one is up to the
+    backend.
+
+    Args:
+        x: a tensor of at least one axis.
+        indices: integers in [-size, size), of any shape.
+        updates: what goes there: the shape of x, with the axes of the indices in place of `axis`.
+        axis: the axis that the positions are along.
+
+    Raises:
+        IndexingError: for a position outside the axis.
+        ShapeError: for updates of another shape.
+
+    >>> pb.scatter_update([1, 1, 1], [0, 2], [10, 20]).tolist()
+    [10, 1, 20]
+    """
+    return primitive()
+
+
+@scatter_update.vjp("x")
+def _(g: Tensor, indices: Tensor, updates_shape: Shape, axis: int) -> Tensor:
+    nothing = full(tuple(updates_shape), 0, dtype=g.dtype, device=g.device)
+    return scatter_update(g, indices, nothing, axis=axis)
+
+
+@scatter_update.vjp("updates")
+def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
+    taken = take(g, indices, axis=axis)
+    if indices.size < 2:
+        return taken
+    # Only the update that stayed at a position has a gradient: put running numbers in the same way.
+    numbers = reshape(arange(indices.size, device=g.device), indices.shape)
+    nowhere = full((x_shape[axis],), -1, dtype=numbers.dtype, device=g.device)
+    stayed = CALL["equal"](take(scatter_update(nowhere, indices, numbers), indices), numbers)
+    behind = (1,) * (len(x_shape) - 1 - axis)
+    stayed = reshape(stayed, (*indices.shape, *behind))
+    return CALL["where"](stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
+
+
+def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, Any]:
+    data, ids = shapes
+    axis = normal_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
+    if data[axis : axis + len(ids)] != ids:
+        raise errors.ShapeError(
+            f"segment ids of shape {ids} do not fit data of shape {data} from axis {axis} on"
+        )
+    size = as_int(num_segments, "an integer number of segments")
+    if size < 0:
+        raise errors.ShapeError(f"the number of segments must not be negative, got {size}")
+    return {"num_segments": size, "axis": axis}
+
+
+def _summed(data: Shape, segment_ids: Shape, *, num_segments: int, axis: int) -> Shape:
+    return (*data[:axis], num_segments, *data[axis + len(segment_ids) :])
+
+
+@op(shape=_summed, dtype=_indexed, accuracy=ACCUMULATED, normalize=_segments)
+def segment_sum(
+    data: TensorLike, segment_ids: TensorLike, /, num_segments: int, *, axis: int = 0
+) -> Tensor:
+    """The sums of the slices of data that belong to one segment, for each segment.
+
+    It is the transpose of `take`: the gradient of an embedding.
+
+    Args:
+        data: a tensor that has the axes of `segment_ids` from `axis` on.
+        segment_ids: for each slice its segment: integers in [-num_segments, num_segments).
+        num_segments: how many segments there are; the size of the axis that takes their place.
+        axis: where the axes of the ids begin.
+
+    Raises:
+        IndexingError: for an id outside the segments.
+        ShapeError: when the ids' shape is not found in the data's.
+
+    >>> pb.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3).tolist()
+    [4.0, 0.0, 2.0]
+    """
+    shape = _summed(data.shape, segment_ids.shape, num_segments=num_segments, axis=axis)
+    zeros = full(shape, 0, dtype=data.dtype, device=data.device)
+    return scatter_add(zeros, segment_ids, data, axis=axis)
+
+
+segment_sum.vjp(data=lambda g, segment_ids, axis: take(g, segment_ids, axis=axis), segment_ids=None)
+
+
+# ---------------------------------------------------------------------------------------------
+# Several axes at once.
+
+
+def _all_indices(operands: Operands, **_: Any) -> Resolution:
+    for operand in operands:
+        assert operand is not None
+        index_dtype(operand)
+    return Resolution((dtypes.int64,) * len(operands), (dtypes.int64,))
+
+
+def _together(indices: list[Shape], *, shape: Shape) -> Shape:
+    if len(indices) != len(shape):
+        raise errors.ShapeError(f"{len(indices)} tensors of indices for shape {shape}")
+    return broadcast_shapes(*indices)
+
+
+@op(shape=_together, dtype=_all_indices, accuracy=EXACT, differentiable=False)
+def ravel_index(indices: Sequence[TensorLike], /, shape: tuple[int, ...]) -> Tensor:
+    """The positions in a flattened tensor of `shape` that one index along each axis names.
+
+    Args:
+        indices: for each axis integers in [-size, size); they broadcast together.
+        shape: the shape of the tensor that is indexed.
+
+    Raises:
+        IndexingError: for an index outside its axis.
+        ShapeError: when there is not one tensor of indices for each axis.
+
+    >>> pb.ravel_index([[0, -1], [1, 2]], (2, 3)).tolist()
+    [1, 5]
+    """
+    flat: Any = 0
+    for index, size in zip(indices, shape, strict=True):
+        low = index < 0
+        if bool(CALL["any"]((index < -size) | (index >= size))):
+            raise errors.IndexingError(f"an index is outside an axis of size {size}")
+        flat = flat * size + CALL["where"](low, index + size, index)
+    return CALL["broadcast_to"](flat, broadcast_shapes(*[index.shape for index in indices]))
+
+
+def _along(x: Shape, indices: Shape, *, axis: int) -> Shape:
+    if len(x) != len(indices):
+        raise errors.ShapeError(f"indices of shape {indices} for shape {x}: not as many axes")
+    beside = broadcast_shapes(*[(*shape[:axis], 1, *shape[axis + 1 :]) for shape in (x, indices)])
+    return (*beside[:axis], indices[axis], *beside[axis + 1 :])
+
+
+@op(shape=_along, dtype=_indexed, accuracy=EXACT)
+def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """For each place beside an axis, the elements at positions of its own (array API standard).
+
+    Args:
+        x: a tensor of at least one axis.
+        indices: integers in [-size, size), with as many axes as x; other axes than `axis`
+            broadcast with those of x.
+        axis: the axis that the positions are along.
+
+    Raises:
+        IndexingError: for a position outside the axis.
+        ShapeError: for shapes that do not fit.
+
+    >>> pb.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1).tolist()
+    [[2], [3]]
+    """
+    shape = _along(x.shape, indices.shape, axis=axis)
+    places = []
+    for one, size in enumerate(shape):
+        if one == axis:
+            places.append(indices)
+            continue
+        index = arange(size, device=x.device)
+        if x.shape[one] != size:
+            index = index * 0  # a single element of x for all
+        places.append(reshape(index, (*[1] * one, size, *[1] * (len(shape) - one - 1))))
+    return take(reshape(x, (-1,)), ravel_index(places, x.shape), axis=0)

@@ -1,0 +1,102 @@
+"""More elements around those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pullback import errors
+from pullback.dispatch import op
+from pullback.dispatch.convert import from_any
+from pullback.dtypes import same
+from pullback.ops.creation import full
+from pullback.ops.indexing import take
+from pullback.ops.slicing import strided_update
+from pullback.shapes import Shape, as_int
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["pad"]
+
+#: The index in an axis of `size` that position i (from -before) of the padded one shows.
+_MODES: dict[str, Callable[[int, int], int]] = {
+    "edge": lambda i, size: min(max(i, 0), size - 1),
+    "reflect": lambda i, size: size - 1 - abs(i % max(2 * (size - 1), 1) - (size - 1)),
+    "symmetric": lambda i, size: min(i % (2 * size), -(i + 1) % (2 * size)),
+    "wrap": lambda i, size: i % size,
+}
+
+
+def _widths(
+    shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
+) -> dict[str, Any]:
+    shape = shapes[0]
+    if mode != "constant" and mode not in _MODES:
+        raise errors.InputValueError(
+            f'{mode!r} is no mode; use "constant", {", ".join(map(repr, _MODES))}'
+        )
+    given = pad_width.tolist() if hasattr(pad_width, "tolist") else pad_width
+    pairs = list(given) if isinstance(given, tuple | list) else [given]
+    if len(pairs) == 2 and not any(isinstance(one, tuple | list) for one in pairs):
+        pairs = [tuple(pairs)]
+    pairs = [
+        (pair[0], pair[-1]) if isinstance(pair, tuple | list) else (pair, pair) for pair in pairs
+    ]
+    if len(pairs) == 1:
+        pairs *= len(shape)
+    if len(pairs) != len(shape):
+        raise errors.ShapeError(f"{len(pairs)} pairs of widths for shape {shape}; give one each")
+    widths = tuple([tuple([as_int(n, "an integer width") for n in pair]) for pair in pairs])
+    for (before, after), size in zip(widths, shape, strict=True):
+        if before < 0 or after < 0:
+            raise errors.InputValueError(f"widths must not be negative, got {widths}")
+        if not size and before + after and mode != "constant":
+            raise errors.ShapeError(f"mode {mode!r} has nothing to repeat in shape {shape}")
+    if hasattr(constant_values, "item"):
+        constant_values = constant_values.item()
+    return {"pad_width": widths, "mode": mode, "constant_values": constant_values}
+
+
+def _padded(x: Shape, *, pad_width: Any, **_: Any) -> Shape:
+    return tuple([a + size + b for size, (a, b) in zip(x, pad_width, strict=True)])
+
+
+@op(shape=_padded, dtype=same, accuracy=EXACT, normalize=_widths)
+def pad(
+    x: TensorLike,
+    /,
+    pad_width: Any,
+    *,
+    mode: Literal["constant", "edge", "reflect", "symmetric", "wrap"] = "constant",
+    constant_values: bool | int | float | complex = 0,
+) -> Tensor:
+    """x with more elements before and after along its axes, as by NumPy's function.
+
+    Args:
+        x: a tensor of any shape and dtype.
+        pad_width: one number for all sides, one pair (before, after) for all axes, or one pair for
+            each axis.
+        mode: what goes there: a constant; the nearest element ("edge"); the elements mirrored, at
+            the edge ("symmetric") or at the last element ("reflect"); those of the other end
+            ("wrap").
+        constant_values: the constant.
+
+    Raises:
+        InputValueError: for negative widths, or another mode.
+        ShapeError: when the pairs are not one for each axis.
+
+    >>> pb.pad([1, 2, 3], (1, 2)).tolist(), pb.pad([1, 2, 3], 2, mode="reflect").tolist()
+    ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2, 1])
+    """
+    if mode == "constant":
+        key = [slice(a, a + size, 1) for size, (a, _) in zip(x.shape, pad_width, strict=True)]
+        shape = _padded(x.shape, pad_width=pad_width)
+        filled = full(shape, constant_values, dtype=x.dtype, device=x.device)
+        return strided_update(filled, x, key=(*key, ...))
+    source = _MODES[mode]
+    for axis, (before, after) in enumerate(pad_width):
+        if before or after:
+            size = x.shape[axis]
+            index = [source(i, size) for i in range(-before, size + after)]
+            x = take(x, from_any(index).to(x.device), axis=axis)
+    return x  # type: ignore[no-any-return]

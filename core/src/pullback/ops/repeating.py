@@ -1,0 +1,158 @@
+"""Elements moved round, and repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import errors
+from pullback.dispatch import op
+from pullback.dispatch.convert import from_any
+from pullback.dtypes import same
+from pullback.ops.indexing import take
+from pullback.ops.joining import concat, part
+from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
+from pullback.ops.slicing import strided_slice
+from pullback.shapes import Shape, as_int, first, normal_axis
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["repeat", "roll", "tile"]
+
+
+def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, Any]:
+    if axis is None:
+        return {"shift": as_int(shift, "an integer shift"), "axis": None}
+    shifts = tuple(shift) if isinstance(shift, tuple | list) else (shift,)
+    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(shifts) != len(axes):
+        raise errors.InputValueError(f"{len(shifts)} shifts for {len(axes)} axes; give one each")
+    return {
+        "shift": tuple([as_int(one, "an integer shift") for one in shifts]),
+        "axis": tuple([normal_axis(one, len(shapes[0])) for one in axes]),
+    }
+
+
+@op(shape=first, dtype=same, accuracy=EXACT, normalize=_shifts)
+def roll(
+    x: TensorLike,
+    /,
+    shift: int | tuple[int, ...],
+    *,
+    axis: int | tuple[int, ...] | None = None,
+) -> Tensor:
+    """x with its elements moved along axes, round the end (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        shift: how far, towards larger indices; one number, or one for each axis.
+        axis: the axes; the flattened x is rolled if None.
+
+    Raises:
+        AxisError: for an axis that is not there.
+        InputValueError: for unequal numbers of shifts and axes.
+
+    >>> pb.roll([1, 2, 3, 4], 1).tolist()
+    [4, 1, 2, 3]
+    """
+    if axis is None:
+        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
+    for distance, one in zip(shift, axis, strict=True):  # type: ignore[arg-type]
+        size = x.shape[one]
+        cut = -distance % size if size else 0
+        if cut:
+            tail = strided_slice(x, key=part(one, cut, size))
+            x = concat([tail, strided_slice(x, key=part(one, 0, cut))], axis=one)
+    return x  # type: ignore[no-any-return]
+
+
+@roll.vjp("x")
+def _(g: Tensor, shift: Any, axis: Any) -> Tensor:
+    return roll(g, -shift if axis is None else tuple([-one for one in shift]), axis=axis)
+
+
+def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, Any]:
+    given = tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,)
+    normal = tuple([as_int(one, "an integer number of repetitions") for one in given])
+    if normal and min(normal) < 0:
+        raise errors.InputValueError(f"repetitions must not be negative, got {normal}")
+    return {"repetitions": (1,) * (len(shapes[0]) - len(normal)) + normal}
+
+
+def _tiled(x: Shape, *, repetitions: Shape) -> Shape:
+    sizes = (1,) * (len(repetitions) - len(x)) + x
+    return tuple([size * times for size, times in zip(sizes, repetitions, strict=True)])
+
+
+@op(shape=_tiled, dtype=same, accuracy=EXACT, normalize=_repetitions)
+def tile(x: TensorLike, /, repetitions: tuple[int, ...]) -> Tensor:
+    """Copies of x side by side (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        repetitions: how many copies along each axis; axes are counted from the last, and either
+            side is filled up with ones.
+
+    Raises:
+        InputValueError: for negative numbers.
+
+    >>> pb.tile([1, 2], (2, 2)).tolist()
+    [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    sizes = (1,) * (len(repetitions) - x.ndim) + x.shape
+    apart = reshape(x, tuple([n for size in sizes for n in (1, size)]))
+    spread = [n for pair in zip(repetitions, sizes, strict=True) for n in pair]
+    return reshape(broadcast_to(apart, spread), _tiled(x.shape, repetitions=repetitions))
+
+
+@tile.vjp("x")
+def _(g: Tensor, x_shape: Shape, repetitions: Shape) -> Tensor:
+    sizes = (1,) * (len(repetitions) - len(x_shape)) + tuple(x_shape)
+    apart = reshape(g, tuple([n for pair in zip(repetitions, sizes, strict=True) for n in pair]))
+    return reshape(apart.sum(tuple(range(0, 2 * len(sizes), 2))), tuple(x_shape))
+
+
+def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = None) -> Tensor:
+    """x with each element (or slice along an axis) repeated in place (array API standard).
+
+    Args:
+        x: a tensor of any shape and dtype.
+        repeats: how often: an integer, or a 1-d integer tensor with a number for each slice.
+        axis: the axis; the flattened x is repeated if None.
+
+    Raises:
+        InputValueError: for negative numbers.
+        ShapeError: for another count of numbers than slices.
+        AxisError: for an axis that is not there.
+
+    >>> pb.repeat([1, 2], 2).tolist(), pb.repeat([1, 2], [3, 1]).tolist()
+    ([1, 1, 2, 2], [1, 1, 1, 2])
+    """
+    x = from_any(x)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    axis = normal_axis(axis, x.ndim)
+    size = x.shape[axis]
+    times = from_any(repeats, None, x.device) if not isinstance(repeats, int) else None
+    if times is not None and times.size == 1:
+        repeats, times = int(times), None
+    if times is None:
+        if repeats < 0:
+            raise errors.InputValueError(f"repeat: repeats must not be negative, got {repeats}")
+        apart = expand_dims(x, axis + 1)
+        shape = list(apart.shape)
+        shape[axis + 1] = repeats
+        merged = (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :])
+        return reshape(broadcast_to(apart, shape), merged)
+    if times.shape != (size,):
+        raise errors.ShapeError(
+            f"repeat: repeats of shape {times.shape} for axis {axis} of shape {x.shape}; "
+            f"give one number, or {size} of them"
+        )
+    counts = times.tolist()
+    if any(count < 0 for count in counts):
+        raise errors.InputValueError(f"repeat: repeats must not be negative, got {counts}")
+    positions = [i for i, count in enumerate(counts) for _ in range(count)]
+    where = from_any(positions).astype("int32") if not positions else from_any(positions)
+    return take(x, where.to(x.device), axis=axis)

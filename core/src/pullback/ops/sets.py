@@ -1,0 +1,156 @@
+"""The distinct elements of a tensor, in ascending order; each NaN is one of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes
+from pullback.dispatch import op
+from pullback.dtypes import Operands, Resolution, predicate, same
+from pullback.ops.arithmetic import minimum
+from pullback.ops.creation import full
+from pullback.ops.cumulative import cumulative_sum
+from pullback.ops.indexing import take
+from pullback.ops.joining import concat
+from pullback.ops.logical import logical_not
+from pullback.ops.reductions import any
+from pullback.ops.searching import argwhere, searchsorted
+from pullback.ops.sorting import argsort, sort
+from pullback.shapes import Shape
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+
+def _outputs(*kinds: Any) -> Any:
+    """A dtype rule: None for the dtype of the input."""
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        inputs, (dtype,) = same(operands)
+        return Resolution(inputs, tuple(dtype if kind is None else kind for kind in kinds))
+
+    rule.uniform = True  # type: ignore[attr-defined]
+    return rule
+
+
+_INDEX = dtypes.int64
+
+
+def _of_data(*unknown: str) -> Any:
+    def rule(x: Shape, **_: Any) -> list[Shape | None]:
+        return [x if name == "inverse" else None for name in unknown]
+
+    return rule
+
+
+@op(
+    shape=_of_data("values", "indices", "inverse", "counts"),
+    dtype=_outputs(None, _INDEX, _INDEX, _INDEX),
+    accuracy=EXACT,
+    differentiable=False,
+    outputs=("values", "indices", "inverse_indices", "counts"),
+)
+def unique_all(x: TensorLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The distinct elements of x, where each stands first, the way back, and how often each occurs.
+
+    `x.reshape((-1,))[indices]` gives values, and `values[inverse_indices]` gives x.
+
+    >>> values, indices, inverse, counts = pb.unique_all([3, 1, 3])
+    >>> values.tolist(), indices.tolist(), inverse.tolist(), counts.tolist()
+    ([1, 3], [1, 0], [1, 0, 1], [1, 2])
+    """
+    line = x.reshape((x.size,))
+    order = _order(line)
+    ordered = take(line, order, axis=0)
+    first = full((x.size and 1,), True, device=x.device)
+    begins = concat([first, ordered[1:] != ordered[:-1]])
+    starts = argwhere(begins)[:, 0]
+    ends = concat([starts[1:], full((x.size and 1,), x.size, dtype=_INDEX, device=x.device)])
+    number = cumulative_sum(begins, axis=0, dtype=_INDEX) - 1
+    inverse = take(number, argsort(order), axis=0).reshape(x.shape)
+    return take(ordered, starts, axis=0), take(order, starts, axis=0), inverse, ends - starts
+
+
+def _order(line: Tensor) -> Tensor:
+    """The stable order of a vector; of complex numbers by their real part, then the imaginary."""
+    if dtypes.is_complex(line.dtype):
+        by_imag = argsort(line.imag)
+        return take(by_imag, argsort(take(line.real, by_imag, axis=0)), axis=0)
+    return argsort(line.astype(dtypes.uint8) if line.dtype == dtypes.bool_ else line)
+
+
+@op(
+    shape=_of_data("values", "counts"),
+    dtype=_outputs(None, _INDEX),
+    accuracy=EXACT,
+    differentiable=False,
+    outputs=("values", "counts"),
+)
+def unique_counts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The distinct elements of x, and how often each occurs.
+
+    >>> values, counts = pb.unique_counts([3, 1, 3])
+    >>> values.tolist(), counts.tolist()
+    ([1, 3], [1, 2])
+    """
+    values, _, _, counts = unique_all(x)
+    return values, counts
+
+
+@op(
+    shape=_of_data("values", "inverse"),
+    dtype=_outputs(None, _INDEX),
+    accuracy=EXACT,
+    differentiable=False,
+    outputs=("values", "inverse_indices"),
+)
+def unique_inverse(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The distinct elements of x, and for each element of x which of them it is.
+
+    >>> values, inverse = pb.unique_inverse([3, 1, 3])
+    >>> values.tolist(), inverse.tolist()
+    ([1, 3], [1, 0, 1])
+    """
+    values, _, inverse, _ = unique_all(x)
+    return values, inverse
+
+
+@op(shape=_of_data("values"), dtype=same, accuracy=EXACT, differentiable=False)
+def unique_values(x: TensorLike, /) -> Tensor:
+    """The distinct elements of x.
+
+    >>> pb.unique_values([3, 1, 3]).tolist()
+    [1, 3]
+    """
+    return unique_all(x)[0]
+
+
+def _like_first(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    return x1
+
+
+@op(shape=_like_first, dtype=predicate, accuracy=EXACT, differentiable=False)
+def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of x1 is one of those of x2; NaN never is.
+
+    Args:
+        x1: the elements to look up.
+        x2: the elements to look among, of any shape.
+        invert: whether each element is not one of them.
+
+    >>> pb.isin([1, 2, 3], [3, 1]).tolist()
+    [True, False, True]
+    """
+    if not x2.size:
+        return full(x1.shape, invert, device=x1.device)
+    if x1.dtype == dtypes.bool_:
+        x1, x2 = x1.astype(dtypes.uint8), x2.astype(dtypes.uint8)
+    line = x2.reshape((x2.size,))
+    if dtypes.is_complex(x1.dtype):
+        found = any(x1.reshape((*x1.shape, 1)) == line, axis=-1)
+    else:
+        line = sort(line)
+        place = minimum(searchsorted(line, x1), x2.size - 1)
+        found = take(line, place.reshape((x1.size,)), axis=0).reshape(x1.shape) == x1
+    return logical_not(found) if invert else found

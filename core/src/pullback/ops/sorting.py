@@ -1,0 +1,176 @@
+"""Order along an axis. NaN counts as larger than every number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback.dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, promoting, real
+from pullback.ops.creation import full
+from pullback.ops.indexing import take_along_axis
+from pullback.ops.joining import stack
+from pullback.ops.manipulation import permute_dims, reshape
+from pullback.ops.reductions import count, reduce_some, widened
+from pullback.ops.selection import where
+from pullback.shapes import Axes, Axis, Shape, first, reduced
+from pullback.spec import ACCUMULATED, EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["argsort", "median", "quantile", "sort", "top_k"]
+
+
+@op(
+    shape=first,
+    dtype=promoting("real", to=dtypes.int64),
+    accuracy=EXACT,
+    differentiable=False,
+)
+def argsort(
+    x: TensorLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """The indices that sort x along `axis`, as int64.
+
+    Equal elements keep their order (whatever `stable` says), in descending order too.
+
+    Raises:
+        AxisError: for an axis that does not exist.
+
+    >>> pb.argsort([30, 10, 20]).tolist()
+    [1, 2, 0]
+    """
+    return primitive()
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def sort(
+    x: TensorLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """The elements of x in ascending order along `axis`.
+
+    Raises:
+        AxisError: for an axis that does not exist.
+
+    >>> pb.sort([[3, 1, 2]], descending=True).tolist()
+    [[3, 2, 1]]
+    """
+    order = argsort(x, axis=axis, descending=descending, stable=stable)
+    return take_along_axis(x, order, axis=axis)
+
+
+@sort.vjp("x")
+def _(g: Tensor, x: Tensor, axis: int, descending: bool, stable: bool) -> Tensor:
+    # Where each element of x went: the inverse of the permutation.
+    places = argsort(argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
+    return take_along_axis(g, places, axis=axis)
+
+
+def _top(x: Shape, *, k: int, axis: int, **_: Any) -> list[Shape]:
+    if not 0 <= k <= x[axis]:
+        raise errors.InputValueError(f"k is in [0, {x[axis]}] for shape {x}, got {k}")
+    shape = (*x[:axis], k, *x[axis + 1 :])
+    return [shape, shape]
+
+
+def _with_index(operands: Operands, **_: Any) -> Resolution:
+    inputs, outputs = real(operands)
+    return Resolution(inputs, (*outputs, dtypes.int64))
+
+
+@op(shape=_top, dtype=_with_index, accuracy=EXACT, outputs=("values", "indices"))
+def top_k(
+    x: TensorLike, /, k: int, *, axis: Axis = -1, largest: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) elements along `axis`, the first one first, and their indices.
+
+    Equal elements come in their order in x.
+
+    Raises:
+        AxisError: for an axis that does not exist.
+        InputValueError: for a k larger than the axis.
+
+    >>> values, indices = pb.top_k([1, 5, 3], 2)
+    >>> values.tolist(), indices.tolist()
+    ([5, 3], [1, 2])
+    """
+    _top(x.shape, k=k, axis=axis)
+    order = argsort(x, axis=axis, descending=largest)
+    indices = order[(*[slice(None)] * axis, slice(k))]
+    return take_along_axis(x, indices, axis=axis), indices
+
+
+# ---------------------------------------------------------------------------------------------
+# Quantiles.
+
+
+def _quantile_shape(
+    x: Shape, *, q: Any, axis: Shape | None = None, keepdims: bool = False
+) -> Shape:
+    return (*_several(q), *reduce_some(x, axis=axis, keepdims=keepdims))
+
+
+def _several(q: Any) -> Shape:
+    """The axis that several levels have in the result."""
+    return () if isinstance(q, float) else (len(q),)
+
+
+def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: Any) -> dict[str, Any]:
+    levels = tuple(float(one) for one in q) if isinstance(q, (tuple, list)) else float(q)
+    for level in levels if isinstance(levels, tuple) else (levels,):
+        if not 0 <= level <= 1:
+            raise errors.InputValueError(f"the level of a quantile is in [0, 1], got {level}")
+    return {"q": levels, **rest}
+
+
+@op(shape=_quantile_shape, dtype=dtypes.real_floating, accuracy=ACCUMULATED, normalize=_levels)
+def quantile(
+    x: TensorLike, /, q: float | tuple[float, ...], *, axis: Axes = None, keepdims: bool = False
+) -> Tensor:
+    """The value below which a part q of x lies, over `axis`; between two elements, linearly.
+
+    With several levels q the result has them along a new first axis. NaN where there is a NaN.
+
+    Raises:
+        InputValueError: for levels outside [0, 1], and for quantiles of nothing.
+
+    >>> pb.quantile([1.0, 2.0, 3.0, 4.0], 0.5).item()
+    2.5
+    >>> pb.quantile([1.0, 2.0, 3.0, 4.0], [0.0, 1.0]).tolist()
+    [1.0, 4.0]
+    """
+    axes: Any = tuple(range(x.ndim)) if axis is None else axis
+    _quantile_shape(x.shape, q=q, axis=axes, keepdims=keepdims)
+    kept = tuple(a for a in range(x.ndim) if a not in axes)
+    line = permute_dims(x, (*kept, *axes))
+    line = reshape(line, (*line.shape[: len(kept)], count(x.shape, axes)))
+    line, shape = sort(widened(line)), reduced(x.shape, axes, keepdims)
+    if not line.size:
+        return full((*_several(q), *shape), 0, dtype=x.dtype, device=x.device)
+    last = line.shape[-1] - 1
+    missing = line[..., last] != line[..., last]
+
+    def at(level: float) -> Tensor:
+        below = int(level * last)
+        part = level * last - below
+        value = line[..., below]
+        if part:
+            # From the nearer one, so that the ends are met exactly.
+            step = line[..., below + 1] - value
+            value = value + step * part if part < 0.5 else line[..., below + 1] - step * (1 - part)
+        value = where(missing, float("nan"), value)
+        return value.reshape(shape).astype(x.dtype)
+
+    return at(q) if isinstance(q, float) else stack([at(level) for level in q])
+
+
+@op(shape=reduce_some, dtype=dtypes.real_floating, accuracy=ACCUMULATED)
+def median(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The middle of x in order over `axis`, or the mean of the two middle ones.
+
+    Raises:
+        InputValueError: for the median of nothing.
+
+    >>> pb.median([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]], axis=1).tolist()
+    [2.0, 5.0]
+    """
+    return quantile(x, 0.5, axis=axis, keepdims=keepdims)

@@ -1,0 +1,270 @@
+"""x[key] and x[key] = value: any key that NumPy takes, made of a few ops.
+
+A key is read once, into a `Plan`: a key in normal form for what is known without looking at the
+data (`strided_slice`), and integer tensors for the rest (`take`). Where tensors index several axes,
+these are laid beside each other and merged, and the tensors are combined into positions along the
+merged axis. Where the axes of the indices end up follows NumPy: in place of the first indexed axis
+if all indexed axes are neighbours in the key, else in front.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
+from pullback.ops.indexing import index_dtype, ravel_index, scatter_update, take, taken_shape
+from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
+from pullback.ops.slicing import sliced_shape, strided_slice, strided_update
+from pullback.shapes import Shape, broadcast_shapes, size_of
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__: list[str] = []
+
+_EVERYTHING = slice(None)
+
+
+class Plan(NamedTuple):
+    """How a key is carried out on a tensor."""
+
+    #: The key in normal form; None where it takes everything as it is.
+    basic: tuple[Any, ...] | None
+    #: For each tensor in the key: the first axis it indexes in the result of `basic`, and it.
+    tensors: list[tuple[int, Tensor]]
+    #: Whether the axes of the indices go in front.
+    in_front: bool
+
+
+def _get(x: Tensor, key: Any) -> Tensor:
+    shape = x._array.shape
+    kind = type(key)
+    # What is written most, without a plan.
+    if kind is int and shape and -shape[0] <= key < shape[0]:
+        return strided_slice(x, key=(key if key >= 0 else key + shape[0], ...))
+    if kind is slice and shape:
+        return strided_slice(x, key=(_normal_slice(key, shape[0]), ...))
+    if kind is Tensor and shape and dtypes.kind(key.dtype) == dtypes.INT:
+        return take(x, key, axis=0)
+    plan = _plan(x.shape, key, x)
+    if plan.basic is not None:
+        x = strided_slice(x, key=plan.basic)
+    if not plan.tensors:
+        return x if plan.basic is not None else x.__copy__()
+    merged, index, axis, _ = _merge(x, plan)
+    return take(merged, index, axis=axis)
+
+
+def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
+    plan = _plan(x.shape, key, x)
+    whole = (...,) if plan.basic is None else plan.basic
+    if not plan.tensors:
+        value = _trimmed(value, len(sliced_shape(x.shape, whole)))
+        return strided_update(x, value, key=whole)
+    value = _into(x, value)
+    if plan.basic is None and len(plan.tensors) == 1 and value.size == 1:
+        axis, mask = plan.tensors[0]
+        if mask.dtype == dtypes.bool_:
+            # Nothing has to be counted: one value goes wherever the mask says.
+            places = reshape(mask, (*mask.shape, *[1] * (x.ndim - axis - mask.ndim)))
+            return CALL["where"](places, reshape(value, ()), x)
+    part = x if plan.basic is None else strided_slice(x, key=plan.basic)
+    merged, index, axis, order = _merge(part, plan)
+    wanted = taken_shape(merged.shape, index.shape, axis=axis)
+    value = _trimmed(value, len(wanted))
+    if broadcast_shapes(wanted, value.shape) != wanted:
+        raise errors.ShapeError(
+            f"x[...] = value: a value of shape {value.shape} does not broadcast to {wanted}"
+        )
+    merged = scatter_update(merged, index, broadcast_to(value, wanted), axis=axis)
+    if order is None:
+        part = reshape(merged, part.shape)
+    else:
+        part = reshape(merged, tuple([part.shape[one] for one in order]))
+        part = permute_dims(part, tuple(sorted(range(len(order)), key=order.__getitem__)))
+    return part if plan.basic is None else strided_update(x, part, key=plan.basic)
+
+
+CALL["__getitem__"] = _get
+CALL["__setitem__"] = _set
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading a key.
+
+
+def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
+    entries = [_entry(one, x) for one in (key if type(key) is tuple else (key,))]
+    used = sum(_width(one) for one in entries)
+    if used > len(shape):
+        raise errors.IndexingError(f"{used} indices for a tensor of {len(shape)} axes {shape}")
+    # By identity: == on a tensor is an op.
+    ellipses = sum(entry is ... for entry in entries)
+    if ellipses > 1:
+        raise errors.IndexingError("an index may hold one ellipsis (...) only")
+    if not ellipses:
+        entries.append(...)
+    basic: list[Any] = []
+    tensors: list[tuple[int, Tensor]] = []
+    axis = place = 0  # in x, and in the result of `basic`
+    indexed = []  # the numbers of the entries that are ints, tensors and masks
+    for number, entry in enumerate(entries):
+        if entry is ...:
+            rest = len(shape) - used
+            if number + 1 < len(entries):
+                basic += [_EVERYTHING] * rest
+            axis += rest
+            place += rest
+        elif entry is None:
+            basic.append(None)
+            place += 1
+        elif type(entry) is slice:
+            basic.append(_normal_slice(entry, shape[axis]))
+            axis += 1
+            place += 1
+        elif type(entry) is int:
+            basic.append(_normal_int(entry, axis, shape))
+            indexed.append(number)
+            axis += 1
+        else:
+            indexed.append(number)
+            width = _width(entry)
+            if entry.dtype == dtypes.bool_ and entry.shape != shape[axis : axis + width]:
+                raise errors.IndexingError(
+                    f"a mask of shape {entry.shape} at axis {axis} of a tensor of shape {shape}"
+                )
+            tensors.append((place, entry))
+            if entry.dtype == dtypes.bool_ and not width:
+                basic.append(None)
+                place += 1
+            basic += [_EVERYTHING] * width
+            axis += width
+            place += width
+    trivial = all(entry is _EVERYTHING for entry in basic)
+    apart = indexed != list(range(indexed[0], indexed[-1] + 1)) if indexed else False
+    return Plan(None if trivial else (*basic, ...), tensors, apart)
+
+
+def _entry(entry: Any, x: Tensor) -> Any:
+    """One entry of a key as an int, a slice, None, the ellipsis or a tensor."""
+    kind = type(entry)
+    if kind is int or kind is slice or entry is None or entry is ...:
+        return entry
+    tensor = as_tensor(entry)
+    if tensor is None:
+        if isinstance(entry, np.generic) and entry.dtype != dtypes.bool_:
+            listed = False  # NumPy's integers are integers
+        else:
+            listed = isinstance(entry, bool | list | tuple) or hasattr(entry, "__array__")
+        if listed:
+            empty = isinstance(entry, list | tuple) and not len(entry)
+            tensor = from_any(entry, dtypes.int64 if empty else None, x.device)
+        else:
+            try:
+                return operator.index(entry)
+            except TypeError:
+                raise errors.IndexingError(
+                    f"{entry!r} of type {kind.__name__} is no index; use integers, slices, "
+                    f"None, ... and tensors of integers or truth values"
+                ) from None
+    if tensor.dtype != dtypes.bool_:
+        try:
+            index_dtype(tensor.dtype)
+        except errors.DTypeError as error:
+            raise errors.IndexingError(str(error)) from None
+    return tensor
+
+
+def _width(entry: Any) -> int:
+    """The number of axes that an entry takes up."""
+    if entry is None or entry is ...:
+        return 0
+    if type(entry) is Tensor and entry.dtype == dtypes.bool_:
+        return entry.ndim
+    return 1
+
+
+def _normal_slice(entry: slice, size: int) -> slice:
+    try:
+        start, stop, step = entry.indices(size)
+    except (TypeError, ValueError) as error:
+        raise errors.IndexingError(f"{entry} is no slice of integers: {error}") from None
+    if step > 0:
+        if start == 0 and step == 1 and stop == size:
+            return _EVERYTHING
+        return slice(start, max(start, stop), step)
+    # Python's end before the first element is -1, which as a bound would mean the last one.
+    if start <= stop:
+        return slice(0, 0, 1)
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def _normal_int(entry: int, axis: int, shape: Shape) -> int:
+    size = shape[axis]
+    if not -size <= entry < size:
+        raise errors.IndexingError(
+            f"index {entry} is outside axis {axis} of size {size}, in a tensor of shape {shape}"
+        )
+    return entry if entry >= 0 else entry + size
+
+
+# ---------------------------------------------------------------------------------------------
+# Tensors in a key.
+
+
+def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] | None]:
+    """x with the indexed axes as one, the positions along it, its number, and the order of axes.
+
+    The order is None where the axes of x did not have to be moved.
+    """
+    axes: list[int] = []
+    sizes: list[int] = []
+    indices: list[Tensor] = []
+    for place, tensor in plan.tensors:
+        width = 1
+        index = tensor
+        if tensor.dtype == dtypes.bool_:
+            width = max(tensor.ndim, 1)
+            (index,) = CALL["nonzero"](reshape(tensor, (-1,)))
+        axes += range(place, place + width)
+        sizes.append(size_of(x.shape[place : place + width]))
+        indices.append(index)
+    order = None
+    start = axes[0]
+    if plan.in_front and axes != list(range(len(axes))):
+        order = (*axes, *[axis for axis in range(x.ndim) if axis not in axes])
+        x = permute_dims(x, order)
+        start = 0
+    if len(axes) > 1:
+        x = reshape(x, (*x.shape[:start], size_of(sizes), *x.shape[start + len(axes) :]))
+    if len(indices) == 1:
+        return x, indices[0], start, order
+    try:
+        return x, ravel_index(indices, tuple(sizes)), start, order
+    except errors.ShapeError as error:
+        raise errors.IndexingError(str(error)) from None
+
+
+def _trimmed(value: TensorLike, ndim: int) -> TensorLike:
+    """A value without axes of size 1 in front that the place it goes to does not have."""
+    if type(value) in SCALAR_TYPES:
+        return value
+    value = from_any(value)
+    while value.ndim > ndim and value.shape[0] == 1:
+        value = reshape(value, value.shape[1:])
+    return value
+
+
+def _into(x: Tensor, value: TensorLike) -> Tensor:
+    """A value as a tensor of x's dtype, beside x."""
+    kind = type(value) if type(value) in SCALAR_TYPES else None
+    if kind is None:
+        value = from_any(value) if as_tensor(value) is not None else from_any(value, None, x.device)
+    if dtypes.kind(kind or value.dtype) > dtypes.kind(x.dtype):
+        raise errors.DTypeError(
+            f"x[...] = value: a {kind.__name__ if kind else value.dtype} does not go into a "
+            f"{x.dtype} tensor; convert one with x.astype(...) first"
+        )
+    return constant(value, x.dtype, x.device) if kind else value.astype(x.dtype, copy=False)

@@ -1,0 +1,426 @@
+"""Random tensors: a generator with explicit state, and a default one behind module functions.
+
+    pb.random.seed(7)
+    w = pb.random.normal((3, 4))
+
+The numbers are functions of the state alone (`pullback.ops.random`), so a seed gives the same
+integers and uniform numbers on every backend, and the same normal ones within rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback.devices import DeviceLike
+from pullback.dispatch.convert import from_any
+from pullback.dtypes import DType, DTypeLike, as_dtype
+from pullback.ops.arithmetic import clip, maximum, minimum
+from pullback.ops.creation import full, ones, zeros
+from pullback.ops.exponential import exp, log, log1p, sqrt
+from pullback.ops.indexing import take
+from pullback.ops.manipulation import moveaxis
+from pullback.ops.random import dropout as _dropout
+from pullback.ops.random import random_bits, random_normal, random_uniform, words_of
+from pullback.ops.reductions import any as any_of
+from pullback.ops.searching import argmax
+from pullback.ops.selection import where
+from pullback.ops.sorting import argsort
+from pullback.ops.special import erfinv
+from pullback.shapes import Shape, ShapeLike, as_int, as_shape, broadcast_shapes, size_of
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "categorical",
+    "default_generator",
+    "dropout",
+    "exponential",
+    "gamma",
+    "integers",
+    "normal",
+    "permutation",
+    "seed",
+    "truncated_normal",
+    "uniform",
+]
+
+_KEYS = 1 << 128
+_COUNTERS = 1 << 256
+_WORD = (1 << 64) - 1
+
+
+class Generator:
+    """Random tensors one after the other, from a key that stays and a counter that moves on.
+
+    Safe to share between threads; for the same numbers whichever thread comes first, give each its
+    own with `split`.
+
+    Args:
+        seed: an integer; without it, one from the operating system.
+
+    >>> generator = pb.Generator(7)
+    >>> a = generator.normal((2, 3))
+    >>> generator.state = (7, 0)
+    >>> bool(pb.all(generator.normal((2, 3)) == a))
+    True
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self.seed(secrets.randbits(128) if seed is None else seed)
+
+    # State ---------------------------------------------------------------------------------------
+
+    def seed(self, seed: int) -> None:
+        """Starts again, from the state (seed mod 2**128, 0)."""
+        self.state = (as_int(seed, "an integer seed") % _KEYS, 0)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """The key and the counter: all there is to save, and what may be assigned."""
+        return self._key, self._counter
+
+    @state.setter
+    def state(self, state: tuple[int, int]) -> None:
+        key, counter = (as_int(part, "an integer state") for part in state)
+        if not (0 <= key < _KEYS and 0 <= counter < _COUNTERS):
+            raise errors.InputValueError(
+                f"the state of a generator is a key in [0, 2**128) and a counter in [0, 2**256), "
+                f"got {state!r}"
+            )
+        with self._lock:
+            self._key, self._counter = key, counter
+
+    def reserve(self, words: int) -> tuple[int, int]:
+        """The key and counter for a call that takes `words` words of 64 bits; whole blocks of 4."""
+        with self._lock:
+            counter = self._counter
+            self._counter = (counter - (-words // 4)) % _COUNTERS
+            return self._key, counter
+
+    def split(self, count: int = 2) -> list[Generator]:
+        """Generators with keys of their own, drawn from this one."""
+        key, counter = self.reserve(4 * count)
+        children = []
+        for i in range(1, count + 1):
+            low, high, _, _ = philox(key, (counter + i) % _COUNTERS)
+            child = Generator(0)
+            child.state = (low | high << 64, 0)
+            children.append(child)
+        return children
+
+    def __repr__(self) -> str:
+        return f"Generator(key={self._key}, counter={self._counter})"
+
+    def checkpoint_state(self) -> dict[str, str]:
+        """The state, for checkpoints (`pullback.state.Stateful`)."""
+        key, counter = self.state
+        return {"key": hex(key), "counter": hex(counter)}
+
+    def restore_state(self, state: Mapping[str, str]) -> None:
+        """Takes the state over that `checkpoint_state` gave."""
+        self.state = (int(state["key"], 16), int(state["counter"], 16))
+
+    def __getstate__(self) -> tuple[int, int]:
+        return self.state
+
+    def __setstate__(self, state: tuple[int, int]) -> None:
+        self._lock = threading.Lock()
+        self.state = state
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
+        other = Generator(0)
+        other.state = self.state
+        return other
+
+    # Numbers -------------------------------------------------------------------------------------
+
+    def _draw(
+        self, function: Any, shape: ShapeLike, dtype: DTypeLike, device: DeviceLike | None
+    ) -> Tensor:
+        wide: DType = as_dtype(dtype)
+        shape = as_shape(shape)
+        # Normal numbers come in pairs of uniform ones.
+        size = size_of(shape)
+        even = size + size % 2 if function is random_normal else size
+        key, counter = self.reserve(words_of(even, wide))
+        drawn: Tensor = function(shape, key=key, counter=counter, dtype=wide, device=device)
+        return drawn
+
+    def bits(
+        self,
+        shape: ShapeLike = (),
+        *,
+        dtype: DTypeLike = dtypes.uint32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Random bits: every uint32 or uint64 is as likely as any other."""
+        return self._draw(random_bits, shape, dtype, device)
+
+    def uniform(
+        self,
+        shape: ShapeLike = (),
+        low: TensorLike = 0.0,
+        high: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike = dtypes.float32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Numbers evenly spread over [low, high).
+
+        >>> pb.Generator(7).uniform((2,), -1, 1).shape
+        (2,)
+        """
+        u = self._draw(random_uniform, shape, dtype, device)
+        if type(low) in (int, float) and type(high) in (int, float):
+            if (low, high) == (0, 1):
+                return u
+            return u * float(high - low) + float(low)
+        return u * (high - low) + low
+
+    def normal(
+        self,
+        shape: ShapeLike = (),
+        mean: TensorLike = 0.0,
+        stddev: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike = dtypes.float32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Normally distributed numbers.
+
+        >>> pb.Generator(7).normal((2, 3)).shape
+        (2, 3)
+        """
+        z = self._draw(random_normal, shape, dtype, device)
+        if not (type(stddev) in (int, float) and stddev == 1):
+            z = z * stddev
+        if not (type(mean) in (int, float) and mean == 0):
+            z = z + mean
+        return z
+
+    def truncated_normal(
+        self,
+        shape: ShapeLike = (),
+        mean: float = 0.0,
+        stddev: float = 1.0,
+        *,
+        low: float = -2.0,
+        high: float = 2.0,
+        dtype: DTypeLike = dtypes.float32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Normal numbers no less than low and no more than high standard deviations from the mean.
+
+        >>> bool(pb.all(abs(pb.Generator(7).truncated_normal((100,))) <= 2))
+        True
+        """
+        if not low < high:
+            raise errors.InputValueError(f"low must be less than high, got {low} and {high}")
+        # A uniform number between the probabilities of the bounds, through the inverse of erf.
+        root = math.sqrt(0.5)
+        below, above = math.erf(low * root), math.erf(high * root)
+        u = self._draw(random_uniform, shape, dtype, device)
+        z = erfinv(u * (above - below) + below) * math.sqrt(2.0)
+        return clip(z, low, high) * stddev + mean
+
+    def exponential(
+        self,
+        shape: ShapeLike = (),
+        scale: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike = dtypes.float32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Exponentially distributed numbers of mean `scale`."""
+        return -log1p(-self._draw(random_uniform, shape, dtype, device)) * scale
+
+    def bernoulli(
+        self,
+        shape: ShapeLike | None = None,
+        p: TensorLike = 0.5,
+        *,
+        dtype: DTypeLike = dtypes.bool_,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """True with probability p; in the shape of p if none is given.
+
+        >>> pb.Generator(7).bernoulli((3,), 1.0).tolist()
+        [True, True, True]
+        """
+        if shape is None:
+            shape = from_any(p).shape
+        return (self.uniform(shape, device=device) < p).astype(dtype)
+
+    def integers(
+        self,
+        shape: ShapeLike = (),
+        low: int = 0,
+        high: int | None = None,
+        *,
+        dtype: DTypeLike = dtypes.int32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Integers in [low, high), each as likely as any other to 1 in 2**64 / (high - low).
+
+        >>> pb.Generator(7).integers((3,), 5, 6).tolist()
+        [5, 5, 5]
+
+        Raises:
+            InputValueError: when there is no integer in between, or the dtype does not hold them.
+        """
+        wanted = as_dtype(dtype)
+        if high is None:
+            low, high = 0, low
+        if wanted not in dtypes.INTEGER:
+            raise errors.DTypeError(f"random integers have an integer dtype, not {wanted}")
+        bits = 8 * wanted.itemsize
+        least = 0 if wanted in dtypes.UNSIGNED else -(1 << (bits - 1))
+        if not least <= low < high <= least + (1 << bits):
+            raise errors.InputValueError(
+                f"random integers need low < high within {wanted}, got [{low}, {high})"
+            )
+        words = self._draw(random_bits, shape, dtypes.uint64, device)
+        if high - low < 1 << 64:
+            words = words % (high - low)
+        # Unsigned arithmetic wraps, and so does the conversion of what is past the sign bit.
+        offset = full((), low % (1 << 64), dtype=dtypes.uint64, device=words.device)
+        return (words + offset).astype(wanted)
+
+    def categorical(
+        self,
+        logits: TensorLike,
+        shape: ShapeLike | None = None,
+        *,
+        axis: int = -1,
+        dtype: DTypeLike = dtypes.int32,
+    ) -> Tensor:
+        """Indices along `axis` of logits, with probabilities softmax(logits) (Gumbel, 1954).
+
+        Args:
+            logits: unnormalised log probabilities.
+            shape: the shape of the result; that of logits without axis must broadcast to it.
+            axis: where the classes are.
+            dtype: an integer dtype.
+
+        >>> pb.Generator(7).categorical([0.0, float("-inf")], (3,)).tolist()
+        [0, 0, 0]
+        """
+        scores = moveaxis(from_any(logits), axis, -1)
+        if scores.dtype not in (dtypes.float32, dtypes.float64):
+            scores = scores.astype(dtypes.float32)
+        batch = scores.shape[:-1] if shape is None else as_shape(shape)
+        if broadcast_shapes(scores.shape[:-1], batch) != batch:
+            raise errors.ShapeError(
+                f"categorical: logits of shape {scores.shape[:-1]} without axis {axis} do not "
+                f"broadcast to {batch}"
+            )
+        u = self._draw(random_uniform, (*batch, scores.shape[-1]), scores.dtype, scores.device)
+        gumbel = -log(-log1p(-u))  # of 1 - u, which is never 0
+        return argmax(scores + gumbel, axis=-1).astype(dtype)
+
+    def gamma(
+        self,
+        shape: ShapeLike | None = None,
+        alpha: TensorLike = 1.0,
+        scale: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike = dtypes.float32,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Numbers of the gamma distribution (Marsaglia and Tsang, 2000).
+
+        Args:
+            shape: the shape of the result; that of alpha if none is given.
+            alpha: the shape parameter, positive.
+            scale: the scale parameter.
+            dtype: a real floating dtype.
+            device: where the tensor is made.
+
+        >>> bool(pb.all(pb.Generator(7).gamma((100,), 0.5) >= 0))
+        True
+        """
+        wide = as_dtype(dtype)
+        # The parameters of a distribution are constants here: no gradient flows into them.
+        concentration = from_any(alpha).astype(wide)
+        size: Shape = concentration.shape if shape is None else as_shape(shape)
+        boosted = where(concentration < 1, concentration + 1, concentration)
+        d = boosted - 1.0 / 3.0
+        c = 1.0 / sqrt(d * 9.0)
+        result = zeros(size, dtype=wide, device=device)
+        open_ = ones(size, dtype=dtypes.bool_, device=device)
+        while bool(any_of(open_)):  # each round leaves less than 5 in 100 open
+            z = self.normal(size, dtype=wide, device=device)
+            v = (z * c + 1) ** 3
+            u = 1 - self.uniform(size, dtype=wide, device=device)
+            safe = where(v > 0, v, 1)
+            good = (v > 0) & (log(u) < z * z * 0.5 + d * (1 - safe + log(safe)))
+            result = where(open_ & good, d * safe, result)
+            open_ = open_ & ~good
+        # Gamma(a) = Gamma(a + 1) U^(1/a) for a < 1.
+        u = 1 - self.uniform(size, dtype=wide, device=device)
+        small = result * exp(log(u) / minimum(maximum(concentration, 1e-30), 1))
+        return where(concentration < 1, small, result) * scale
+
+    def permutation(self, x: int | TensorLike, *, axis: int = 0) -> Tensor:
+        """The integers below x in random order; or a tensor with its slices along axis so.
+
+        >>> sorted(pb.Generator(7).permutation(4).tolist())
+        [0, 1, 2, 3]
+        """
+        if type(x) is int:
+            return argsort(self.bits((x,), dtype=dtypes.uint64)).astype(dtypes.int32)
+        tensor = from_any(x)
+        order = argsort(self.bits(tensor.shape[axis], dtype=dtypes.uint64, device=tensor.device))
+        return take(tensor, order, axis=axis)
+
+    def dropout(
+        self, x: TensorLike, rate: float, *, noise_shape: tuple[int | None, ...] | None = None
+    ) -> Tensor:
+        """x with a share `rate` of its elements 0, the others divided by 1 - rate.
+
+        >>> pb.Generator(7).dropout(pb.ones(3), 0.0).tolist()
+        [1.0, 1.0, 1.0]
+        """
+        tensor = from_any(x)
+        key, counter = self.reserve(words_of(tensor.size, dtypes.float32))
+        return _dropout(tensor, rate=rate, key=key, counter=counter, noise_shape=noise_shape)
+
+
+def philox(key: int, counter: int) -> tuple[int, int, int, int]:
+    """One block of Philox 4x64-10 (Salmon et al., 2011): four words of 64 bits."""
+    a, b, c, d = ((counter >> shift) & _WORD for shift in (0, 64, 128, 192))
+    left, right = key & _WORD, key >> 64
+    for _ in range(10):
+        first, second = a * 0xD2E7470EE14C6C93, c * 0xCA5A826395121157
+        a, b, c, d = (
+            (second >> 64) ^ b ^ left,
+            second & _WORD,
+            (first >> 64) ^ d ^ right,
+            first & _WORD,
+        )
+        left = (left + 0x9E3779B97F4A7C15) & _WORD
+        right = (right + 0xBB67AE8584CAA73B) & _WORD
+    return a, b, c, d
+
+
+#: The generator behind the functions of this module.
+default_generator = Generator()
+
+seed = default_generator.seed
+bernoulli = default_generator.bernoulli
+categorical = default_generator.categorical
+dropout = default_generator.dropout
+exponential = default_generator.exponential
+gamma = default_generator.gamma
+integers = default_generator.integers
+normal = default_generator.normal
+permutation = default_generator.permutation
+truncated_normal = default_generator.truncated_normal
+uniform = default_generator.uniform

@@ -1,0 +1,178 @@
+"""Tapes in several threads: each hears its own thread, whatever they watch together."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import errors
+
+
+@pytest.fixture
+def eager_switching():
+    """Threads take turns as often as the interpreter lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(function, count=4):
+    with ThreadPoolExecutor(count) as pool:
+        return [one.result() for one in [pool.submit(function, i) for i in range(count)]]
+
+
+def test_one_tensor_watched_in_every_thread(eager_switching):
+    x = pb.asarray(3.0)
+
+    def work(i):
+        wrong = 0
+        for _ in range(500):
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+                y = x * x if i % 2 else x * x * x
+            g = tape.gradient(y, x)
+            wrong += g is None or float(g) != (6.0 if i % 2 else 27.0)
+        return wrong
+
+    assert in_threads(work) == [0, 0, 0, 0]
+
+
+def test_one_variable_read_in_every_thread(eager_switching):
+    v = pb.Variable(3.0)
+
+    def work(i):
+        wrong = 0
+        for _ in range(500):
+            with pb.GradientTape() as tape:
+                y = v * v if i % 2 else v * v * v
+            g = tape.gradient(y, v)
+            wrong += g is None or float(g) != (6.0 if i % 2 else 27.0)
+        return wrong
+
+    assert in_threads(work) == [0, 0, 0, 0]
+
+
+def test_second_order_in_every_thread(eager_switching):
+    x = pb.asarray(3.0)
+
+    def work(i):
+        wrong = 0
+        for _ in range(200):
+            with pb.GradientTape() as outer:
+                outer.watch(x)
+                with pb.GradientTape() as inner:
+                    inner.watch(x)
+                    y = x * x * x
+                g = inner.gradient(y, x)
+            wrong += float(outer.gradient(g, x)) != 18.0
+        return wrong
+
+    assert in_threads(work) == [0, 0, 0, 0]
+
+
+def test_persistent_tape_beside_others(eager_switching):
+    x = pb.asarray(3.0)
+    with pb.GradientTape(persistent=True) as mine:
+        mine.watch(x)
+        y = x * x
+
+        def work(i):
+            for _ in range(100):
+                with pb.GradientTape() as tape:
+                    tape.watch(x)
+                    z = x * x * x
+                assert float(tape.gradient(z, x)) == 27.0
+
+        in_threads(work)
+        w = y * x
+    assert float(mine.gradient(w, x)) == 27.0
+    assert float(mine.gradient(y, x)) == 6.0
+
+
+def test_a_tape_does_not_hear_another_thread():
+    x = pb.asarray(3.0)
+    found = []
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+
+        def work():
+            found.append(x * x)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        y = x * 2.0
+    assert found[0]._node is None or found[0]._node.serial < 0 or found[0]._node.op is None
+    assert float(tape.gradient(y, x)) == 2.0
+
+
+def test_what_another_thread_computed_is_a_constant():
+    x = pb.asarray(3.0)
+    found = []
+
+    def work():
+        with pb.GradientTape() as own:
+            own.watch(x)
+            found.append(x * x)
+
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        y = found[0] * x
+    assert float(tape.gradient(y, x)) == 9.0
+
+
+def test_left_in_another_thread():
+    tape = pb.GradientTape()
+    raised = []
+
+    def leave():
+        try:
+            tape.__exit__(None, None, None)
+        except errors.TapeError as error:
+            raised.append(str(error))
+
+    with tape:
+        thread = threading.Thread(target=leave)
+        thread.start()
+        thread.join()
+    assert raised
+    assert "thread" in raised[0]
+
+
+def test_gradient_is_asked_in_another_thread():
+    x = pb.asarray(np.ones(3))
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(tape.gradient, y, x).result().tolist() == [2.0, 2.0, 2.0]
+
+
+def test_an_op_is_specialised_once_by_whoever_is_first(eager_switching):
+    @pb.op(
+        shape=pb.shapes.broadcast,
+        dtype=pb.dtypes.numeric,
+        accuracy=pb.spec.ROUNDED,
+        name="test_threads.double",
+    )
+    def double(x: "pb.tensor.TensorLike", /) -> "pb.Tensor":
+        """Twice x."""
+        return x + x
+
+    barrier = threading.Barrier(4)
+
+    def work(i):
+        barrier.wait()
+        return float(double(pb.asarray(2.0)))
+
+    try:
+        assert in_threads(work) == [4.0] * 4
+    finally:
+        del pb.spec.OPS["test_threads.double"]
