@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
@@ -24,8 +25,8 @@ from pullback.spec import OPS, Op, Tier
 
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
-    "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "summary", "errors",
-    "backend", "array_api",
+    "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "summary",
+    "errors", "backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"
@@ -254,21 +255,16 @@ TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of yo
 def objects() -> dict[str, list[str]]:
     """The public classes and functions that are no ops: where each is defined, by page."""
     found: dict[str, list[str]] = {}
-    seen = {
-        id(function) for listed in families().values() for function, _ in contents(listed).values()
-    }
-    for module in (
-        pb,
-        *(
-            import_module(f"pullback.{name}")
-            for name in MODULES
-            if __import__("importlib.util").util.find_spec(f"pullback.{name}")
-        ),
-    ):
+    of_ops = [contents(listed).values() for listed in families().values()]
+    seen = {id(function) for listed in of_ops for function, _ in listed}
+    there = {module.name for module in pkgutil.iter_modules(pb.__path__)}
+    inner = [import_module(f"pullback.{name}") for name in MODULES if name in there]
+    for module in (pb, *inner):
         for name in public_names(module):
             value = getattr(module, name)
             where = getattr(value, "__module__", "") or ""
-            if not (inspect.isclass(value) or inspect.isroutine(value)) or id(value) in seen:
+            # Bound methods are documented with their class.
+            if not (inspect.isclass(value) or inspect.isfunction(value)) or id(value) in seen:
                 continue
             if where.startswith("pullback.") and not name.startswith("_"):
                 seen.add(id(value))
@@ -294,7 +290,8 @@ def title(page: str) -> str:
 
 def object_page(page: str, paths: list[str]) -> str:
     """A page for mkdocstrings to fill."""
-    return "\n".join([f"# {title(page)}\n", *(f"::: {path}\n" for path in paths)])
+    says = markdown(import_module(f"pullback.{page}").__doc__) if page in MODULES else ""
+    return "\n".join([f"# {title(page)}\n", f"{says}\n", *(f"::: {path}\n" for path in paths)])
 
 
 def index_page(pages: dict[str, list[str]]) -> str:

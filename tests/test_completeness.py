@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from pullback.devices import as_device
 from pullback.spec import OPS
 
 SUITES = load()
-#: Where the public functions are. The second name is the one that a reader types.
+#: Where the public functions are.
 NAMESPACES = [
     pb,
     *(
@@ -25,7 +26,21 @@ NAMESPACES = [
     ),
 ]
 OURS = {name: op for name, op in OPS.items() if op.body.__module__.startswith("pullback.ops.")}
-OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+")
+
+
+class Tolerant(doctest.OutputChecker):
+    """Takes floats that agree to six digits: the last ones are the backend's."""
+
+    def check_output(self, want, got, flags):
+        if super().check_output(want, got, flags):
+            return True
+        wanted, given = NUMBER.findall(want), NUMBER.findall(got)
+        return (
+            bool(wanted)
+            and super().check_output(NUMBER.sub("#", want), NUMBER.sub("#", got), flags)
+            and np.allclose(np.array(wanted, float), np.array(given, float), 1e-6, 1e-9)
+        )
 
 
 def over(found):
@@ -33,10 +48,19 @@ def over(found):
 
 
 def run_examples(test):
-    runner = doctest.DocTestRunner(optionflags=OUTPUT)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    runner = doctest.DocTestRunner(checker=Tolerant(), optionflags=flags)
     lines = []
     runner.run(test, out=lines.append)
     assert not runner.failures, "".join(lines)
+
+
+def documentation(op):
+    """Of the function that readers call: an op with a private body stands behind one."""
+    if not op.body.__name__.startswith("_"):
+        return inspect.cleandoc(op.doc)
+    homes = [getattr(space, op.name) for space in NAMESPACES if hasattr(space, op.name)]
+    return inspect.cleandoc((homes[0].__doc__ if homes else op.doc) or "")
 
 
 def test_there_are_ops():
@@ -45,7 +69,8 @@ def test_there_are_ops():
 
 @over(OURS.values())
 def test_is_documented(op):
-    first, *rest = inspect.cleandoc(op.doc).splitlines()
+    assert op.doc.strip(), f"{op.name} has no docstring"
+    first, *rest = documentation(op).splitlines()
     assert first.endswith("."), f"{op.name}: the first line of the docstring is a sentence"
     assert ">>> " in "\n".join(rest), f"{op.name}: the docstring shows no example"
 
@@ -54,12 +79,13 @@ def test_is_documented(op):
 def test_example_runs(op):
     parser = doctest.DocTestParser()
     globs = {"pb": pb, "np": np}
-    run_examples(parser.get_doctest(inspect.cleandoc(op.doc), globs, op.name, op.family, 0))
+    run_examples(parser.get_doctest(documentation(op), globs, op.name, op.family, 0))
 
 
 @over(OURS.values())
 def test_has_samples(op):
-    assert op.name in SUITES, f"{op.name} has no samples: write conformance/samples/{op.family}.py"
+    here = op.name in SUITES
+    assert here, f"{op.name} has no samples: write them in conformance/samples/{op.family}.py"
     assert len(SUITES[op.name].samples) >= 2
 
 
@@ -79,9 +105,8 @@ def test_gradients_are_decided(op):
     elif op.rules or op.primitive:
         missing = names - set(op.rules)
         assert not missing, f"{op.name} has no rule for {sorted(missing)}; None says it has none"
-        assert any(rule is not None for rule in op.rules.values()), (
-            f"{op.name} has a gradient in no input: say differentiable=False"
-        )
+        decided = any(rule is not None for rule in op.rules.values())
+        assert decided, f"{op.name} has a gradient in no input: say differentiable=False"
 
 
 @over([op for op in OURS.values() if op.primitive])
@@ -96,14 +121,16 @@ def test_generic_kernel_has_the_signature_of_its_op(name):
     checks.check_kernel(name, array_api.kernels(np)[name], "array_api")
 
 
-@over([op for op in OURS.values() if not op.name.startswith("_")])
-def test_is_public(op):
+@over(OURS.values())
+def test_is_public_where_its_module_says_so(op):
+    module = importlib.import_module(op.body.__module__)
     name = op.body.__name__
+    if name not in module.__all__:
+        # An op behind a public function, or inside other ops.
+        assert name.startswith("_") or not hasattr(pb, name)
+        return
     homes = [space for space in NAMESPACES if getattr(space, name, None) is op.function]
     assert homes, f"{name} is exported by none of {[space.__name__ for space in NAMESPACES]}"
-    for home in homes:
-        listed = getattr(home, "__all__", None)
-        assert listed is None or name in listed
 
 
 def _modules():
@@ -115,8 +142,7 @@ def _modules():
 @pytest.mark.parametrize("name", _modules())
 def test_examples_of_module_run(name):
     module = importlib.import_module(name)
-    for test in doctest.DocTestFinder(exclude_empty=True).find(
-        module, extraglobs={"pb": pb, "np": np}
-    ):
-        if test.examples:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for test in finder.find(module, extraglobs={"pb": pb, "np": np}):
+        if test.examples and test.name.rpartition(".")[2] not in OPS:
             run_examples(test)

@@ -66,6 +66,11 @@ def test_second_gradients(case):
     checks.second_gradient(case)
 
 
+@over([case for case in CASES if case.op.differentiable and case.sample.gradient])
+def test_gradients_in_every_dtype(case):
+    checks.narrow_gradient(case)
+
+
 @pytest.mark.parametrize("name", [n for n, suite in SUITES.items() if suite.errors and n in OPS])
 def test_errors(name):
     checks.wrong_calls(OPS[name], SUITES[name], as_device("cpu"))

@@ -43,9 +43,12 @@ from pullback.dtypes import (
 )
 from pullback.dtypes import bool_ as bool
 from pullback.gradients import *
+from pullback.hookspecs import hookimpl
 from pullback.namespace_info import __array_api_version__, __array_namespace_info__
 from pullback.ops.activations import *
 from pullback.ops.arithmetic import *
+from pullback.ops.attention import *
+from pullback.ops.batch_normalization import *
 from pullback.ops.comparison import *
 from pullback.ops.complex import *
 from pullback.ops.conversion import *
@@ -53,6 +56,7 @@ from pullback.ops.convolution import *
 from pullback.ops.creation import *
 from pullback.ops.cumulative import *
 from pullback.ops.data_types import *
+from pullback.ops.difference import *
 from pullback.ops.einsum import *
 from pullback.ops.exponential import *
 from pullback.ops.indexing import *
@@ -61,6 +65,7 @@ from pullback.ops.linear_algebra import *
 from pullback.ops.logical import *
 from pullback.ops.losses import *
 from pullback.ops.manipulation import *
+from pullback.ops.normalization import *
 from pullback.ops.padding import *
 from pullback.ops.patterns import *
 from pullback.ops.pooling import *
@@ -137,6 +142,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "hookimpl",
     "inf",
     "int8",
     "int16",

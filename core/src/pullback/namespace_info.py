@@ -49,7 +49,7 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: DeviceLike | None = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes that a device holds, by name.
+        """The dtypes of the standard that a device holds, by name; it has neither float16 nor bfloat16.
 
         Args:
             device: the device; the one in force if not given.
@@ -62,7 +62,9 @@ class NamespaceInfo:
         return {
             dtype.name: dtype
             for dtype in dtypes.ALL
-            if dtype in held and (kind is None or isdtype(dtype, kind))
+            if dtype in held
+            and dtype not in (dtypes.bfloat16, dtypes.float16)
+            and (kind is None or isdtype(dtype, kind))
         }
 
     def devices(self) -> list[Device]:

@@ -206,7 +206,10 @@ class GradientTape:
             node = tensor._node
             if node is not None:
                 # What is older than the tape it cannot have heard; else it may be its own already.
-                if (node.serial >= self.start or node.op is None) and self._sees(node):
+                if node.op is None and not node.parents:
+                    if node in self._nodes:
+                        return
+                elif (node.serial >= self.start or node.op is None) and self._sees(node):
                     return
                 node = _origin(node)
             serial = self._state.tick()

@@ -261,8 +261,18 @@ class Tensor:
         """The tensor on a GPU."""
         return self.to(f"gpu:{index}")
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._device.backend.to_dlpack(self._array, **kwargs)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The array as a DLPack capsule, for other libraries (array API standard)."""
+        return self._device.backend.to_dlpack(
+            self._array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, index = self._array.__dlpack_device__()

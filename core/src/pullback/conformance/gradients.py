@@ -1,162 +1,27 @@
-"""Gradients against central differences, to second order.
-
-The loss is Re(sum(conj(c) * y)) for a random cotangent c. Its gradient g with respect to a complex
-z satisfies dL = Re(conj(g) dz) (the convention of TensorFlow and PyTorch), so that a real step
-measures the real part of g and an imaginary step the imaginary one.
-"""
+"""Gradients against central differences, to second order, and in narrower dtypes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pullback import dtypes
-from pullback.conformance.case import Case, to_tensor
-from pullback.conformance.compare import ConformanceError, require
+from pullback.conformance.accuracy import eps
+from pullback.conformance.case import Case, widen
+from pullback.conformance.compare import require
+from pullback.conformance.differences import STEP, Differentiation, differences, inner
 from pullback.conformance.sample import Array
-from pullback.spec import Arity
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 
-#: The step balances the truncation (its square) and the rounding (its inverse) in float64.
-STEP = 6e-6
 FIRST_TOLERANCE = 1e-6
 SECOND_TOLERANCE = 1e-5
-#: So many elements are measured one by one; of larger inputs a random choice, and whole directions.
+#: In units of the dtype's eps, of the largest gradient.
+NARROW_EPS = 32.0
+#: So many elements are measured one by one; of larger inputs a random choice.
 FIRST_ELEMENTS = 32
 SECOND_ELEMENTS = 10
-DIRECTIONS = 2
-
-
-class Differentiation:
-    """A case as a function of the inputs that it can be differentiated in."""
-
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.rng = np.random.default_rng(7)
-        self.flat: list[Any] = []
-        self.names: list[str] = []
-        self.lengths: list[int | None] = []
-        for one, value in zip(case.op.inputs, case.inputs, strict=False):
-            many = one.arity is Arity.MANY
-            self.lengths.append(len(value) if many else None)
-            items = list(value) if many else [value]
-            self.flat += items
-            self.names += [f"{one.name}[{i}]" if many else one.name for i in range(len(items))]
-        rules = case.op.rules
-        self.wanted = [
-            i
-            for i, value in enumerate(self.flat)
-            if isinstance(value, np.ndarray)
-            and dtypes.is_floating(value.dtype)
-            and not (rules and rules.get(self.names[i].partition("[")[0]) is None)
-        ]
-
-    @property
-    def point(self) -> list[Array]:
-        """Where the gradient is taken: the inputs that have one."""
-        return [self.flat[i] for i in self.wanted]
-
-    def tensors(self, point: list[Array]) -> list[Tensor]:
-        """A point as tensors on the device."""
-        return [to_tensor(value, self.case.device) for value in point]
-
-    def run(self, given: list[Tensor]) -> list[Tensor]:
-        """The floating results of the op."""
-        flat = [to_tensor(value, self.case.device) for value in self.flat]
-        for i, tensor in zip(self.wanted, given, strict=True):
-            flat[i] = tensor
-        inputs: list[Any] = []
-        for length in self.lengths:
-            if length is None:
-                inputs.append(flat.pop(0))
-            else:
-                inputs.append([flat.pop(0) for _ in range(length)])
-        result = self.case.call(inputs)
-        several = result if isinstance(result, (tuple, list)) else (result,)
-        return [one for one in several if dtypes.is_floating(one.dtype)]
-
-    def gradient(self, given: list[Tensor], cotangents: list[Tensor]) -> list[Tensor | None]:
-        """The gradient by the tape."""
-        with GradientTape() as tape:
-            tape.watch(given)
-            results = self.run(given)
-        found: list[Tensor | None] = tape.gradient(results, given, cotangents)
-        return found
-
-    def cotangents(self) -> list[Array]:
-        """A random cotangent for each floating result."""
-        return [self.like(one.numpy()) for one in self.run(self.tensors(self.point))]
-
-    def like(self, value: Array) -> Array:
-        """Random numbers of the shape and dtype of `value`."""
-        draw: Any = self.rng.standard_normal(value.shape)
-        if dtypes.is_complex(value.dtype):
-            draw = draw + 1j * self.rng.standard_normal(value.shape)
-        return np.asarray(draw).astype(value.dtype)
-
-
-def inner(left: list[Array], right: list[Array]) -> float:
-    """Re(sum(conj(left) * right)) over all arrays, in float64."""
-    return float(
-        sum(
-            np.sum((np.conj(a) * b).real, dtype=np.float64)
-            for a, b in zip(left, right, strict=True)
-        )
-    )
-
-
-def differences(
-    who: Case,
-    loss: Callable[[list[Array]], float],
-    point: list[Array],
-    gradients: list[Array],
-    names: list[str],
-    *,
-    elements: int,
-    tolerance: float,
-    what: str,
-) -> None:
-    """Central differences of `loss` at `point` agree with `gradients`.
-
-    Raises:
-        ConformanceError: at the first element, or direction, that differs.
-    """
-    rng = np.random.default_rng(11)
-    scale = max([1.0, *(float(np.max(np.abs(g), initial=0.0)) for g in gradients)])
-
-    def along(steps: list[Array]) -> float:
-        ahead = [x + STEP * s for x, s in zip(point, steps, strict=True)]
-        behind = [x - STEP * s for x, s in zip(point, steps, strict=True)]
-        return (loss(ahead) - loss(behind)) / (2 * STEP)
-
-    for k, value in enumerate(point):
-        every = np.arange(value.size)
-        chosen = every if value.size <= elements else rng.choice(every, elements, replace=False)
-        for index in chosen:
-            place = np.unravel_index(int(index), value.shape)
-            for unit in (1.0, 1j) if dtypes.is_complex(value.dtype) else (1.0,):
-                steps = [np.zeros_like(x) for x in point]
-                steps[k][place] = unit
-                found, expected = inner(steps, gradients), along(steps)
-                if not abs(found - expected) <= tolerance * max(scale, abs(expected)):
-                    raise ConformanceError(
-                        f"{who}: {what} with respect to {names[k]} at {tuple(map(int, place))} is "
-                        f"{found:.9g}, by central differences {expected:.9g}"
-                        f"{' (imaginary step)' if unit == 1j else ''}"
-                    )
-    for _ in range(DIRECTIONS if any(value.size > elements for value in point) else 0):
-        steps = [rng.standard_normal(x.shape) * (1 + 1j if x.dtype.kind == "c" else 1) for x in point]
-        steps = [s / np.sqrt(max(1, s.size)) for s in steps]
-        found, expected = inner(steps, gradients), along(steps)
-        require(
-            abs(found - expected) <= tolerance * max(scale, abs(expected)) * len(point) * 4,
-            who,
-            f"{what} along a random direction is {found:.9g}, by central differences "
-            f"{expected:.9g}",
-        )
 
 
 def first_order(case: Case) -> None:
@@ -243,6 +108,53 @@ def second_order(case: Case) -> None:
             f"the gradient is not differentiated right in its cotangent: off by {error:.3g} "
             f"where the derivative is {scale:.3g}",
         )
+
+
+def narrow(case: Case) -> None:
+    """In a narrower dtype, the gradient has that dtype and its value in float64.
+
+    Raises:
+        ConformanceError: where it has not.
+    """
+    d = Differentiation(case)
+    if not d.wanted:
+        return
+    point, cotangents = d.point, d.cotangents()
+    if not cotangents or case.dtype is None:
+        return
+    names = [d.names[i] for i in d.wanted]
+    found = d.gradient(d.tensors(point), d.tensors(cotangents))
+    gradients = settle(case, found, point, names, "the gradient")
+    wide = Differentiation(
+        replace(case, sample=replace(case.sample, inputs=_wide(case.inputs)), dtype=None)
+    )
+    expected = wide.gradient(
+        wide.tensors(wide.point), wide.tensors([_wider(one) for one in cotangents])
+    )
+    for name, g, goal in zip(names, gradients, expected, strict=True):
+        if goal is None:
+            continue
+        off = np.abs(_wider(g) - goal.numpy())
+        scale = max(1.0, float(np.max(np.abs(goal.numpy()), initial=0.0)))
+        require(
+            bool(np.all(off <= NARROW_EPS * eps(case.dtype) * scale)),
+            case,
+            f"the gradient with respect to {name} is off by {float(np.max(off, initial=0)):.3g} "
+            f"from the one in float64, where the largest is {scale:.3g}",
+        )
+
+
+def _wider(value: Array) -> Array:
+    return np.asarray(widen(value, np.float64))
+
+
+def _wide(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        [widen(item, np.float64) for item in value]
+        if isinstance(value, list)
+        else widen(value, np.float64)
+        for value in inputs
+    )
 
 
 def settle(

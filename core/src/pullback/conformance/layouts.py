@@ -30,6 +30,13 @@ def _repeated(x: Any) -> Any:
     return np.broadcast_to(x[..., :1], x.shape) if x.ndim and x.shape[-1] else x
 
 
+def _unaligned(x: Any) -> Any:
+    store = np.zeros(x.nbytes + 1, np.uint8)
+    there = np.ndarray(x.shape, x.dtype, store.data, offset=1)
+    there[...] = x
+    return there
+
+
 def _arrays_only(lay: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: lay(x) if isinstance(x, np.ndarray) else x
 
@@ -39,5 +46,6 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "column-major": _arrays_only(_columns_first),
     "strided": _arrays_only(_strided),
     "reversed": _arrays_only(_reversed),
+    "unaligned": _arrays_only(_unaligned),
     "repeated": _arrays_only(_repeated),
 }

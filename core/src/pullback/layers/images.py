@@ -27,7 +27,7 @@ class Images(Layer):
     def check(self, shape: Any) -> None:
         """Raises LayerError unless inputs of `shape` have the right number of axes."""
         if len(shape) != self.dimensions + 2:
-            spatial = ", ".join(["width", "height", "depth"][: self.dimensions])
+            spatial = ", ".join(["depth", "height", "width"][-self.dimensions :])
             inner = f"{spatial}, channels"
             if self.data_format == "channels_first":
                 inner = f"channels, {spatial}"

@@ -221,7 +221,8 @@ class Layer:
                 self._build(args)
             if self._casts:
                 args = tuple([self._cast(arg) for arg in args])
-            if training is not None and _takes_training(type(self)):
+            kind: Any = type(self)
+            if training is not None and _takes_training(kind):
                 kwargs["training"] = training
             return self.call(*args, **kwargs)
         except errors.PullbackError as error:
@@ -284,7 +285,7 @@ class Layer:
         innermost: Layer | None = getattr(error, "layer", None)
         if innermost is None:
             reason = str(error)
-            if isinstance(error, (errors.ShapeError, errors.AxisError, errors.LayerError)):
+            if isinstance(error, (errors.ShapeError, errors.AxisError)):
                 given = ", ".join(_description(arg) for arg in args)
                 error = errors.LayerError(f"{reason} (called with {given})" if given else reason)
             innermost = error.layer = self  # type: ignore[attr-defined]

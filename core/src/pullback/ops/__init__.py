@@ -28,13 +28,14 @@ FAMILIES = (
     "indexing",
     "padding",
     "repeating",
-    "subscript",
+    "difference",
     "reductions",
     "patterns",
     "linear_algebra",
     "einsum",
     "cumulative",
     "searching",
+    "subscript",
     "sorting",
     "sets",
     "activations",
@@ -43,6 +44,9 @@ FAMILIES = (
     "convolution",
     "pooling",
     "random",
+    "normalization",
+    "batch_normalization",
+    "attention",
 )
 
 for _family in FAMILIES:

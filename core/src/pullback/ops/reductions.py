@@ -46,7 +46,7 @@ __all__ = [
 
 def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor:
     """The result of a reduction, or its cotangent, laid out over the reduced axes again."""
-    if not keepdims:
+    if not keepdims and axis is not None:  # a 0-d g goes over all axes as it is
         g = reshape(g, reduced(shape, axis, True))
     return broadcast_to(g, shape)
 

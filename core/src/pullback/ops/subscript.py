@@ -18,6 +18,8 @@ from pullback import dtypes, errors
 from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
 from pullback.ops.indexing import index_dtype, ravel_index, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
+from pullback.ops.searching import argwhere
+from pullback.ops.selection import where
 from pullback.ops.slicing import sliced_shape, strided_slice, strided_update
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.tensor import CALL, Tensor, TensorLike
@@ -69,7 +71,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
         if mask.dtype == dtypes.bool_:
             # Nothing has to be counted: one value goes wherever the mask says.
             places = reshape(mask, (*mask.shape, *[1] * (x.ndim - axis - mask.ndim)))
-            return CALL["where"](places, reshape(value, ()), x)
+            return where(places, reshape(value, ()), x)
     part = x if plan.basic is None else strided_slice(x, key=plan.basic)
     merged, index, axis, order = _merge(part, plan)
     wanted = taken_shape(merged.shape, index.shape, axis=axis)
@@ -227,7 +229,7 @@ def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] 
         index = tensor
         if tensor.dtype == dtypes.bool_:
             width = max(tensor.ndim, 1)
-            (index,) = CALL["nonzero"](reshape(tensor, (-1,)))
+            index = reshape(argwhere(reshape(tensor, (-1,))), (-1,))
         axes += range(place, place + width)
         sizes.append(size_of(x.shape[place : place + width]))
         indices.append(index)

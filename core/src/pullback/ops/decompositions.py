@@ -1,0 +1,390 @@
+"""Eigenvalues, singular values, orthogonal factors, and what follows from them.
+
+All ops take stacks of matrices, in the last two axes. Singular and eigenvectors are defined up to a
+sign (a phase, for complex ones), and those of equal values up to a rotation among them. Gradients
+are right for what does not depend on that choice; where two values are equal to working precision,
+the part of the gradient that would turn their vectors into each other is taken to be 0.
+
+The rules are written with adjoints, for cotangents G of which dL = Re trace(G^H dX); those of the
+tape are their conjugates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback.dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, floating, is_complex
+from pullback.ops.arithmetic import abs
+from pullback.ops.complex import imag, real
+from pullback.ops.joining import concat
+from pullback.ops.linear_algebra import diagonal, matmul
+from pullback.ops.manipulation import reshape
+from pullback.ops.patterns import tril
+from pullback.ops.reductions import max, sum
+from pullback.ops.selection import where
+from pullback.ops.solvers import adjoint, conjugate, identity, solve, square
+from pullback.shapes import Shape
+from pullback.spec import BACKWARD_STABLE, EXACT, Tier
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "matrix_rank",
+    "pinv",
+    "qr",
+    "svd",
+    "svdvals",
+]
+
+
+def matrices(x: Shape) -> tuple[Shape, int, int]:
+    """The stack, the rows and the columns of a shape of matrices."""
+    if len(x) < 2:
+        raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
+    return x[:-2], x[-2], x[-1]
+
+
+def _outputs(*kinds: str) -> Any:
+    """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        inputs, (dtype,) = floating(operands)
+        by_kind = {
+            "same": dtype,
+            "real": dtypes.real_of(dtype),
+            "complex": dtypes.complex_of(dtype),
+        }
+        return Resolution(inputs, tuple(by_kind[kind] for kind in kinds))
+
+    rule.uniform = True  # type: ignore[attr-defined]
+    return rule
+
+
+def _safe_inverse(x: Tensor, zero: Tensor) -> Tensor:
+    """1 / x, and 0 where `zero` is true; its derivatives are finite there too."""
+    return where(zero, 0, 1 / where(zero, 1, x))
+
+
+def _differences(values: Tensor, *, tiny: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """values_j - values_i in row i and column j, and where that is 0 to working precision."""
+    n = values.shape[-1]
+    gaps = reshape(values, (*values.shape[:-1], 1, n)) - reshape(values, (*values.shape, 1))
+    return gaps, abs(gaps) <= _tiny(values)
+
+
+def _tiny(values: Tensor) -> Tensor:
+    """What is 0 beside the largest of the values, one number for each matrix."""
+    n = values.shape[-1]
+    eps = float(dtypes.finfo(values.dtype).eps)
+    if not n:
+        return reshape(values, (*values.shape, 1))
+    return reshape(max(abs(values), axis=-1), (*values.shape[:-1], 1, 1)) * (n * eps)
+
+
+def _diagonals(values: Tensor) -> Tensor:
+    """Diagonal matrices from the vectors in the last axis."""
+    return reshape(values, (*values.shape, 1)) * identity(values, values.shape[-1])
+
+
+# ---------------------------------------------------------------------------------------------
+# Eigenvalues.
+
+
+def _pairs(x: Shape, **_: Any) -> list[Shape]:
+    return [square(x)[:-1], x]
+
+
+def _values(x: Shape, **_: Any) -> Shape:
+    return square(x)[:-1]
+
+
+@op(
+    shape=_pairs,
+    dtype=_outputs("real", "same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("eigenvalues", "eigenvectors"),
+)
+def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
+
+    x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too. The
+    eigenvectors are the columns.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for NaN and infinities.
+
+    >>> pb.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
+    [1.0, 2.0]
+    """
+    return primitive()
+
+
+@eigh.vjp("x")
+def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
+    # Seeger et al., "Auto-differentiating linear algebra" (2017), section 3.2: V (diag(g_w) +
+    # F o V^H G_V) V^H with F_ij = 1 / (w_j - w_i).
+    by_values, by_vectors = g[0], conjugate(g[1])
+    gaps, equal = _differences(eigenvalues)
+    turn = _safe_inverse(gaps, equal) * matmul(adjoint(eigenvectors), by_vectors)
+    inner = matmul(eigenvectors, matmul(_diagonals(by_values) + turn, adjoint(eigenvectors)))
+    return conjugate(inner + adjoint(inner)) / 2
+
+
+@op(shape=_values, dtype=_outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def eigvalsh(x: TensorLike, /) -> Tensor:
+    """The eigenvalues of Hermitian matrices, in ascending order.
+
+    x stands for its Hermitian part (x + x^H) / 2.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for NaN and infinities.
+
+    >>> pb.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
+    [1.0, 2.0]
+    """
+    return eigh(x)[0]
+
+
+@op(
+    shape=_pairs,
+    dtype=_outputs("complex", "complex"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("eigenvalues", "eigenvectors"),
+)
+def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.
+
+    The eigenvectors are the columns.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for NaN and infinities.
+
+    >>> sorted(pb.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues.imag.tolist())
+    [-1.0, 1.0]
+    """
+    return primitive()
+
+
+@eig.vjp("x")
+def _(
+    g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: Any
+) -> Tensor:
+    # Boeddeker et al., "On the computation of complex-valued gradients with application to
+    # statistically optimum beamforming" (2017), (4.77): as eigh with V^-H for V, and without what
+    # would change the norm of an eigenvector.
+    by_values, by_vectors = conjugate(g[0]), conjugate(g[1])
+    ahead = adjoint(eigenvectors)
+    product = matmul(ahead, by_vectors)
+    norms = real(diagonal(product))
+    product = product - matmul(ahead, eigenvectors) * reshape(
+        norms, (*norms.shape[:-1], 1, norms.shape[-1])
+    )
+    gaps, equal = _differences(eigenvalues)
+    inner = _diagonals(by_values) + conjugate(_safe_inverse(gaps, equal)) * product
+    result = conjugate(solve(ahead, matmul(inner, ahead)))
+    return result if is_complex(x_dtype) else real(result)
+
+
+@op(shape=_values, dtype=_outputs("complex"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def eigvals(x: TensorLike, /) -> Tensor:
+    """The eigenvalues of square matrices, in no order; complex.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for NaN and infinities.
+
+    >>> sorted(pb.linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]]).imag.tolist())
+    [-1.0, 1.0]
+    """
+    return eig(x)[0]
+
+
+# ---------------------------------------------------------------------------------------------
+# Orthogonal and triangular.
+
+
+def _known_mode(shapes: tuple[Shape, ...], *, mode: str) -> dict[str, str]:
+    if mode not in ("reduced", "complete"):
+        raise errors.InputValueError(f'mode is "reduced" or "complete", got {mode!r}')
+    return {"mode": mode}
+
+
+def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
+    stack, rows, columns = matrices(x)
+    inner = rows if mode == "complete" else min(rows, columns)
+    return [(*stack, rows, inner), (*stack, inner, columns)]
+
+
+@op(
+    shape=_factors,
+    dtype=_outputs("same", "same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("Q", "R"),
+    normalize=_known_mode,
+)
+def qr(x: TensorLike, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
+
+    For (..., m, n) matrices "reduced" gives Q with min(m, n) columns, "complete" a square Q.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+        InputValueError: for another mode.
+
+    >>> q, r = pb.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> pb.linalg.diagonal(abs(r)).numpy().round(3).tolist()
+    [5.0, 0.4]
+    """
+    return primitive()
+
+
+@qr.vjp("x")
+def _(g: tuple[Tensor, Tensor], Q: Tensor, R: Tensor, x_shape: Shape) -> Tensor:
+    # Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010); for
+    # wide matrices Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
+    # algorithms for square, wide, and deep matrices" (2020).
+    by_q, by_r = conjugate(g[0]), conjugate(g[1])
+    rows, columns = tuple(x_shape)[-2:]
+    if Q.shape[-1] > columns:
+        # The columns that complete Q turn against the others: dQ2 = -Q1 dQ1^H Q2.
+        rest, by_rest = Q[..., columns:], by_q[..., columns:]
+        Q, R, by_r = Q[..., :columns], R[..., :columns, :], by_r[..., :columns, :]
+        by_q = by_q[..., :columns] - matmul(rest, matmul(adjoint(by_rest), Q))
+    if rows >= columns:
+        return conjugate(_qr_tall(by_q, by_r, Q, R))
+    # x = [X | Y] with Q, U = qr(X) and R = [U | Q^H Y].
+    by_right = by_r[..., rows:]
+    by_q = by_q + matmul(matmul(Q, R[..., rows:]), adjoint(by_right))
+    by_left = _qr_tall(by_q, by_r[..., :rows], Q, R[..., :rows])
+    return conjugate(concat([by_left, matmul(Q, by_right)], axis=-1))
+
+
+def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
+    """(G_Q + Q M) R^-H with M the Hermitian matrix of the lower triangle of R G_R^H - G_Q^H Q."""
+    m = matmul(r, adjoint(by_r)) - matmul(adjoint(by_q), q)
+    below = tril(m, k=-1)
+    middle = diagonal(m)
+    hermitian = below + adjoint(below) + _diagonals(real(middle) if is_complex(m.dtype) else middle)
+    return adjoint(solve(r, adjoint(by_q + matmul(q, hermitian))))
+
+
+# ---------------------------------------------------------------------------------------------
+# Singular values.
+
+
+def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
+    stack, rows, columns = matrices(x)
+    least = min(rows, columns)
+    left, right = (rows, columns) if full_matrices else (least, least)
+    return [(*stack, rows, left), (*stack, least), (*stack, right, columns)]
+
+
+@op(
+    shape=_singular,
+    dtype=_outputs("same", "real", "same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("U", "S", "Vh"),
+)
+def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
+
+    For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only the
+    min(m, n) columns and rows that S weighs.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+        InputValueError: for NaN and infinities.
+
+    >>> pb.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
+    [2.0, 1.0]
+    """
+    return primitive()
+
+
+@svd.vjp("x")
+def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Tensor:
+    # Townsend, "Differentiating the singular value decomposition" (2016), for complex matrices and
+    # for the vectors beyond S as well. With dP = U^H dX V, U turns by F o (dP S + S dP^H) and V by
+    # F o (S dP + dP^H S), F_ij = 1 / (S_j^2 - S_i^2).
+    by_u, by_s, by_v = conjugate(g[0]), g[1], g[2].mT
+    k = S.shape[-1]
+    left, by_left = U[..., :k], by_u[..., :k]
+    right, by_right = adjoint(Vh)[..., :k], by_v[..., :k]
+    turn_u, turn_v = matmul(adjoint(left), by_left), matmul(adjoint(right), by_right)
+
+    row, column = reshape(S, (*S.shape[:-1], 1, k)), reshape(S, (*S.shape, 1))
+    gaps, equal = _differences(S)
+    factor = _safe_inverse(gaps * (row + column), equal)
+    inner = (
+        factor * (turn_u - adjoint(turn_u)) * row
+        + column * factor * (turn_v - adjoint(turn_v))
+        + _diagonals(by_s)
+    )
+    null = S <= reshape(_tiny(S), (*S.shape[:-1], 1))
+    inverse = _safe_inverse(S, null)
+    if is_complex(U.dtype):
+        # Phases: a pair of vectors turns by half the angle of dP_ii / S_i each.
+        phase = (imag(diagonal(turn_u)) - imag(diagonal(turn_v))) * inverse / 2
+        inner = inner + 1j * _diagonals(phase)
+    inverse = reshape(inverse, (*S.shape[:-1], 1, k))
+    result = matmul(matmul(left, inner), adjoint(right))
+    if U.shape[-2] > k:
+        away = by_left - matmul(left, turn_u) - _beyond(U, by_u, left)
+        result = result + matmul(away * inverse, adjoint(right))
+    if Vh.shape[-1] > k:
+        away = by_right - matmul(right, turn_v) - _beyond(adjoint(Vh), by_v, right)
+        result = result + matmul(left * inverse, adjoint(away))
+    return conjugate(result)
+
+
+def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float:
+    """What the vectors beyond the first ones owe: they turn against those, W2 -> -W1 dW1^H W2."""
+    k = first.shape[-1]
+    if vectors.shape[-1] == k:
+        return 0.0
+    return matmul(vectors[..., k:], matmul(adjoint(cotangent[..., k:]), first))
+
+
+def _singular_values(x: Shape, **_: Any) -> Shape:
+    stack, rows, columns = matrices(x)
+    return (*stack, min(rows, columns))
+
+
+@op(shape=_singular_values, dtype=_outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def svdvals(x: TensorLike, /) -> Tensor:
+    """The singular values of each matrix, in descending order.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+        InputValueError: for NaN and infinities.
+
+    >>> pb.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]]).tolist()
+    [2.0, 1.0]
+    """
+    return svd(x, full_matrices=False)[1]
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
+    """The size up to which a singular value counts as 0, one for each matrix."""
+    _, rows, columns = matrices(shape)
+    if rtol is None:
+        return s[..., :1] * (builtin_max(rows, columns) * float(dtypes.finfo(s.dtype).eps))
+    return s[..., :1] * reshape(rtol, (*rtol.shape, 1))
+
+
+builtin_max = __builtins__["max"] if isinstance(__builtins__, dict) else __builtins__.max

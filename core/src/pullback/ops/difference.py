@@ -1,0 +1,56 @@
+"""Differences of neighbours."""
+
+from __future__ import annotations
+
+from pullback import dtypes, errors
+from pullback.dispatch.convert import from_any
+from pullback.ops.arithmetic import subtract
+from pullback.ops.joining import concat, part
+from pullback.ops.slicing import strided_slice
+from pullback.shapes import as_int, normal_axis
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["diff"]
+
+
+def diff(
+    x: TensorLike,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
+) -> Tensor:
+    """The differences x[i + 1] - x[i] along an axis, taken n times (array API standard).
+
+    Args:
+        x: a numeric tensor of at least one axis.
+        axis: the axis.
+        n: how many times; the axis gets shorter by one each time.
+        prepend: what stands before x along the axis, before differences are taken.
+        append: what stands after it.
+
+    Raises:
+        InputValueError: for a negative n.
+        DTypeError: for truth values, which have no difference.
+        AxisError: for an axis that is not there.
+
+    >>> pb.diff([1, 4, 9, 16]).tolist(), pb.diff([1, 4, 9, 16], n=2).tolist()
+    ([3, 5, 7], [2, 2])
+    """
+    x = from_any(x)
+    axis = normal_axis(axis, x.ndim)
+    times = as_int(n, "an integer number of times")
+    if times < 0:
+        raise errors.InputValueError(f"diff: n must not be negative, got {times}")
+    if x.dtype == dtypes.bool_:
+        raise errors.DTypeError("diff: truth values have no difference; use x.astype('int32')")
+    parts = [one for one in (prepend, x, append) if one is not None]
+    if len(parts) > 1:
+        x = concat(parts, axis=axis)
+    for _ in range(min(times, x.shape[axis])):
+        size = x.shape[axis]
+        after = strided_slice(x, key=part(axis, min(1, size), size))
+        x = subtract(after, strided_slice(x, key=part(axis, 0, max(0, size - 1))))
+    return x
