@@ -210,6 +210,11 @@ def primitives_page() -> str:
         "A primitive has no body: a backend that claims a tier has a kernel for each of the "
         "primitives in it, and every other op follows from them. "
         "[Writing a backend](../backends/writing.md) says how.\n",
+        "An op is one where no body made of others would do: because it must be rounded once, from "
+        "the exact result (the elementary and special functions, `remainder`); because it "
+        "moves or selects data in a way that arithmetic cannot (`take`, `argsort`, `where`); "
+        "or because made of others it would take memory or time of another order (`matmul`, "
+        "`sum`).\n",
     ]
     for tier in Tier:
         found = sorted(

@@ -25,7 +25,7 @@ FLOORS = (
     ("spec", "backend", "hookspecs", "checks", "discovery", "packs"),
     ("tensor", "registry", "plugins", "devices"),
     ("dispatch",),
-    ("ops",),
+    ("ops", "linalg", "fft"),
     ("backward", "tape", "gradients"),
     ("graph",),
     ("variable",),

@@ -202,6 +202,17 @@ def test_links_lead_somewhere(path, reference):
         assert there.exists() or generated, f"{name_of(path)}: there is no {target}"
 
 
+def test_every_module_of_core_has_its_floor_in_the_architecture():
+    rows = re.findall(r"^\| \d+ \| (.*?) \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    named = {name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)}
+    folder = ROOT / "core" / "src" / "pullback"
+    there = {path.stem for path in folder.glob("*.py")} | {
+        path.name for path in folder.iterdir() if (path / "__init__.py").is_file()
+    }
+    assert there - {"array_api"} <= named, f"no floor for {sorted(there - named)}"
+    assert named - there <= {"graph", "summary", "compat"}, f"no such files: {named - there}"
+
+
 # ---------------------------------------------------------------------------------------------
 # What is generated.
 

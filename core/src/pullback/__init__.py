@@ -14,7 +14,7 @@ from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from pullback import errors, ops
+from pullback import errors, fft, linalg, ops, random
 from pullback.backend import Backend, Memory
 from pullback.devices import (
     Device,
@@ -46,9 +46,11 @@ from pullback.gradients import *
 from pullback.hookspecs import hookimpl
 from pullback.namespace_info import __array_api_version__, __array_namespace_info__
 from pullback.ops.activations import *
+from pullback.ops.adaptive_updates import *
 from pullback.ops.arithmetic import *
 from pullback.ops.attention import *
 from pullback.ops.batch_normalization import *
+from pullback.ops.clipping import *
 from pullback.ops.comparison import *
 from pullback.ops.complex import *
 from pullback.ops.conversion import *
@@ -66,6 +68,7 @@ from pullback.ops.logical import *
 from pullback.ops.losses import *
 from pullback.ops.manipulation import *
 from pullback.ops.normalization import *
+from pullback.ops.optimizer_updates import *
 from pullback.ops.padding import *
 from pullback.ops.patterns import *
 from pullback.ops.pooling import *
@@ -109,7 +112,9 @@ _LAZY_MODULES = frozenset(
         "compat",
         "conformance",
         "data",
+        "fft",
         "layers",
+        "linalg",
         "losses",
         "metrics",
         "optimizers",
@@ -148,11 +153,13 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "linalg",
     "nan",
     "newaxis",
     "op",
     "pi",
     "primitive",
+    "random",
     "set_default_device",
     "uint8",
     "uint16",
@@ -161,7 +168,9 @@ __all__ = [
 ]
 
 for _family in ("gradients", "plugins", *(f"ops.{_name}" for _name in ops.FAMILIES)):
-    __all__ += _import_module(f"pullback.{_family}").__all__
+    _module = _import_module(f"pullback.{_family}")
+    # Those of some families are in a namespace of their own, such as `linalg`.
+    __all__ += [n for n in _module.__all__ if globals().get(n) is getattr(_module, n)]
 __all__ += sorted(_LAZY)
 
 

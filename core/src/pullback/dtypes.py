@@ -88,7 +88,8 @@ def as_dtype(value: DTypeLike) -> DType:
     if dtype is None or dtype not in _MEMBERS:
         names = ", ".join(_NAMES)
         raise errors.DTypeError(f"{value!r} is not a pullback dtype; use one of {names}")
-    return dtype
+    # The one object of that dtype: the hot path compares by identity.
+    return _NAMES[dtype.name]
 
 
 def kind(operand: Operand) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.dtypes import BOOL, DType, DTypeLike, kind
+from pullback.dtypes import BOOL, CMPLX, DType, DTypeLike, kind
 from pullback.shapes import Shape
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ _UFUNC_NAMES = {
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",
     "conjugate": "conj",
-    "fmod": "remainder",
 }
 
 
@@ -180,6 +179,10 @@ class Tensor:
             hint = "; use pb.any or pb.all" if target == "bool" else ""
             raise errors.ShapeError(
                 f"{target}() needs a tensor of one element, got shape {self.shape}{hint}"
+            )
+        if target in ("int", "float") and kind(self.dtype) == CMPLX:
+            raise errors.InputTypeError(
+                f"{target}() of a complex tensor would drop a part; take x.real or x.imag first"
             )
         return self.numpy().reshape(())[()]
 

@@ -39,7 +39,15 @@ class NumPyBackend(Backend):
         return np.asarray(value)
 
     def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
-        return array.__dlpack__(**kwargs)
+        version = kwargs.get("max_version")
+        if version is not None and tuple(version) >= (1, 0):
+            view = array.view()
+            view.flags.writeable = False
+            return view.__dlpack__(**kwargs)
+        # Before version 1.0 the protocol has no word for read-only: the consumer gets its own, or
+        # with copy=False the tensor's, which it then has to leave as it is.
+        shared = kwargs.get("copy") is False
+        return (array if shared else array.copy()).__dlpack__(**kwargs)
 
     def from_dlpack(self, value: Any, device: None, *, copy: bool | None) -> Any:
         return np.from_dlpack(value, copy=copy)

@@ -32,7 +32,6 @@ _SAME_NAME = (
     "divide",
     "equal",
     "exp",
-    "expm1",
     "floor",
     "greater",
     "greater_equal",
@@ -90,6 +89,11 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         # Infinite operands, for which namespaces follow Python or the standard.
         return xp.where(xp.isinf(x1) | xp.isinf(x2), x1 / x2, whole)
 
+    def expm1(x: Any) -> Any:
+        found = xp.expm1(x)
+        # Parts that are infinite or NaN, which namespaces do not treat as the standard says.
+        return xp.where(xp.isfinite(x), found, xp.exp(x) - 1) if is_complex(x) else found
+
     def pow(x1: Any, x2: Any) -> Any:
         if xp.isdtype(x2.dtype, "signed integer") and xp.any(x2 < 0):
             raise negative_power(x2.dtype)
@@ -113,10 +117,8 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         undefined = xp.asarray(complex(0, math.nan), dtype=whole)
         return xp.astype(real, whole) + xp.where(xp.isnan(imag), undefined, turned)
 
-    found: dict[str, Kernel] = {
-        name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)
-    }
-    found |= {"floor_divide": floor_divide, "positive": positive, "pow": pow}
+    found: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
+    found |= {"expm1": expm1, "floor_divide": floor_divide, "positive": positive, "pow": pow}
     if hasattr(xp, "complex64"):
         found |= {"complex": complex_, "conj": conj, "imag": imag, "real": real}
     return found

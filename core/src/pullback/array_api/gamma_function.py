@@ -4,7 +4,7 @@ The coefficients are from interpolation at Chebyshev nodes with 60 digits; the c
 The error given with each table is relative to the function. What a rational function adds to a
 constant or to leading terms is small beside them, and so is the rounding error of its many terms.
 
-Identities are cited from NIST's Digital Library of Mathematical Functions (DLMF), chapters 5 and 25.
+The identities are those of NIST's Digital Library of Mathematical Functions (DLMF).
 """
 
 from __future__ import annotations

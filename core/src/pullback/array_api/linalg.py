@@ -2,19 +2,80 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from pullback.backend import Kernel
 
+#: What matrices are computed with as they are; 16-bit floats are not among them.
+_WIDE = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *("float32", "float64", "complex64", "complex128"),
+)
+
 
 def kernels(xp: Any) -> dict[str, Kernel]:
-    """Kernels over `xp`."""
-    half = [getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name)]
+    """Kernels over `xp`, those of the linalg tier if it has the extension."""
+    wide = [getattr(xp, name) for name in _WIDE if hasattr(xp, name)]
+
+    def in_float32(function: Callable[..., Any]) -> Kernel:
+        """16-bit floats are computed with in float32, and rounded once."""
+
+        @functools.wraps(function)
+        def kernel(*arrays: Any, **attributes: Any) -> Any:
+            dtype = arrays[0].dtype
+            if dtype in wide:
+                return function(*arrays, **attributes)
+            found = function(*[xp.astype(x, xp.float32) for x in arrays], **attributes)
+            if isinstance(found, tuple):
+                return tuple(xp.astype(x, dtype) for x in found)
+            return xp.astype(found, dtype)
+
+        return kernel
 
     def matmul(x1: Any, x2: Any) -> Any:
-        if x1.dtype in half:
-            wide = xp.matmul(xp.astype(x1, xp.float32), xp.astype(x2, xp.float32))
-            return xp.astype(wide, x1.dtype)
         return xp.matmul(x1, x2)
 
-    return {"matmul": matmul}
+    if not hasattr(xp, "linalg"):
+        return {"matmul": in_float32(matmul)}
+    linalg = xp.linalg
+
+    def hermitian_part(x: Any) -> Any:
+        turned = xp.matrix_transpose(x)
+        if xp.isdtype(x.dtype, "complex floating"):
+            turned = xp.conj(turned)
+        return (x + turned) * 0.5
+
+    def cholesky(x: Any, *, upper: bool) -> Any:
+        return linalg.cholesky(hermitian_part(x), upper=upper)
+
+    def eigh(x: Any) -> Any:
+        return tuple(linalg.eigh(hermitian_part(x)))
+
+    def qr(x: Any, *, mode: str) -> Any:
+        return tuple(linalg.qr(x, mode=mode))
+
+    def slogdet(x: Any) -> Any:
+        return tuple(linalg.slogdet(x))
+
+    def solve(x1: Any, x2: Any) -> Any:
+        return linalg.solve(x1, x2)
+
+    def svd(x: Any, *, full_matrices: bool) -> Any:
+        return tuple(linalg.svd(x, full_matrices=full_matrices))
+
+    def eig(x: Any) -> Any:
+        result = xp.complex128 if x.dtype in (xp.float64, xp.complex128) else xp.complex64
+        return tuple(xp.astype(found, result) for found in linalg.eig(x))
+
+    found = {
+        "cholesky": in_float32(cholesky),
+        "eigh": in_float32(eigh),
+        "matmul": in_float32(matmul),
+        "qr": in_float32(qr),
+        "slogdet": in_float32(slogdet),
+        "solve": in_float32(solve),
+        "svd": in_float32(svd),
+    }
+    return found | ({"eig": eig} if hasattr(linalg, "eig") else {})

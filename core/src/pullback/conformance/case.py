@@ -73,7 +73,8 @@ class Case:
     def call(self, inputs: list[Any] | None = None) -> Any:
         """The result of the op, as a caller gets it."""
         given = self.tensors() if inputs is None else inputs
-        return self.op.function(*given, **self.sample.attributes)
+        bound = bind(self.op, given, self.sample.attributes)
+        return self.op.function(*bound.args, **bound.kwargs)
 
     def resolved(self, inputs: list[Any]) -> Resolved:
         """What dispatch and the op's rules make of these inputs."""
@@ -92,10 +93,9 @@ class Case:
             return given
         aligned = self.resolved(self.tensors(inputs=inputs)).inputs
         for i, value in enumerate(given):
-            tensor = aligned[i]
-            if isinstance(value, np.ndarray) and value.dtype.kind in "biu":
-                if dtypes.is_floating(tensor.dtype):
-                    given[i] = value.astype(tensor.dtype)
+            whole = isinstance(value, np.ndarray) and value.dtype.kind in "biu"
+            if whole and dtypes.is_floating(aligned[i].dtype):
+                given[i] = value.astype(aligned[i].dtype)
         return given
 
 
@@ -115,7 +115,7 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     Raises:
         PullbackError: as the op would.
     """
-    bound = inspect.signature(op.function).bind(*inputs, **attributes)
+    bound = bind(op, inputs, attributes)
     bound.apply_defaults()
     values = tuple(bound.arguments[one.name] for one in op.inputs)
     flat, _ = gather(op, values)
@@ -126,6 +126,19 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     several: list[Any] = shapes if isinstance(shapes, list) else [shapes]
     outputs = op.dtype(operands(values), **normal).outputs
     return Resolved(aligned, normal, several, outputs)
+
+
+def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.BoundArguments:
+    """A call of `op`, with attributes by name even where the signature wants them by position."""
+    signature = inspect.signature(op.function)
+    by_name = [
+        parameter.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    named = signature.replace(parameters=by_name).bind(*inputs, **attributes)
+    return inspect.BoundArguments(signature, named.arguments)
 
 
 def operands(values: tuple[Any, ...]) -> tuple[Any, ...]:

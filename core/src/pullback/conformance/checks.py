@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed
-from pullback.conformance.case import Case, leaves, results, to_tensor
+from pullback.conformance.case import Case, bind, leaves, results, to_tensor
 from pullback.conformance.compare import identical, near, require
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
@@ -23,8 +23,6 @@ from pullback.dispatch import general
 from pullback.spec import Accuracy, Op
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
-
-_WIDE = (dtypes.float64, dtypes.complex128)
 
 Check = Callable[[Case], None]
 
@@ -57,7 +55,10 @@ def rules(case: Case) -> None:
 
 
 def unchanged(case: Case) -> None:
-    """The call leaves its inputs as they were, recorded and differentiated or not."""
+    """The call leaves its inputs as they were, recorded and differentiated or not.
+
+    What is recorded is the same result.
+    """
     inputs = case.tensors()
     flat = [leaf for item in inputs for leaf in (item if isinstance(item, list) else [item])]
     tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
@@ -70,13 +71,13 @@ def unchanged(case: Case) -> None:
     several = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
     targets = [one for one in several if dtypes.is_floating(one.dtype) and one._node is not None]
     kept = [np.array(one.numpy()) for one in several]
-    _measure(case, outputs, "the result under a tape", through_body=True)
     if targets and floating:
         tape.gradient(targets, floating)
     for i, (tensor, copy) in enumerate(zip(tensors, before, strict=True)):
         identical(case, tensor.numpy(), copy, f"input {i} after the call")
     for one, copy in zip(several, kept, strict=True):
         identical(case, one.numpy(), copy, "the result after its gradient")
+    _measure(case, outputs, "the result under a tape", through_body=True)
 
 
 def deterministic(case: Case) -> None:
@@ -124,7 +125,7 @@ def second_gradient(case: Case) -> None:
 
 def narrow_gradient(case: Case) -> None:
     """The gradient has the dtype of its input, and the value that it has in float64."""
-    if case.op.differentiable and case.sample.gradient and case.dtype not in _WIDE:
+    if case.op.differentiable and case.sample.gradient and not _is_wide(case):
         gradients.narrow(case)
 
 
@@ -162,7 +163,8 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
         )
         who = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
         try:
-            result = op.function(*given, **attributes)
+            bound = bind(op, given, attributes)
+            result = op.function(*bound.args, **bound.kwargs)
         except errors.PullbackError as error:
             name = type(error).__name__
             require(isinstance(error, kind), who, f"raised {name} ({error}), not {kind.__name__}")
@@ -189,7 +191,12 @@ def _has_kernel(case: Case) -> bool:
 
 
 def _is_differentiable(case: Case) -> bool:
-    return case.op.differentiable and case.sample.gradient and case.dtype in _WIDE
+    return case.op.differentiable and case.sample.gradient and _is_wide(case)
+
+
+def _is_wide(case: Case) -> bool:
+    # None first: NumPy takes it for float64.
+    return case.dtype is not None and case.dtype in (dtypes.float64, dtypes.complex128)
 
 
 def _measure(

@@ -144,10 +144,7 @@ def differences(
                         f"{' (imaginary step)' if unit == 1j else ''}"
                     )
     for _ in range(DIRECTIONS if any(value.size > elements for value in point) else 0):
-        steps = [
-            rng.standard_normal(x.shape) * (1 + 1j if x.dtype.kind == "c" else 1) for x in point
-        ]
-        steps = [s / np.sqrt(max(1, s.size)) for s in steps]
+        steps = [_direction(rng, x) for x in point]
         found, expected = inner(steps, gradients), along(steps)
         require(
             abs(found - expected) <= tolerance * max(scale, abs(expected)) * len(point) * 4,

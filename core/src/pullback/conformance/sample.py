@@ -15,6 +15,8 @@ import numpy as np
 from pullback import errors
 
 Array = np.ndarray[Any, Any]
+#: Calls that must raise: inputs, attributes, exception type.
+WrongCalls = tuple[tuple[tuple[Any, ...], dict[str, Any], type[Exception]], ...]
 
 
 @dataclass(frozen=True, slots=True)

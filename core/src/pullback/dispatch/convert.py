@@ -73,8 +73,13 @@ def _leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-def _contains_tensors(value: Any) -> bool:
-    return any(hasattr(type(leaf), "__pullback_tensor__") for leaf in _leaves(value))
+def _first_tensor(value: Any) -> Tensor | None:
+    """The first tensor in nested lists."""
+    for leaf in _leaves(value):
+        tensor = as_tensor(leaf)
+        if tensor is not None:
+            return tensor
+    return None
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:
@@ -83,6 +88,8 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     Raises:
         ConversionError: for ragged lists, objects, and values that no dtype holds.
     """
+    if isinstance(value, range):
+        value = list(value)
     sequence = isinstance(value, (list, tuple))
     try:
         array = np.asarray(value)
@@ -110,10 +117,13 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
         return array
     if array.size == 0:
         return array.astype(dtypes.DEFAULT_FLOAT)
-    if dtypes.kind(array.dtype) == dtypes.FLOAT:
-        return array.astype(dtypes.DEFAULT_FLOAT)
-    if dtypes.kind(array.dtype) == dtypes.CMPLX:
-        return array.astype(dtypes.DEFAULT_COMPLEX)
+    if dtypes.kind(array.dtype) >= dtypes.FLOAT:
+        if all(type(leaf) is int for leaf in _leaves(value)):
+            # NumPy takes floats where no integer dtype holds all values: some would be others.
+            raise errors.ConversionError("no integer dtype holds all integers in the data")
+        real = dtypes.kind(array.dtype) == dtypes.FLOAT
+        with np.errstate(over="ignore"):
+            return array.astype(dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX)
     if dtypes.kind(array.dtype) == dtypes.INT:
         narrow = array.astype(dtypes.DEFAULT_INT)
         # int32 unless a value does not fit: never a wrong number.
@@ -130,6 +140,10 @@ def from_host(
         ConversionError: for what is no array of numbers.
         DTypeError: when the device's backend does not hold the dtype.
     """
+    if isinstance(value, (list, tuple)):
+        held = _first_tensor(value)
+        if held is not None:
+            return _stacked(value, held.device, dtype, device)
     device = as_device(None) if device is None else device
     if type(value) in SCALAR_TYPES:
         if dtype is None and type(value) is int:
@@ -138,9 +152,6 @@ def from_host(
             found = constant(value, dtype or dtypes.promote([type(value)]), device)
         # The caller may watch or assign to its handle; the cached one serves every other number.
         return wrap(found._array, device)
-    if isinstance(value, (list, tuple)) and _contains_tensors(value):
-        parts = [from_any(item, dtype, device) for item in value]
-        return CALL["stack"](parts)
     array = host_array(value)
     if dtype is not None and array.dtype != dtype:
         array = _cast_host(value, array, dtype)
@@ -151,6 +162,21 @@ def from_host(
             f"{', '.join(str(d) for d in device.backend.dtypes)}"
         )
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
+
+
+def _stacked(value: Any, beside: Device, dtype: DType | None, device: Device | None) -> Tensor:
+    """Nested lists with tensors among them, side by side: gradients flow into these."""
+    parts = [
+        # Numbers stay weak beside tensors.
+        item if type(item) in SCALAR_TYPES else from_any(item, None, _device_of(item) or beside)
+        for item in value
+    ]
+    return from_any(CALL["stack"](parts), dtype, device)
+
+
+def _device_of(value: Any) -> Device | None:
+    tensor = as_tensor(value)
+    return None if tensor is None else tensor.device
 
 
 def _integer(value: int, device: Device) -> Tensor:
@@ -166,14 +192,11 @@ def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndar
     if not isinstance(value, np.ndarray):
         # From the source again, so that no digit is lost through the default dtype, and a Python
         # integer out of range is an error.
-        try:
-            array = np.asarray(value)
-            if array.dtype.kind in "iu" and dtypes.kind(dtype) == dtypes.INT and array.size:
-                info = np.iinfo(dtype)
-                if array.min() < info.min or array.max() > info.max:
-                    raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
-        except ValueError:
-            pass
+        array = np.asarray(value)
+        if array.dtype.kind in "iu" and dtypes.kind(dtype) == dtypes.INT and array.size:
+            info = np.iinfo(dtype)
+            if array.min() < info.min or array.max() > info.max:
+                raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
     if array.dtype.kind == "c" and not dtypes.is_complex(dtype):
         raise errors.ConversionError(
             f"complex data are no {dtype} array; take pb.real(x) or pb.abs(x)"
@@ -202,14 +225,33 @@ def _flatten(op: Op, values: tuple[Any, ...]) -> list[Any]:
     flat: list[Any] = []
     for one, value in zip(op.inputs, values, strict=True):
         if one.arity is Arity.MANY:
-            if isinstance(value, Tensor) or not isinstance(value, (list, tuple)):
-                value = list(value) if isinstance(value, Iterable) else [value]
+            if any(item is None for item in value):
+                raise errors.InputTypeError(f"{op.name}: {one.name} holds None in place of a tensor")
             flat.extend(value)
         else:
             if value is None and one.arity is Arity.ONE:
                 raise errors.InputTypeError(f"{op.name}: {one.name} is missing, got None")
             flat.append(value)
     return flat
+
+
+def sequences(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of the inputs with every sequence as a list.
+
+    Raises:
+        InputTypeError: for a single value in the place of a sequence.
+    """
+    listed = list(values)
+    for i, one in enumerate(op.inputs):
+        if one.arity is Arity.MANY and not isinstance(listed[i], (list, tuple)):
+            try:
+                listed[i] = list(listed[i])
+            except TypeError:
+                raise errors.InputTypeError(
+                    f"{op.name}: {one.name} is a sequence of tensors, "
+                    f"got {type(listed[i]).__name__}"
+                ) from None
+    return tuple(listed)
 
 
 def counts(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:

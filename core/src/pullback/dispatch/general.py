@@ -10,13 +10,21 @@ The four cases of an op, on a device:
 from __future__ import annotations
 
 import functools
+import weakref
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
 from pullback.devices import Device
-from pullback.dispatch.convert import SCALAR_TYPES, counts, gather, is_cached, unflatten
+from pullback.dispatch.convert import (
+    SCALAR_TYPES,
+    counts,
+    gather,
+    is_cached,
+    sequences,
+    unflatten,
+)
 from pullback.dispatch.normal import explain, fail, for_dtype, normalise
 from pullback.dispatch.recording import (
     HEARD,
@@ -56,6 +64,8 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         values: one per input, as the caller gave them.
         attributes: every attribute, as the caller gave it.
     """
+    if not op.simple:
+        values = sequences(op, values)
     flat, device = gather(op, values)
     lengths = counts(op, values)
     inputs = unflatten(flat, lengths)
@@ -240,18 +250,22 @@ def record(
     node.op = op
     node.parents = tuple(parents)
     node.device = device
+    # What the results carry, by position: the node must not keep them alive.
+    marks: dict[int, weakref.ref[Node]] = {}
     node.saved = (
         counts(op, tuple(inputs)),
         {need: values[need] for need in saved if need != "wanted"},
         [(tensor.shape, tensor.dtype) for tensor in outputs],
         attributes,
+        marks,
     )
     if len(outputs) == 1 and not residuals:
         outputs[0]._node = node
         return
     for position, tensor in enumerate(outputs):
         if is_floating(tensor.dtype):
-            tensor._node = Output(state.tick(), node, position)
+            tensor._node = mark = Output(state.tick(), node, position)
+            marks[position] = weakref.ref(mark)
 
 
 def _values(
@@ -288,13 +302,13 @@ def pull(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
     """
     op = node.op
     assert op is not None
-    lengths, saved, outputs, attributes = node.saved
+    lengths, saved, outputs, attributes, marks = node.saved
     device = node.device
     names = [one.name for one in op.inputs]
     parents = unflatten(list(node.parents), lengths)
     nodes: dict[str, Any] = dict(zip(names, parents, strict=True))
     if isinstance(g, dict):
-        nodes.update(_output_nodes(op, node))
+        nodes.update(_output_nodes(op, node, marks))
         if any(position >= len(outputs) for position in g):
             return pairs(node, _pull_body(op, saved, nodes, attributes, g, lengths, device))
         parts = tuple(
@@ -356,12 +370,15 @@ def _restore(value: Any, node: Any, device: Device) -> Any:
     return wrap(value, device, node)
 
 
-def _output_nodes(op: Op, node: Node) -> dict[str, Any]:
+def _output_nodes(op: Op, node: Node, marks: dict[int, weakref.ref[Node]]) -> dict[str, Any]:
     # Results and residuals as the rules see them: for a tape further out, each is a result of
-    # `node` again. The marks on the results themselves may be gone; a new one is as good.
+    # `node` again, and the very tensor that the caller has as long as there is one.
     tick = LOCAL.state.tick
-    names = (*op.outputs, *op.residuals)
-    return {name: Output(tick(), node, position) for position, name in enumerate(names)}
+    found: dict[str, Any] = {}
+    for position, name in enumerate((*op.outputs, *op.residuals)):
+        mark = marks[position]() if position in marks else None
+        found[name] = Output(tick(), node, position) if mark is None else mark
+    return found
 
 
 def _pull_body(

@@ -32,12 +32,17 @@ FAMILIES = (
     "reductions",
     "patterns",
     "linear_algebra",
+    "fft",
+    "fft_multidimensional",
     "einsum",
     "cumulative",
     "searching",
     "subscript",
     "sorting",
     "sets",
+    "solvers",
+    "decompositions",
+    "norms",
     "activations",
     "softmax",
     "losses",
@@ -47,6 +52,9 @@ FAMILIES = (
     "normalization",
     "batch_normalization",
     "attention",
+    "optimizer_updates",
+    "adaptive_updates",
+    "clipping",
 )
 
 for _family in FAMILIES:

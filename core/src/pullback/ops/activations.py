@@ -241,7 +241,7 @@ def log_sigmoid(x: TensorLike, /) -> Tensor:
     """log(1 / (1 + exp(-x))) = -softplus(-x).
 
     >>> pb.log_sigmoid([-1e4, 1e4]).tolist()
-    [-10000.0, -0.0]
+    [-10000.0, 0.0]
     """
     wide = widened(x)
     return narrowed(minimum(wide, 0) - log1p(exp(-abs(wide))), x)

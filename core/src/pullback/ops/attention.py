@@ -23,9 +23,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
 
 
-def _attention_shape(
-    query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: Any
-) -> Shape:
+def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: Any) -> Shape:
     if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
         raise errors.ShapeError(
             f"query, key and value are (..., heads, length, depth), got {query}, {key}, {value}"
@@ -150,10 +148,8 @@ def _gradient_shapes(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any)
 
 
 def _gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
-    kept = dtypes.each("any")(operands)
-    dtype = kept.inputs[0]
-    assert dtype is not None
-    return Resolution(kept.inputs, (dtype,) * 3)
+    kept = dtypes.each("any")(operands).inputs
+    return Resolution(kept, tuple(dtype for dtype in kept[:3] if dtype is not None))
 
 
 def _same_attributes(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback import dtypes, errors
+from pullback import dtypes
 from pullback.dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
 from pullback.ops.exponential import sqrt
@@ -12,6 +12,7 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.normalization import (
     affine,
     check_parameter,
+    checked,
     gradient_dtypes,
     laid_out,
     others_of,
@@ -46,6 +47,7 @@ def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
     dtype=_batch_dtypes,
     accuracy=ACCUMULATED,
     outputs=("out", "mean", "variance"),
+    normalize=checked(_batch_shapes),
 )
 def batch_norm(
     x: TensorLike,
@@ -75,7 +77,6 @@ def batch_norm(
     >>> y.tolist(), mean.tolist(), variance.tolist()
     ([[-1.0, -1.0], [1.0, 1.0]], [2.0, 20.0], [1.0, 100.0])
     """
-    _batch_shapes(x.shape, *(None if p is None else p.shape for p in (scale, offset)), axis=axis)
     wide = widened(x)
     others = others_of(wide.shape, (axis,))
     center = mean_of(wide, axis=others, keepdims=True)
@@ -170,7 +171,12 @@ def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
     return Resolution((dtype, *kept), (dtype,))
 
 
-@op(shape=_inference_shape, dtype=_inference_dtypes, accuracy=ACCUMULATED)
+@op(
+    shape=_inference_shape,
+    dtype=_inference_dtypes,
+    accuracy=ACCUMULATED,
+    normalize=checked(_inference_shape),
+)
 def batch_norm_inference(
     x: TensorLike,
     mean: TensorLike,
@@ -198,13 +204,6 @@ def batch_norm_inference(
     >>> pb.batch_norm_inference([[1.0], [3.0]], [2.0], [4.0], epsilon=0.0).tolist()
     [[-0.5], [0.5]]
     """
-    _inference_shape(
-        x.shape,
-        mean.shape,
-        variance.shape,
-        *(None if p is None else p.shape for p in (scale, offset)),
-        axis=axis,
-    )  # type: ignore[misc]
     wide = widened(x)
     factor = 1 / sqrt(widened(variance) + epsilon)
     if scale is not None:

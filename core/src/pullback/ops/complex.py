@@ -59,9 +59,6 @@ def complex(real: TensorLike, imag: TensorLike, /) -> Tensor:
     return primitive()
 
 
-complex.vjp(real=lambda g: real(g), imag=lambda g: -imag(g))
-
-
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, tier=Tier.COMPLEX)
 def real(x: TensorLike, /) -> Tensor:
     """The real part; real numbers are their own.
@@ -70,9 +67,6 @@ def real(x: TensorLike, /) -> Tensor:
     [1.0, 3.0]
     """
     return primitive()
-
-
-real.vjp(x=lambda g, x_dtype: g.astype(x_dtype))
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, tier=Tier.COMPLEX)
@@ -85,6 +79,8 @@ def imag(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
+complex.vjp(real=lambda g: real(g), imag=lambda g: -imag(g))
+real.vjp(x=lambda g, x_dtype: g.astype(x_dtype))
 imag.vjp(x=lambda g, x_dtype: complex(zeros(g), -g) if is_complex(x_dtype) else zeros(g))
 
 

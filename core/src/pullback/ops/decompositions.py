@@ -1,9 +1,10 @@
 """Eigenvalues, singular values, orthogonal factors, and what follows from them.
 
 All ops take stacks of matrices, in the last two axes. Singular and eigenvectors are defined up to a
-sign (a phase, for complex ones), and those of equal values up to a rotation among them. Gradients
-are right for what does not depend on that choice; where two values are equal to working precision,
-the part of the gradient that would turn their vectors into each other is taken to be 0.
+sign (a phase, for complex ones), and gradients are right for what does not depend on that choice.
+Vectors of equal values are defined up to a rotation among them, and have no derivative: where two
+values are equal to working precision, the part of the gradient that would turn their vectors into
+each other is taken to be 0, so that it stays finite.
 
 The rules are written with adjoints, for cotangents G of which dL = Re trace(G^H dX); those of the
 tape are their conjugates.
@@ -18,6 +19,7 @@ from pullback.dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, floating, is_complex
 from pullback.ops.arithmetic import abs
 from pullback.ops.complex import imag, real
+from pullback.ops.data_types import finfo
 from pullback.ops.joining import concat
 from pullback.ops.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import reshape
@@ -53,13 +55,15 @@ def _outputs(*kinds: str) -> Any:
     """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
 
     def rule(operands: Operands, **_: Any) -> Resolution:
-        inputs, (dtype,) = floating(operands)
+        (dtype,) = floating(operands).outputs
+        if "complex" in kinds and dtype.itemsize == 2:
+            dtype = dtypes.float32
         by_kind = {
             "same": dtype,
             "real": dtypes.real_of(dtype),
             "complex": dtypes.complex_of(dtype),
         }
-        return Resolution(inputs, tuple(by_kind[kind] for kind in kinds))
+        return Resolution((dtype,), tuple(by_kind[kind] for kind in kinds))
 
     rule.uniform = True  # type: ignore[attr-defined]
     return rule
@@ -70,7 +74,7 @@ def _safe_inverse(x: Tensor, zero: Tensor) -> Tensor:
     return where(zero, 0, 1 / where(zero, 1, x))
 
 
-def _differences(values: Tensor, *, tiny: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _differences(values: Tensor) -> tuple[Tensor, Tensor]:
     """values_j - values_i in row i and column j, and where that is 0 to working precision."""
     n = values.shape[-1]
     gaps = reshape(values, (*values.shape[:-1], 1, n)) - reshape(values, (*values.shape, 1))
@@ -80,7 +84,7 @@ def _differences(values: Tensor, *, tiny: Tensor | None = None) -> tuple[Tensor,
 def _tiny(values: Tensor) -> Tensor:
     """What is 0 beside the largest of the values, one number for each matrix."""
     n = values.shape[-1]
-    eps = float(dtypes.finfo(values.dtype).eps)
+    eps = finfo(values.dtype).eps
     if not n:
         return reshape(values, (*values.shape, 1))
     return reshape(max(abs(values), axis=-1), (*values.shape[:-1], 1, 1)) * (n * eps)
@@ -176,9 +180,7 @@ def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
 
 
 @eig.vjp("x")
-def _(
-    g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: Any
-) -> Tensor:
+def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: Any) -> Tensor:
     # Boeddeker et al., "On the computation of complex-valued gradients with application to
     # statistically optimum beamforming" (2017), (4.77): as eigh with V^-H for V, and without what
     # would change the norm of an eigenvector.
@@ -332,7 +334,7 @@ def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Ten
         + column * factor * (turn_v - adjoint(turn_v))
         + _diagonals(by_s)
     )
-    null = S <= reshape(_tiny(S), (*S.shape[:-1], 1))
+    null = reshape(_tiny(S), (*S.shape[:-1], 1)) >= S
     inverse = _safe_inverse(S, null)
     if is_complex(U.dtype):
         # Phases: a pair of vectors turns by half the angle of dP_ii / S_i each.
@@ -379,12 +381,103 @@ def svdvals(x: TensorLike, /) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
+def _with_tolerance(*kinds: str) -> Any:
+    """A dtype rule for matrices and a relative tolerance in the dtype of their singular values."""
+    of_matrices = _outputs(*kinds)
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        (dtype,), outputs = of_matrices(operands[:1])
+        tolerance = operands[1] if len(operands) > 1 else None
+        return Resolution((dtype, None if tolerance is None else dtypes.real_of(dtype)), outputs)
+
+    return rule
+
+
 def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
     """The size up to which a singular value counts as 0, one for each matrix."""
-    _, rows, columns = matrices(shape)
+    if not s.shape[-1]:
+        return s
     if rtol is None:
-        return s[..., :1] * (builtin_max(rows, columns) * float(dtypes.finfo(s.dtype).eps))
+        return s[..., :1] * (sorted(shape[-2:])[-1] * finfo(s.dtype).eps)
     return s[..., :1] * reshape(rtol, (*rtol.shape, 1))
 
 
-builtin_max = __builtins__["max"] if isinstance(__builtins__, dict) else __builtins__.max
+def _each(x: Shape, *_: Any, **__: Any) -> Shape:
+    return matrices(x)[0]
+
+
+def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
+    return Resolution(_with_tolerance("same")(operands).inputs, (dtypes.int64,))
+
+
+@op(
+    shape=_each,
+    dtype=_rank_dtype,
+    accuracy=EXACT,
+    tier=Tier.LINALG,
+    differentiable=False,
+)
+def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+    """The number of singular values above `rtol` times the largest, as int64.
+
+    Args:
+        x: matrices (..., m, n).
+        rtol: one tolerance for all matrices or one for each; by default max(m, n) times the
+            distance from 1 to the next number.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+
+    >>> pb.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]).item()
+    1
+    """
+    s = svdvals(x)
+    return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
+
+
+def _turned(x: Shape, *_: Any, **__: Any) -> Shape:
+    stack, rows, columns = matrices(x)
+    return (*stack, columns, rows)
+
+
+@op(
+    shape=_turned,
+    dtype=_with_tolerance("same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+)
+def pinv(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+    """The pseudoinverse of Moore and Penrose: the shortest solution of least squares.
+
+    Args:
+        x: matrices (..., m, n).
+        rtol: singular values up to `rtol` times the largest count as 0; one tolerance for all
+            matrices or one for each; by default max(m, n) times the distance from 1 to the next
+            number.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+
+    >>> pb.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    u, s, vh = svd(x, full_matrices=False)
+    inverse = _safe_inverse(s, s <= _cutoff(s, x.shape, rtol))
+    weighed = adjoint(vh) * reshape(inverse, (*s.shape[:-1], 1, s.shape[-1]))
+    return matmul(weighed, adjoint(u))
+
+
+@pinv.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares
+    # problems whose variables separate" (1973), (4.12), for matrices of constant rank.
+    turned, back = adjoint(out), g.mT
+    rows, columns = x.shape[-2:]
+    outside = identity(x, rows) - matmul(x, out)
+    inside = identity(x, columns) - matmul(out, x)
+    result = matmul(matmul(outside, back), matmul(out, turned))
+    result = result + matmul(matmul(turned, out), matmul(back, inside))
+    return conjugate(result - matmul(matmul(turned, conjugate(g)), turned))
+
+
+pinv.vjp(rtol=None)

@@ -6,10 +6,10 @@ import math
 
 from pullback.dispatch import op, primitive
 from pullback.dtypes import floating, real_floating
-from pullback.ops.arithmetic import maximum, minimum
+from pullback.ops.arithmetic import abs, maximum
 from pullback.ops.calculus import over, where
 from pullback.shapes import broadcast
-from pullback.spec import FEW_ULP, ROUNDED
+from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
@@ -95,23 +95,26 @@ def log10(x: TensorLike, /) -> Tensor:
 log10.vjp(x=lambda g, x: over(g, x * math.log(10)))
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def _apart(x1: Tensor, x2: Tensor) -> Tensor:
+    """x1 - x2, and 0 for equal infinities."""
+    alike = (x1 == x2) & (abs(x1) == math.inf)
+    return where(alike, 0, x1 - x2)
+
+
+# ACCUMULATED: a sum of two terms that may cancel; near 0 it is as accurate as they are.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
 def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 
     >>> pb.logaddexp(1000.0, 1000.0)
     Tensor(1000.6931, shape=(), dtype=float32, device=cpu:0)
     """
-    # Equal operands apart: the difference of two infinities is NaN.
-    larger, tied = maximum(x1, x2), x1 == x2
-    apart = where(tied, 0, minimum(x1, x2) - larger)
-    return larger + log1p(exp(apart))
+    return maximum(x1, x2) + log1p(exp(-abs(_apart(x1, x2))))
 
 
 def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are."""
-    ahead = where(x1 == x2, 0, x2 - x1)
-    return where(out == -math.inf, 0, exp(-logaddexp(0, ahead)))
+    return where(out == -math.inf, 0, exp(-logaddexp(0, _apart(x2, x1))))
 
 
 logaddexp.vjp(

@@ -17,7 +17,8 @@ from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["cross", "diagonal", "matmul", "outer", "tensordot", "trace", "vecdot"]
+#: `cross`, `diagonal`, `outer` and `trace` are in `pullback.linalg`, as in the standard.
+__all__ = ["matmul", "tensordot", "vecdot"]
 
 
 @op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
@@ -124,7 +125,7 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Raises:
         ShapeError: for inputs that are no vectors.
 
-    >>> pb.outer([1, 2], [3, 4]).tolist()
+    >>> pb.linalg.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
     _outer_shape(x1.shape, x2.shape)

@@ -59,6 +59,16 @@ def _normalized_shape(
     return x
 
 
+def checked(rule: Any) -> Any:
+    """`normalize` of an op whose kernels would take shapes that its rule does not allow."""
+
+    def normalize(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+        rule(*shapes, **attributes)
+        return attributes
+
+    return normalize
+
+
 # Layer normalization --------------------------------------------------------------------------
 # ACCUMULATED: the mean is a sum, and x - mean cancels.
 
@@ -68,6 +78,7 @@ def _normalized_shape(
     dtype=real_floating,
     accuracy=ACCUMULATED,
     residuals=("center", "spread"),
+    normalize=checked(_normalized_shape),
 )
 def layer_norm(
     x: TensorLike,
@@ -92,7 +103,9 @@ def layer_norm(
     >>> pb.layer_norm([[1.0, 3.0], [10.0, 30.0]], epsilon=0.0).tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
-    _normalized_shape(x.shape, *(None if p is None else p.shape for p in (scale, offset)), axis=axis)  # type: ignore[arg-type]
+    _normalized_shape(
+        x.shape, *(None if p is None else p.shape for p in (scale, offset)), axis=axis
+    )  # type: ignore[arg-type]
     wide = widened(x)
     center = mean(wide, axis=axis, keepdims=True)
     away = wide - center
@@ -176,6 +189,7 @@ def _(
     dtype=real_floating,
     accuracy=ACCUMULATED,
     residuals=("spread",),
+    normalize=checked(_normalized_shape),
 )
 def rms_norm(
     x: TensorLike,
@@ -198,7 +212,6 @@ def rms_norm(
     >>> pb.rms_norm([[3.0, 3.0], [-5.0, 5.0]], epsilon=0.0).tolist()
     [[1.0, 1.0], [-1.0, 1.0]]
     """
-    _normalized_shape(x.shape, None if scale is None else scale.shape, axis=axis)  # type: ignore[arg-type]
     wide = widened(x)
     spread = 1 / sqrt(mean(wide * wide, axis=axis, keepdims=True) + epsilon)
     return narrowed(affine(wide * spread, scale, None, axis), x), spread  # type: ignore[return-value]
@@ -269,7 +282,12 @@ def _grouped_shape(
     return x
 
 
-@op(shape=_grouped_shape, dtype=real_floating, accuracy=ACCUMULATED)
+@op(
+    shape=_grouped_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_grouped_shape),
+)
 def group_norm(
     x: TensorLike,
     scale: TensorLike | None = None,
@@ -290,17 +308,11 @@ def group_norm(
         epsilon: what the variance has at least, nearly.
 
     Raises:
-        ShapeError: when groups do not divide the channels, or scale or offset are not one a channel.
+        ShapeError: when groups do not divide the channels, or a parameter is not one a channel.
 
     >>> pb.group_norm([[1.0, 3.0, 10.0, 30.0]], groups=2, epsilon=0.0).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
     """
-    _grouped_shape(
-        x.shape,
-        *(None if p is None else p.shape for p in (scale, offset)),
-        axis=axis,
-        groups=groups,
-    )  # type: ignore[misc]
     channels = x.shape[axis]
     split = (*x.shape[:axis], groups, channels // groups, *x.shape[axis + 1 :])
     inner = tuple(i for i in range(1, len(split)) if i != axis)
@@ -308,7 +320,12 @@ def group_norm(
     return narrowed(affine(y, scale, offset, (axis,)), x)
 
 
-@op(shape=_grouped_shape, dtype=real_floating, accuracy=ACCUMULATED)
+@op(
+    shape=_grouped_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_grouped_shape),
+)
 def instance_norm(
     x: TensorLike,
     scale: TensorLike | None = None,

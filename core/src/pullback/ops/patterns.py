@@ -43,7 +43,8 @@ def eye(
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
-    row = arange(rows, device=device).reshape(rows, 1)
+    k = max(-rows, min(k, columns))  # beyond, there is nothing but zeros
+    row = reshape(arange(rows, device=device), (rows, 1))
     on_diagonal = CALL["equal"](arange(-k, columns - k, device=device), row)
     return on_diagonal.astype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
 
@@ -57,6 +58,7 @@ def _square(x: Shape, **_: Any) -> Shape:
 def _below(x: Tensor, k: int) -> Tensor:
     """Where the column is at most the row plus k."""
     rows, columns = _square(x.shape)[-2:]
+    k = max(-rows, min(k, columns))
     row = reshape(arange(rows, device=x.device), (rows, 1))
     return CALL["less_equal"](arange(-k, columns - k, device=x.device), row)
 

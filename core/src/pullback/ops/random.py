@@ -27,7 +27,7 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import cos, sin
 from pullback.shapes import Shape, ShapeLike, as_shape, broadcast_shapes, first, given, size_of
-from pullback.spec import EXACT, FEW_ULP, ROUNDED
+from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["dropout", "random_bits", "random_normal", "random_uniform"]
@@ -143,12 +143,11 @@ def random_uniform(
     return (bits >> (8 * width.itemsize - digits)).astype(dtype) * 2.0**-digits
 
 
-# FEW_ULP of what Box and Muller give for these uniform numbers: the logarithm and the angle are
-# each rounded once before.
+# ACCUMULATED: the angle is rounded before its sine and cosine are taken, which may be near 0.
 @op(
     shape=given,
     dtype=_as_asked,
-    accuracy=FEW_ULP,
+    accuracy=ACCUMULATED,
     differentiable=False,
     normalize=_normalize_floats,
 )

@@ -15,7 +15,7 @@ from pullback.dispatch.general import unbroadcast
 from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric
 from pullback.ops.complex import conj, imag
 from pullback.ops.exponential import exp
-from pullback.ops.linear_algebra import matmul
+from pullback.ops.linear_algebra import matmul, trace
 from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.patterns import eye, tril
 from pullback.ops.reductions import prod
@@ -133,7 +133,7 @@ def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
     tier=Tier.LINALG,
     normalize=_whole_power,
 )
-def matrix_power(x: TensorLike, n: int, /) -> Tensor:
+def matrix_power(x: TensorLike, /, n: int) -> Tensor:
     """The product of n times the matrix x; of its inverse for a negative n; x ** 0 is the identity.
 
     Raises:
@@ -250,8 +250,8 @@ def _cofactors(x: TensorLike, /) -> Tensor:
 def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     inverse = inv(x).mT
     inner = matmul(inverse.mT, g)
-    trace = CALL["trace"](inner)
-    return reshape(trace, (*trace.shape, 1, 1)) * out - matmul(matmul(inverse, g.mT), out)
+    total = trace(inner)
+    return reshape(total, (*total.shape, 1, 1)) * out - matmul(matmul(inverse, g.mT), out)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -71,9 +71,6 @@ def lgamma(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-lgamma.vjp(x=lambda g, x: g * digamma(x))
-
-
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
 def digamma(x: TensorLike, /) -> Tensor:
     """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0 and inf at -0.0.
@@ -84,9 +81,6 @@ def digamma(x: TensorLike, /) -> Tensor:
     Tensor(-0.5772157, shape=(), dtype=float32, device=cpu:0)
     """
     return primitive()
-
-
-digamma.vjp(x=lambda g, x: g * polygamma(x, 1))
 
 
 def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
@@ -107,7 +101,8 @@ def polygamma(x: TensorLike, /, n: int) -> Tensor:
     """The derivative of order n of digamma; n = 1 is the trigamma function.
 
     At 0 and the negative whole numbers it is infinite for odd n, and NaN for even n, whose sign
-    differs on the two sides.
+    differs on the two sides. The error in float64 grows with n: it is about 4 ulp for n = 3 and 11
+    for n = 30. Near its zeros, which even n have below 0, it is few ulp of the largest term.
 
     Raises:
         InputValueError: for n below 0 or above 100.
@@ -118,6 +113,8 @@ def polygamma(x: TensorLike, /, n: int) -> Tensor:
     return primitive()
 
 
+lgamma.vjp(x=lambda g, x: g * digamma(x))
+digamma.vjp(x=lambda g, x: g * polygamma(x, 1))
 polygamma.vjp(x=lambda g, x, n: g * polygamma(x, n + 1))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
+from pullback.ops.creation import full
 from pullback.ops.indexing import index_dtype, ravel_index, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
 from pullback.ops.searching import argwhere
@@ -133,10 +134,8 @@ def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
         else:
             indexed.append(number)
             width = _width(entry)
-            if entry.dtype == dtypes.bool_ and entry.shape != shape[axis : axis + width]:
-                raise errors.IndexingError(
-                    f"a mask of shape {entry.shape} at axis {axis} of a tensor of shape {shape}"
-                )
+            if entry.dtype == dtypes.bool_:
+                entry = _fitting(entry, axis, shape)
             tensors.append((place, entry))
             if entry.dtype == dtypes.bool_ and not width:
                 basic.append(None)
@@ -177,6 +176,18 @@ def _entry(entry: Any, x: Tensor) -> Any:
         except errors.DTypeError as error:
             raise errors.IndexingError(str(error)) from None
     return tensor
+
+
+def _fitting(mask: Tensor, axis: int, shape: Shape) -> Tensor:
+    """A mask of the shape of the axes that it is for. One with a size of 0 says no (standard)."""
+    wanted = shape[axis : axis + mask.ndim]
+    if mask.shape == wanted:
+        return mask
+    if any(size not in (0, own) for size, own in zip(mask.shape, wanted, strict=True)):
+        raise errors.IndexingError(
+            f"a mask of shape {mask.shape} at axis {axis} of a tensor of shape {shape}"
+        )
+    return full(wanted, False, device=mask.device)
 
 
 def _width(entry: Any) -> int:

@@ -41,9 +41,6 @@ def sin(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-sin.vjp(x=lambda g, x: g * cos(x))
-
-
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
 def cos(x: TensorLike, /) -> Tensor:
     """The cosine of x in radians.
@@ -54,6 +51,7 @@ def cos(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
+sin.vjp(x=lambda g, x: g * cos(x))
 cos.vjp(x=lambda g, x: -g * sin(x))
 
 
@@ -180,9 +178,6 @@ def sinh(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-sinh.vjp(x=lambda g, x: g * cosh(x))
-
-
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
 def cosh(x: TensorLike, /) -> Tensor:
     """The hyperbolic cosine.
@@ -193,6 +188,7 @@ def cosh(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
+sinh.vjp(x=lambda g, x: g * cosh(x))
 cosh.vjp(x=lambda g, x: g * sinh(x))
 
 

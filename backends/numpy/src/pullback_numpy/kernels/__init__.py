@@ -8,6 +8,7 @@ from pullback import array_api
 from pullback.backend import Kernel
 from pullback_numpy.kernels import (
     activations,
+    attention,
     convolution,
     creation,
     cumulative,
@@ -15,6 +16,8 @@ from pullback_numpy.kernels import (
     indexing,
     linalg,
     manipulation,
+    normalization,
+    optimizer_updates,
     pooling,
     random,
     reductions,
@@ -41,4 +44,7 @@ KERNELS: dict[str, Kernel] = {
     **convolution.KERNELS,
     **pooling.KERNELS,
     **random.KERNELS,
+    **normalization.KERNELS,
+    **attention.KERNELS,
+    **optimizer_updates.KERNELS,
 }

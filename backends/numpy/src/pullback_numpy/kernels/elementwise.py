@@ -21,6 +21,16 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
     return whole
 
 
+def _expm1(x: Any) -> Any:
+    found = np.expm1(x)
+    if x.dtype.kind == "c":
+        # NumPy multiplies infinities by zeros; exp follows the standard.
+        finite = np.isfinite(x)
+        if not finite.all():
+            return np.where(finite, found, np.exp(x) - 1)
+    return found
+
+
 def _pow(x1: Any, x2: Any) -> Any:
     try:
         return np.power(x1, x2)
@@ -52,12 +62,20 @@ def _round(x: Any) -> Any:
     return x if x.dtype.kind in "iu" else np.rint(x)
 
 
+def _sign(x: Any) -> Any:
+    found = np.sign(x)
+    # ml_dtypes gives -0 for -0, the standard and NumPy's own dtypes 0.
+    return found + found.dtype.type(0) if x.dtype.kind == "V" else found
+
+
 KERNELS: dict[str, Kernel] = {
     "complex": _complex,
     "conj": np.conjugate,
+    "expm1": _expm1,
     "floor_divide": _floor_divide,
     "imag": _imag,
     "pow": _pow,
     "real": _real,
     "round": _round,
+    "sign": _sign,
 }

@@ -9,6 +9,7 @@ import numpy as np
 from pullback import errors
 from pullback.conformance.sample import (
     Sample,
+    WrongCalls,
     away,
     booleans,
     cnormal,
@@ -43,12 +44,12 @@ _SPECIAL = Sample(
     gradient=False,
     note="infinities and NaN",
 )
-_WRONG = (
+_WRONG: WrongCalls = (
     ((normal(2, 3), normal(2)), {}, errors.ShapeError),
     ((booleans(3), booleans(3)), {}, errors.DTypeError),
 )
-_WRONG_REAL = (*_WRONG, ((cnormal(3), cnormal(3)), {}, errors.DTypeError))
-_WRONG_UNARY = (((booleans(3),), {}, errors.DTypeError),)
+_WRONG_REAL: WrongCalls = (*_WRONG, ((cnormal(3), cnormal(3)), {}, errors.DTypeError))
+_WRONG_UNARY: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
 
 suite("add", np.add, _PAIRS, errors_=_WRONG)
 suite("subtract", np.subtract, _PAIRS, errors_=_WRONG)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, booleans, cnormal, integers, normal, suite
+from pullback.conformance.sample import (
+    Sample,
+    WrongCalls,
+    booleans,
+    cnormal,
+    integers,
+    normal,
+    suite,
+)
 
 _SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
 _PAIRS = (
@@ -22,8 +30,8 @@ _ANY = (
     Sample((booleans(3, 4), booleans(3, 4, seed=1)), note="truth values"),
     Sample((np.array([1 + 1j, 1 - 1j, 2j]), np.array([1 + 1j, 1 + 1j, 2j])), note="complex"),
 )
-_SHAPES = (((normal(2, 3), normal(2)), {}, errors.ShapeError),)
-_UNORDERED = (*_SHAPES, ((cnormal(3), cnormal(3)), {}, errors.DTypeError))
+_SHAPES: WrongCalls = (((normal(2, 3), normal(2)), {}, errors.ShapeError),)
+_UNORDERED: WrongCalls = (*_SHAPES, ((cnormal(3), cnormal(3)), {}, errors.DTypeError))
 
 suite("equal", np.equal, _ANY, errors_=_SHAPES)
 suite("not_equal", np.not_equal, _ANY, errors_=_SHAPES)
@@ -40,7 +48,7 @@ _NUMBERS = (
     Sample((integers(-2, 2, 3, 4),), note="integers"),
     Sample((np.concatenate([_PARTS, _PARTS * 1j]),), note="complex"),
 )
-_TRUTH = (((booleans(3),), {}, errors.DTypeError),)
+_TRUTH: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
 suite("isnan", np.isnan, _NUMBERS, errors_=_TRUTH)
 suite("isinf", np.isinf, _NUMBERS, errors_=_TRUTH)
 suite("isfinite", np.isfinite, _NUMBERS, errors_=_TRUTH)

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, away, booleans, cnormal, integers, normal, suite
+from pullback.conformance.sample import (
+    Sample,
+    WrongCalls,
+    away,
+    booleans,
+    cnormal,
+    integers,
+    normal,
+    suite,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +40,7 @@ _NUMBERS = (
     Sample((_POINTS,), gradient=False, note="infinities and NaN"),
 )
 _INTEGERS = Sample((integers(-5, 5, 3, 4),), note="integers")
-_TRUTH = (((booleans(3),), {}, errors.DTypeError),)
+_TRUTH: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
 
 suite("real", np.real, (*_NUMBERS, _INTEGERS), errors_=_TRUTH)
 suite("imag", np.imag, (*_NUMBERS, _INTEGERS), errors_=_TRUTH)

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, away, booleans, cnormal, integers, normal, suite
+from pullback.conformance.sample import (
+    Sample,
+    WrongCalls,
+    away,
+    booleans,
+    cnormal,
+    integers,
+    normal,
+    suite,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -24,8 +33,8 @@ _NUMBERS = (
         note="halves, infinities and NaN",
     ),
 )
-_TRUTH = (((booleans(3),), {}, errors.DTypeError),)
-_REAL = (*_TRUTH, ((cnormal(3),), {}, errors.DTypeError))
+_TRUTH: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
+_REAL: WrongCalls = (*_TRUTH, ((cnormal(3),), {}, errors.DTypeError))
 
 
 def _of_floats(function: Any) -> Any:
@@ -81,9 +90,7 @@ suite(
         Sample((normal(3, 1), normal(4, seed=1)), dtypes=("float64",), note="broadcast"),
         Sample((normal(), normal(seed=1)), dtypes=("float64",), note="0-d"),
         Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample(
-            (_SIGNED[:, None], _SIGNED), dtypes=("float64",), gradient=False, note="special"
-        ),
+        Sample((_SIGNED[:, None], _SIGNED), dtypes=("float64",), gradient=False, note="special"),
     ),
     errors_=(((normal(2, 3), normal(2)), {}, errors.ShapeError),),
 )

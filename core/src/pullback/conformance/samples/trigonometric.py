@@ -7,6 +7,7 @@ import numpy as np
 from pullback import errors
 from pullback.conformance.sample import (
     Sample,
+    WrongCalls,
     away,
     cnormal,
     integers,
@@ -73,7 +74,7 @@ _POINTS = (
         note="all sizes",
     ),
 )
-_WRONG = (
+_WRONG: WrongCalls = (
     ((normal(2, 3), normal(2)), {}, errors.ShapeError),
     ((cnormal(3), cnormal(3)), {}, errors.DTypeError),
 )

@@ -1,0 +1,34 @@
+"""Kernels of Fourier transforms: the extension's own functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.backend import Kernel
+
+_ONE_AXIS = ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft")
+_SEVERAL_AXES = ("fftn", "ifftn", "irfftn", "rfftn")
+
+
+def kernels(xp: Any) -> dict[str, Kernel]:
+    """Kernels over `xp`, if it has the extension."""
+    if not hasattr(xp, "fft"):
+        return {}
+
+    def one(name: str) -> Kernel:
+        transform = getattr(xp.fft, name)
+
+        def kernel(x: Any, *, n: int, axis: int, norm: str) -> Any:
+            return transform(x, n=n, axis=axis, norm=norm)
+
+        return kernel
+
+    def several(name: str) -> Kernel:
+        transform = getattr(xp.fft, name)
+
+        def kernel(x: Any, *, s: Any, axes: Any, norm: str) -> Any:
+            return transform(x, s=s, axes=axes, norm=norm) if axes else x
+
+        return kernel
+
+    return {name: one(name) for name in _ONE_AXIS} | {name: several(name) for name in _SEVERAL_AXES}

@@ -1,0 +1,67 @@
+"""Samples of the Fourier transforms along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Array, Sample, cnormal, integers, normal, suite
+
+
+def _reference(name: str) -> Any:
+    transform = getattr(np.fft, name)
+
+    def reference(x: Array, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+        return transform(x, n, axis, norm)
+
+    return reference
+
+
+_ATTRIBUTES: tuple[dict[str, Any], ...] = (
+    {},
+    {"norm": "ortho"},
+    {"norm": "forward", "axis": 0},
+    {"n": 4},
+    {"n": 7},
+    {"n": 9, "axis": -2, "norm": "ortho"},
+    {"n": 1},
+)
+_WRONG: list[Any] = [
+    ((normal(3, 4),), {"axis": 2}, errors.AxisError),
+    ((normal(3, 4),), {"n": 0}, errors.InputValueError),
+    ((normal(3, 4),), {"norm": "unitary"}, errors.InputValueError),
+]
+
+
+def _over(x: Array, *more: Sample) -> list[Sample]:
+    return [*(Sample((x,), attributes) for attributes in _ATTRIBUTES), *more]
+
+
+_COMPLEX = _over(
+    cnormal(5, 6),
+    Sample((cnormal(1),)),
+    Sample((cnormal(0, 4),), note="no lines"),
+    Sample((normal(3, 5),), note="real"),
+    Sample((integers(-5, 5, 6),), note="integers"),
+    Sample((normal(300),), note="long"),
+)
+_REAL = _over(
+    normal(5, 6),
+    Sample((normal(1),)),
+    Sample((normal(3, 5),)),
+    Sample((normal(0, 4),), note="no lines"),
+    Sample((integers(-5, 5, 6),), note="integers"),
+)
+for _name in ("fft", "ifft"):
+    suite(_name, _reference(_name), _COMPLEX, errors_=_WRONG)
+for _name in ("rfft", "ihfft"):
+    suite(
+        _name,
+        _reference(_name),
+        _REAL,
+        errors_=[*_WRONG, ((cnormal(3),), {}, errors.DTypeError)],
+    )
+for _name in ("irfft", "hfft"):
+    suite(_name, _reference(_name), _COMPLEX[:7] + _COMPLEX[8:], errors_=_WRONG)

@@ -1,0 +1,233 @@
+"""Samples of normalization over the features of an item."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, integers, normal, suite
+
+Array: TypeAlias = Any
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes as a sorted tuple of numbers from 0."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return tuple(sorted(a % ndim for a in axes))
+
+
+def lay(parameter: Array, x: Array, axes: Any) -> Array:
+    """A parameter of the normalized axes beside x; 1 stands for none."""
+    if parameter is None:
+        return None
+    return parameter.reshape([n if i in axes else 1 for i, n in enumerate(x.shape)])
+
+
+def affine(y: Array, scale: Array, offset: Array, axes: Any) -> Array:
+    """y * scale + offset."""
+    y = y if scale is None else y * lay(scale, y, axes)
+    return y if offset is None else y + lay(offset, y, axes)
+
+
+def _layer_norm(
+    x: Array, scale: Array = None, offset: Array = None, *, axis: Any = -1, epsilon: float = 1e-5
+) -> Array:
+    axes = axes_of(axis, x.ndim)
+    center = np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean((x - center) ** 2, axis=axes, keepdims=True)
+    return affine((x - center) / np.sqrt(variance + epsilon), scale, offset, axes)
+
+
+def _layer_size(x: Array, scale: Array = None, offset: Array = None, **how: Any) -> Array:
+    """What the terms that cancel are: (|x| + |mean|) / deviation, scaled."""
+    axes = axes_of(how.get("axis", -1), x.ndim)
+    center = np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean((x - center) ** 2, axis=axes, keepdims=True) + how.get("epsilon", 1e-5)
+    size = 2 * (np.abs(x) + np.mean(np.abs(x), axis=axes, keepdims=True)) / np.sqrt(variance) + 1
+    size = size * (1 + np.mean(np.abs(x), axis=axes, keepdims=True) / np.sqrt(variance))
+    found = affine(
+        size,
+        None if scale is None else np.abs(scale),
+        None if offset is None else np.abs(offset),
+        axes,
+    )
+    return found
+
+
+def _rms_norm(x: Array, scale: Array = None, *, axis: Any = -1, epsilon: float = 1e-5) -> Array:
+    axes = axes_of(axis, x.ndim)
+    square = np.mean(x**2, axis=axes, keepdims=True)
+    return affine(x / np.sqrt(square + epsilon), scale, None, axes)
+
+
+def _group_norm(
+    x: Array, scale: Array = None, offset: Array = None, *, groups: int, axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Array:  # fmt: skip
+    last = np.moveaxis(x, axis, -1)
+    y = np.empty_like(last)
+    width = last.shape[-1] // groups
+    for item in range(last.shape[0]):
+        for first in range(0, last.shape[-1], width):
+            part = last[item, ..., first : first + width]
+            away = part - part.mean()
+            y[item, ..., first : first + width] = away / np.sqrt((away**2).mean() + epsilon)
+    return affine(np.moveaxis(y, -1, axis), scale, offset, (axis % x.ndim,))
+
+
+def _instance_norm(x: Array, *rest: Array, axis: int = -1, epsilon: float = 1e-5) -> Array:
+    return _group_norm(x, *rest, groups=x.shape[axis], axis=axis, epsilon=epsilon)
+
+
+def layer_gradient(
+    x: Array, scale: Array, center: Array, spread: Array, g: Array, *, axis: Any = -1
+) -> tuple[Array, Array, Array]:
+    """By the chain rule through y = (x - center) * spread, both of them functions of x."""
+    axes = axes_of(axis, x.ndim)
+    others = tuple(i for i in range(x.ndim) if i not in axes)
+    y = (x - center) * spread
+    h = g if scale is None else g * lay(scale, x, axes)
+    level = np.mean(h, axis=axes, keepdims=True)
+    slope = np.mean(h * y, axis=axes, keepdims=True)
+    return (h - level - y * slope) * spread, np.sum(g * y, axis=others), np.sum(g, axis=others)
+
+
+def _gradient_size(
+    x: Array, scale: Array, center: Array, spread: Array, g: Array, *, axis: Any = -1
+) -> tuple[Array, Array, Array]:
+    axes = axes_of(axis, x.ndim)
+    others = tuple(i for i in range(x.ndim) if i not in axes)
+    y = (np.abs(x) + np.abs(center)) * np.abs(spread)
+    h = np.abs(g if scale is None else g * lay(scale, x, axes))
+    level = np.mean(h, axis=axes, keepdims=True)
+    slope = np.mean(h * y, axis=axes, keepdims=True)
+    total = np.sum(np.abs(g), axis=others)
+    return (h + level + y * slope) * np.abs(spread), np.sum(np.abs(g) * y, axis=others), total
+
+
+_LAYER = (
+    Sample((normal(3, 5), normal(5, seed=1), normal(5, seed=2))),
+    Sample((normal(3, 5), None, normal(5, seed=2))),
+    Sample((normal(3, 5), normal(5, seed=1), None)),
+    Sample((normal(2, 3, 4) + 100, None, None), gradient=False, note="far from 0"),
+    Sample((normal(2, 3, 4), normal(3, 4), normal(3, 4, seed=1)), {"axis": (1, 2)}),
+    Sample((normal(2, 3, 4), normal(2, 4), None), {"axis": (0, -1), "epsilon": 0.1}),
+    Sample((normal(2, 3), normal(2, 3), normal(2, 3, seed=1)), {"axis": None}),
+    Sample((normal(6, 4), normal(6), normal(6, seed=1)), {"axis": 0}),
+    Sample((normal(0, 3), normal(3), normal(3)), note="no items"),
+    Sample((np.full((2, 3), 2.0), None, None), gradient=False, note="all the same"),
+)
+_SHAPES = [
+    ((normal(2, 3), normal(2), None), {}, errors.ShapeError),
+    ((normal(2, 3), normal(1), None), {}, errors.ShapeError),
+    ((normal(2, 3), None, None), {"axis": 2}, errors.AxisError),
+]
+suite("layer_norm", _layer_norm, _LAYER, scale=_layer_size, errors_=_SHAPES)
+
+
+def _residuals(x: Array, axis: Any) -> tuple[Array, Array]:
+    axes = axes_of(axis, x.ndim)
+    spread = 1 / np.sqrt(np.var(x, axis=axes, keepdims=True) + 0.1)
+    return np.mean(x, axis=axes, keepdims=True), spread
+
+
+suite(
+    "layer_norm_gradient",
+    layer_gradient,
+    [
+        Sample(
+            (normal(*shape), scale, *_residuals(normal(*shape), axis), normal(*shape, seed=3)),
+            {"axis": axis},
+        )
+        for shape, scale, axis in (
+            ((3, 5), normal(5, seed=1), -1),
+            ((3, 5), None, -1),
+            ((2, 3, 4), normal(3, 4), (1, 2)),
+            ((2, 3, 4), normal(2, 4), (0, 2)),
+            ((2, 3), normal(2, 3), None),
+        )
+    ],
+    scale=_gradient_size,
+)
+suite(
+    "rms_norm",
+    _rms_norm,
+    [
+        Sample((normal(3, 5), normal(5, seed=1))),
+        Sample((normal(3, 5), None)),
+        Sample((normal(2, 3, 4), normal(3, 4)), {"axis": (1, 2), "epsilon": 0.1}),
+        Sample((normal(2, 3), normal(2, 3)), {"axis": None}),
+        Sample((normal(0, 3), normal(3)), note="no items"),
+        Sample((integers(-5, 5, 2, 3), None), note="integers"),
+    ],
+    errors_=[((normal(2, 3), normal(2)), {}, errors.ShapeError)],
+)
+suite(
+    "rms_norm_gradient",
+    lambda x, scale, spread, g, *, axis=-1: _rms_gradient(x, scale, spread, g, axis),
+    [
+        Sample((normal(3, 5), normal(5, seed=1), normal(3, 1) ** 2 + 1, normal(3, 5, seed=3))),
+        Sample((normal(3, 5), None, normal(3, 1) ** 2 + 1, normal(3, 5, seed=3))),
+        Sample(
+            (normal(2, 3, 4), normal(3, 4), normal(2, 1, 1) ** 2 + 1, normal(2, 3, 4, seed=3)),
+            {"axis": (1, 2)},
+        ),
+    ],
+    scale=lambda x, scale, spread, g, *, axis=-1: _rms_gradient(
+        np.abs(x), None if scale is None else np.abs(scale), spread, np.abs(g), axis, 1
+    ),
+)
+
+
+def _rms_gradient(
+    x: Array, scale: Array, spread: Array, g: Array, axis: Any, sign: int = -1
+) -> tuple[Array, Array]:
+    axes = axes_of(axis, x.ndim)
+    others = tuple(i for i in range(x.ndim) if i not in axes)
+    y = x * spread
+    h = g if scale is None else g * lay(scale, x, axes)
+    slope = np.mean(h * y, axis=axes, keepdims=True)
+    return (h + sign * y * slope) * spread, np.sum(g * y, axis=others)
+
+
+def _grouped_size(x: Array, *rest: Array, **how: Any) -> Array:
+    """The terms of a group are at most its largest distances over its deviation."""
+    del how["groups"]
+    sizes = [np.ones(()) if p is None else 1 + np.max(np.abs(p), initial=0) for p in rest]
+    return np.full(x.shape, 16 * sizes[0] * (sizes[1] if len(sizes) > 1 else 1))
+
+
+def _instance_size(x: Array, *rest: Array, **how: Any) -> Array:
+    return _grouped_size(x, *rest, groups=1)
+
+
+suite(
+    "group_norm",
+    _group_norm,
+    [
+        Sample((normal(2, 3, 6), normal(6, seed=1), normal(6, seed=2)), {"groups": 2}),
+        Sample((normal(2, 4, 3, 3), normal(4), None), {"groups": 2, "axis": 1}),
+        Sample((normal(3, 4), None, None), {"groups": 1, "epsilon": 0.1}),
+        Sample((normal(0, 4), None, None), {"groups": 2}, note="no items"),
+    ],
+    scale=_grouped_size,
+    errors_=[
+        ((normal(2, 3, 5), None, None), {"groups": 2}, errors.ShapeError),
+        ((normal(5), None, None), {"groups": 1}, errors.ShapeError),
+        ((normal(2, 4), normal(3), None), {"groups": 2}, errors.ShapeError),
+    ],
+)
+suite(
+    "instance_norm",
+    _instance_norm,
+    [
+        Sample((normal(2, 5, 3), normal(3, seed=1), normal(3, seed=2))),
+        Sample((normal(2, 3, 4, 2), None, normal(3)), {"axis": 1, "epsilon": 0.1}),
+    ],
+    scale=_instance_size,
+    errors_=[((normal(2, 4, 3), normal(4), None), {}, errors.ShapeError)],
+)

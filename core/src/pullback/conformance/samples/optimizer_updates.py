@@ -1,0 +1,191 @@
+"""Samples of the optimizer updates."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, normal, suite
+
+Array: TypeAlias = Any
+
+_P, _G, _M = normal(3, 4), normal(3, 4, seed=1), normal(3, 4, seed=2)
+_V, _W = normal(3, 4, seed=3) ** 2 + 0.01, normal(3, 4, seed=4) ** 2 + 0.01
+_RATE, _STEP = np.asarray(0.25), np.asarray(3.0)
+
+
+def _samples(slots: tuple[Array, ...], numbers: tuple[Array, ...], *how: dict[str, Any]) -> Any:
+    samples = [Sample((_P, _G, *slots, *numbers), attributes) for attributes in ({}, *how)]
+    flat = tuple(np.asarray(slot[0, 0]) for slot in slots)
+    empty = tuple(slot[:0] for slot in slots)
+    return [
+        *samples,
+        Sample((_P[0, 0], _G[0, 0], *flat, *numbers), note="0-d"),
+        Sample((_P[:0], _G[:0], *empty, *numbers), note="empty"),
+    ]
+
+
+def _errors(slots: tuple[Array, ...], numbers: tuple[Array, ...]) -> Any:
+    return [
+        ((_P, _G[0], *slots, *numbers), {}, errors.ShapeError),
+        ((_P, _G, *slots, normal(3, 1), *numbers[1:]), {}, errors.ShapeError),
+    ]
+
+
+def _magnitude(*inputs: Array, **_: Any) -> Array:
+    """What the terms of an update are made of, generously: they may cancel."""
+    size = 1 + sum(np.max(np.abs(value), initial=0) for value in inputs)
+    return np.full(np.shape(inputs[0]), size * size)
+
+
+def _updates(name: str, reference: Any, slots: Any, numbers: Any, *how: dict[str, Any]) -> None:
+    suite(
+        name,
+        reference,
+        _samples(slots, numbers, *how),
+        scale=_magnitude,
+        errors_=_errors(slots, numbers),
+    )
+
+
+def _sgd(p: Array, g: Array, rate: Array, *, weight_decay: float = 0.0) -> Array:
+    return p - rate * (g + weight_decay * p)
+
+
+def _momentum(
+    p: Array, g: Array, v: Array, rate: Array, *, momentum: float = 0.9, nesterov: bool = False,
+    weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    g = g + weight_decay * p
+    v = momentum * v + g
+    return p - rate * (g + momentum * v if nesterov else v), v
+
+
+def _adam(
+    p: Array, g: Array, m: Array, v: Array, rate: Array, step: Array, *, beta1: float = 0.9,
+    beta2: float = 0.999, epsilon: float = 1e-7, weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    return p - rate * (m_hat / (np.sqrt(v_hat) + epsilon) + weight_decay * p), m, v
+
+
+def _amsgrad(
+    p: Array, g: Array, m: Array, v: Array, v_max: Array, rate: Array, step: Array, *,
+    beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7, weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    v_max = np.maximum(v_max, v)
+    m_hat, v_hat = m / (1 - beta1**step), v_max / (1 - beta2**step)
+    return p - rate * (m_hat / (np.sqrt(v_hat) + epsilon) + weight_decay * p), m, v, v_max
+
+
+def _nadam(
+    p: Array, g: Array, m: Array, v: Array, rate: Array, step: Array, *, beta1: float = 0.9,
+    beta2: float = 0.999, epsilon: float = 1e-7,
+) -> Any:  # fmt: skip
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    m_hat = beta1 * m / (1 - beta1 ** (step + 1)) + (1 - beta1) * g / (1 - beta1**step)
+    return p - rate * m_hat / (np.sqrt(v / (1 - beta2**step)) + epsilon), m, v
+
+
+def _adamax(
+    p: Array, g: Array, m: Array, u: Array, rate: Array, step: Array, *, beta1: float = 0.9,
+    beta2: float = 0.999, epsilon: float = 1e-7,
+) -> Any:  # fmt: skip
+    m = beta1 * m + (1 - beta1) * g
+    u = np.maximum(beta2 * u, np.abs(g))
+    return p - rate / (1 - beta1**step) * m / (u + epsilon), m, u
+
+
+def _lion(
+    p: Array, g: Array, m: Array, rate: Array, *, beta1: float = 0.9, beta2: float = 0.99,
+    weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    direction = np.sign(beta1 * m + (1 - beta1) * g)
+    return p - rate * (direction + weight_decay * p), beta2 * m + (1 - beta2) * g
+
+
+def _rmsprop(
+    p: Array, g: Array, square: Array, rate: Array, *, rho: float = 0.9, epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    g = g + weight_decay * p
+    square = rho * square + (1 - rho) * g**2
+    return p - rate * g / (np.sqrt(square) + epsilon), square
+
+
+def _adagrad(
+    p: Array, g: Array, total: Array, rate: Array, *, epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    g = g + weight_decay * p
+    total = total + g**2
+    return p - rate * g / (np.sqrt(total) + epsilon), total
+
+
+def _adadelta(
+    p: Array, g: Array, square: Array, change: Array, rate: Array, *, rho: float = 0.95,
+    epsilon: float = 1e-7, weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    g = g + weight_decay * p
+    square = rho * square + (1 - rho) * g**2
+    step = g * np.sqrt(change + epsilon) / np.sqrt(square + epsilon)
+    return p - rate * step, square, rho * change + (1 - rho) * step**2
+
+
+def _ftrl(
+    p: Array, g: Array, total: Array, linear: Array, rate: Array, *, power: float = -0.5,
+    l1: float = 0.0, l2: float = 0.0, beta: float = 0.0,
+) -> Any:  # fmt: skip
+    new = total + g**2
+    sigma = (new**-power - total**-power) / rate
+    linear = linear + g - sigma * p
+    slope = (new**-power + beta) / rate + 2 * l2
+    moved = np.where(np.abs(linear) > l1, (np.sign(linear) * l1 - linear) / slope, 0)
+    return moved, new, linear
+
+
+_DECAY = {"weight_decay": 0.1}
+_BETAS = {"beta1": 0.5, "beta2": 0.75, "epsilon": 1e-3}
+_updates("sgd_update", _sgd, (), (_RATE,), _DECAY)
+_updates(
+    "momentum_update", _momentum, (_M,), (_RATE,), {"nesterov": True}, {"momentum": 0.5, **_DECAY}
+)
+_updates("adam_update", _adam, (_M, _V), (_RATE, _STEP), _BETAS, _DECAY)
+_updates("amsgrad_update", _amsgrad, (_M, _V, _W), (_RATE, _STEP), _BETAS, _DECAY)
+_updates("nadam_update", _nadam, (_M, _V), (_RATE, _STEP), _BETAS)
+_updates("adamax_update", _adamax, (_M, _V), (_RATE, _STEP), _BETAS)
+_updates("lion_update", _lion, (_M,), (_RATE,), {"beta1": 0.5, "beta2": 0.75}, _DECAY)
+_updates("rmsprop_update", _rmsprop, (_V,), (_RATE,), {"rho": 0.5, "epsilon": 0.1}, _DECAY)
+_updates("adagrad_update", _adagrad, (_V,), (_RATE,), {"epsilon": 0.1}, _DECAY)
+_updates("adadelta_update", _adadelta, (_V, _W), (_RATE,), {"rho": 0.5, "epsilon": 0.1}, _DECAY)
+_updates(
+    "ftrl_update", _ftrl, (_V, _M), (_RATE,), {"l1": 0.5, "l2": 0.1}, {"beta": 1.0, "power": -1.0}
+)
+
+
+def _clip_by_norm(x: Array, *, max_norm: float, axis: Any = None) -> Array:
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else axis
+    norm = np.sqrt(np.sum(x * x, axis=axes, keepdims=True))
+    return np.where(norm > max_norm, x * (max_norm / np.where(norm > max_norm, norm, 1)), x)
+
+
+suite(
+    "clip_by_norm",
+    _clip_by_norm,
+    [
+        Sample((normal(3, 4),), {"max_norm": 1.0}),
+        Sample((normal(3, 4),), {"max_norm": 100.0}),
+        Sample((normal(3, 4),), {"max_norm": 1.5, "axis": 0}),
+        Sample((normal(3, 4, 2),), {"max_norm": 1.5, "axis": (0, -1)}),
+        Sample((np.asarray(3.0),), {"max_norm": 1.0}, note="0-d"),
+        Sample((normal(0, 3),), {"max_norm": 1.0}, note="empty"),
+        Sample((np.zeros((2, 3)),), {"max_norm": 1.0}, note="zeros"),
+    ],
+)

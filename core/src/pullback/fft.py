@@ -1,0 +1,32 @@
+"""Fourier transforms: the array API standard's extension of that name."""
+
+from __future__ import annotations
+
+from pullback.ops.fft import fft, hfft, ifft, ihfft, irfft, rfft
+from pullback.ops.fft_multidimensional import (
+    fftfreq,
+    fftn,
+    fftshift,
+    ifftn,
+    ifftshift,
+    irfftn,
+    rfftfreq,
+    rfftn,
+)
+
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]

@@ -1,0 +1,59 @@
+"""Linear algebra: the extension `linalg` of the array API standard, with `eig` beside it.
+
+>>> pb.linalg.det([[1.0, 2.0], [3.0, 4.0]]).item()
+-2.0
+"""
+
+from __future__ import annotations
+
+from pullback.ops.decompositions import (
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    matrix_rank,
+    pinv,
+    qr,
+    svd,
+    svdvals,
+)
+from pullback.ops.linear_algebra import (
+    cross,
+    diagonal,
+    matmul,
+    outer,
+    tensordot,
+    trace,
+    vecdot,
+)
+from pullback.ops.manipulation import matrix_transpose
+from pullback.ops.norms import matrix_norm, vector_norm
+from pullback.ops.solvers import cholesky, det, inv, matrix_power, slogdet, solve
+
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]

@@ -1,0 +1,213 @@
+"""The optimizers. Each is an op with its slots; what it computes is written there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pullback import errors
+from pullback.optimizers.optimizer import LearningRate, Optimizer
+
+__all__ = ["SGD", "Adam", "AdamW", "Adamax", "Lion", "Nadam"]
+
+
+def _share(name: str, value: float) -> float:
+    if not 0 <= value < 1:
+        raise errors.InputValueError(f"{name} is in [0, 1), got {value}")
+    return value
+
+
+class SGD(Optimizer):
+    """Gradient descent, with or without momentum (Polyak, 1964; Sutskever et al., 2013).
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        momentum: what is left of the velocity each step.
+        nesterov: looks one step of the velocity ahead.
+        weight_decay: how much of a variable its gradient gains (L2 regularization).
+
+    >>> v = pb.Variable(1.0)
+    >>> pb.optimizers.SGD(0.5).apply_gradients([(pb.asarray(1.0), v)])
+    >>> float(v)
+    0.5
+
+    Raises:
+        InputValueError: for a momentum outside [0, 1), or nesterov without momentum.
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.01,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        *,
+        weight_decay: float = 0.0,
+    ) -> None:
+        if not _share("momentum", momentum):
+            if nesterov:
+                raise errors.InputValueError("nesterov looks along the momentum; set momentum")
+            super().__init__(learning_rate, weight_decay=weight_decay)
+            self.op = "sgd_update"
+            return
+        super().__init__(
+            learning_rate, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay
+        )
+        self.op = "momentum_update"
+        self.slot_names = ("velocity",)
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015), or AMSGrad (Reddi et al., 2018).
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        beta1: what is left of the mean of gradients each step.
+        beta2: what is left of the mean of their squares each step.
+        epsilon: added to the root of the latter.
+        amsgrad: divides by the largest mean of squares so far.
+
+    >>> v = pb.Variable(1.0)
+    >>> pb.optimizers.Adam(0.5).apply_gradients([(pb.asarray(10.0), v)])
+    >>> print(f"{v:.4f}")
+    0.5000
+
+    Raises:
+        InputValueError: for a beta outside [0, 1).
+    """
+
+    takes_step = True
+    slot_names: Sequence[str] = ("m", "v")
+    op = "adam_update"
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        *,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            beta1=_share("beta1", beta1),
+            beta2=_share("beta2", beta2),
+            epsilon=epsilon,
+        )
+        if amsgrad:
+            self.op = "amsgrad_update"
+            self.slot_names = ("m", "v", "v_max")
+
+
+class AdamW(Adam):
+    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2019).
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        beta1: as of `Adam`.
+        beta2: as of `Adam`.
+        epsilon: as of `Adam`.
+        weight_decay: the share of a variable, times the learning rate, that is taken off.
+        amsgrad: as of `Adam`.
+
+    >>> v = pb.Variable(1.0)
+    >>> pb.optimizers.AdamW(0.5, weight_decay=0.1).apply_gradients([(pb.asarray(10.0), v)])
+    >>> print(f"{v:.4f}")
+    0.4500
+
+    Raises:
+        InputValueError: for a beta outside [0, 1).
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        *,
+        weight_decay: float = 0.01,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, amsgrad=amsgrad)
+        self.settings["weight_decay"] = weight_decay
+
+
+class Nadam(Optimizer):
+    """Nadam (Dozat, 2016): Adam that looks ahead along the mean of gradients.
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        beta1: as of `Adam`.
+        beta2: as of `Adam`.
+        epsilon: as of `Adam`.
+
+    Raises:
+        InputValueError: for a beta outside [0, 1).
+    """
+
+    takes_step = True
+    slot_names: Sequence[str] = ("m", "v")
+    op = "nadam_update"
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            beta1=_share("beta1", beta1),
+            beta2=_share("beta2", beta2),
+            epsilon=epsilon,
+        )
+
+
+class Adamax(Nadam):
+    """AdaMax (Kingma and Ba, 2015, section 7.1): Adam by the largest recent gradient.
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        beta1: as of `Adam`.
+        beta2: what is left of the largest gradient each step.
+        epsilon: added to it.
+
+    Raises:
+        InputValueError: for a beta outside [0, 1).
+    """
+
+    slot_names: Sequence[str] = ("m", "u")
+    op = "adamax_update"
+
+
+class Lion(Optimizer):
+    """Lion (Chen et al., 2023): every element moves by the learning rate.
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        beta1: the share of the mean of gradients in the direction.
+        beta2: what is left of that mean each step.
+        weight_decay: as of `AdamW`.
+
+    Raises:
+        InputValueError: for a beta outside [0, 1).
+    """
+
+    slot_names: Sequence[str] = ("m",)
+    op = "lion_update"
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.0001,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        *,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            beta1=_share("beta1", beta1),
+            beta2=_share("beta2", beta2),
+            weight_decay=weight_decay,
+        )

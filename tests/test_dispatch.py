@@ -1,0 +1,592 @@
+"""From a call to a kernel: definitions, signatures, conversion of inputs, errors."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import dtypes, errors, shapes
+from pullback.conformance.case import bind, cases, results, to_tensor
+from pullback.conformance.samples import load
+from pullback.devices import as_device
+from pullback.dispatch import general
+from pullback.spec import OPS, ROUNDED
+from pullback.tensor import CALL, Tensor, TensorLike
+
+CPU = as_device("cpu")
+
+
+@pytest.fixture
+def define():
+    """Defines ops that are gone after the test."""
+    before = set(OPS)
+
+    def decorator(**given):
+        rules = {"shape": shapes.broadcast, "dtype": dtypes.numeric, "accuracy": ROUNDED} | given
+        return pb.op(**rules)
+
+    yield decorator
+    for name in set(OPS) - before:
+        del OPS[name], CALL[name]
+    CPU.backend.withdraw("test")
+
+
+def offer(name, kernel, **given):
+    CPU.backend.offer(name, kernel, source="test", priority=1000, **given)
+
+
+# Definitions -------------------------------------------------------------------------------------
+
+
+def annotated(*names, **given):
+    """A body with these parameters."""
+
+    scope = {}
+    exec(f"def body({', '.join(names)}): return x1", {"__name__": __name__}, scope)
+    body = scope["body"]
+    body.__annotations__ = given
+    body.__name__ = "test_op"
+    return body
+
+
+def test_parameters_need_annotations(define):
+    with pytest.raises(errors.DefinitionError, match="annotation"):
+        define()(annotated("x1"))
+    with pytest.raises(errors.DefinitionError, match="from __future__"):
+        define()(annotated("x1", x1=TensorLike))
+
+
+def test_a_name_is_taken_once(define):
+    with pytest.raises(errors.DefinitionError, match=r"'add' is defined twice.*another name"):
+        define(name="add")(annotated("x1", x1="TensorLike"))
+
+
+def test_keyword_only_inputs(define):
+    with pytest.raises(errors.DefinitionError, match="keyword-only"):
+        define()(annotated("x1", "axis", "*", "x2", x1="TensorLike", axis="Axis", x2="TensorLike"))
+
+
+def test_rules_that_contradict_the_definition(define):
+    f = define()(annotated("x1", x1="TensorLike"))
+    with pytest.raises(errors.DefinitionError, match="no input 'y'"):
+        f.vjp(y=lambda g: g)
+    with pytest.raises(errors.DefinitionError, match=r"asks for \['z'\]"):
+        f.vjp(x1=lambda g, z: g)
+    f.vjp(x1=lambda g: g)
+    with pytest.raises(errors.DefinitionError, match="two rules"):
+        f.vjp(x1=lambda g: g)
+
+
+def test_rule_of_what_is_not_differentiable(define):
+    f = define(differentiable=False)(annotated("x1", x1="TensorLike"))
+    with pytest.raises(errors.DefinitionError, match="not differentiable"):
+        f.vjp(x1=lambda g: g)
+
+
+# Signatures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_public_function_has_the_signature_of_its_definition(op):
+    f = op.function
+    assert inspect.signature(f) == inspect.signature(op.body)
+    assert f.__doc__ == op.body.__doc__
+    assert (f.__name__, f.__module__) == (op.body.__name__, op.body.__module__)
+    assert f.spec is op
+
+
+@pytest.mark.parametrize("name", ["add", "exp", "sum", "matmul"])
+def test_functions_are_pickled_by_name(name):
+    f = getattr(pb, name)
+    assert pickle.loads(pickle.dumps(f)) is f
+
+
+def test_arguments_are_checked_as_python_does():
+    for wrong in (
+        lambda: pb.add(1.0),
+        lambda: pb.add(1.0, 2.0, 3.0),
+        lambda: pb.add(1.0, x2=2.0),
+        lambda: pb.add(1.0, 2.0, axis=1),
+        lambda: pb.sum([1.0], 0),
+    ):
+        with pytest.raises(TypeError, match="argument"):
+            wrong()
+
+
+def test_a_missing_input_is_named():
+    with pytest.raises(errors.InputTypeError, match="add: x2 is missing"):
+        pb.add(pb.asarray(1.0), None)
+
+
+# Straight-line code and the general way ----------------------------------------------------------
+
+SUITES = load()
+CASES = [
+    next(cases(OPS[name], suite, CPU))
+    for name, suite in SUITES.items()
+    if name in OPS and OPS[name].simple
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_both_ways_agree(case):
+    op = case.op
+    inputs = case.tensors()
+    bound = bind(op, inputs, case.sample.attributes)
+    bound.apply_defaults()
+    values = tuple(bound.arguments[one.name] for one in op.inputs)
+    given = {one.name: bound.arguments[one.name] for one in op.attributes}
+    slow = results(general.call(op, values, given))
+    for _ in range(2):  # the first call may have found no kernel in the table
+        for one, other in zip(results(case.call(inputs)), slow, strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.dtype == other.dtype
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_host_data_are_taken_as_tensors_are(case):
+    expected = results(case.call())
+    found = results(case.call(list(case.inputs)))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+# Kernels, bodies and rules: the four cases -------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize("rule", [False, True])
+def test_four_cases(define, kernel, rule):
+    calls = []
+
+    @define(name="test_cube")
+    def cube(x: TensorLike, /) -> Tensor:
+        """x times x times x."""
+        calls.append("body")
+        return x * x * x
+
+    if kernel:
+        offer("test_cube", lambda x: calls.append("kernel") or x * x * x)
+    if rule:
+        cube.vjp(x=lambda g, x: calls.append("rule") or g * 3.0 * x * x)
+
+    x = pb.asarray(2.0)
+    assert float(cube(x)) == 8.0
+    assert calls == ["kernel" if kernel else "body"]
+    calls.clear()
+    with pb.GradientTape() as outer:
+        outer.watch(x)
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = cube(x)
+        g = tape.gradient(y, x)
+    assert float(y) == 8.0
+    assert float(g) == 12.0
+    assert float(outer.gradient(g, x)) == 12.0
+    # A kernel without a rule cannot be differentiated: the body is.
+    assert calls == (["kernel" if kernel else "body", "rule"] if rule else ["body"])
+
+
+def test_body_of_a_recorded_op_records_nothing(define):
+    seen = []
+
+    @define(name="test_double")
+    def double(x: TensorLike, /) -> Tensor:
+        """Twice x."""
+        y = x + x
+        seen.append(y._node)
+        return y
+
+    double.vjp(x=lambda g: g + g)
+    x = pb.asarray(2.0)
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = double(x)
+    assert seen[0] is None or seen[0].op is None
+    assert float(tape.gradient(y, x)) == 2.0
+
+
+def test_body_that_gives_its_input_back(define):
+    @define(name="test_same")
+    def same(x: TensorLike, /) -> Tensor:
+        """x."""
+        return x
+
+    x = pb.asarray([1.0, 2.0])
+    y = same(x)
+    y[0] = 5.0
+    assert x.tolist() == [1.0, 2.0]
+    two = same(2.0)
+    two[...] = 7.0
+    assert float(pb.asarray(1.0) * 2.0) == 2.0
+
+
+def test_primitive_without_a_kernel_is_named(define):
+    @define(name="test_none")
+    def none(x: TensorLike, /) -> Tensor:
+        """Nothing."""
+        return pb.primitive()
+
+    with pytest.raises(errors.MissingKernelError, match=r"test_none.*'numpy'.*float32"):
+        none(pb.asarray(1.0))
+
+
+def test_kernel_for_some_dtypes(define):
+    @define(name="test_some")
+    def some(x: TensorLike, /) -> Tensor:
+        """x plus x, or twice x where a kernel does it."""
+        return x + x
+
+    offer("test_some", lambda x: x * 0, dtypes=frozenset([dtypes.float64]))
+    for _ in range(2):
+        assert float(some(pb.asarray(1.0))) == 2.0
+        assert float(some(pb.asarray(1.0, dtype="float64"))) == 0.0
+
+
+def test_withdrawn_kernel_is_not_called_again(define):
+    @define(name="test_gone")
+    def gone(x: TensorLike, /) -> Tensor:
+        """Twice x."""
+        return x + x
+
+    offer("test_gone", lambda x: x * 0)
+    x = pb.asarray(1.0)
+    assert float(gone(x)) == float(gone(x)) == 0.0
+    CPU.backend.withdraw("test")
+    assert float(gone(x)) == 2.0
+
+
+# Several results, residuals, sequences -----------------------------------------------------------
+
+
+@pytest.fixture
+def split_product(define):
+    """An op with two results: x * y and x + y, whose rule asks for its results."""
+
+    def shape(x, y):
+        return [shapes.broadcast_shapes(x, y)] * 2
+
+    def dtype(operands):
+        found = dtypes.numeric(operands)
+        return dtypes.Resolution(found.inputs, found.outputs * 2)
+
+    @define(name="test_both", shape=shape, dtype=dtype, outputs=("product", "total"))
+    def both(x: TensorLike, y: TensorLike, /) -> tuple[Tensor, Tensor]:
+        """The product and the sum."""
+        return x * y, x + y
+
+    @both.vjp("x")
+    def _(g, y, product):
+        return g[0] * (product / (product / y)) + g[1]
+
+    @both.vjp("y")
+    def _(g, x):
+        return g[0] * x + g[1]
+
+    return both
+
+
+def test_several_results(split_product):
+    x, y = pb.asarray([2.0, 3.0]), pb.asarray([5.0, 7.0])
+    for targets, gx, gy in (
+        (lambda p, s: [p, s], [6.0, 8.0], [3.0, 4.0]),
+        (lambda p, s: p, [5.0, 7.0], [2.0, 3.0]),
+        (lambda p, s: s, [1.0, 1.0], [1.0, 1.0]),
+        (lambda p, s: p * s, [5 * 7 + 10.0, 7 * 10 + 21.0], [2 * 7 + 10.0, 3 * 10 + 21.0]),
+    ):
+        with pb.GradientTape() as tape:
+            tape.watch([x, y])
+            target = targets(*split_product(x, y))
+        found = tape.gradient(target, [x, y])
+        np.testing.assert_allclose(found[0].numpy(), gx, rtol=1e-6)
+        np.testing.assert_allclose(found[1].numpy(), gy, rtol=1e-6)
+
+
+def test_one_of_several_results_as_a_source(split_product):
+    x, y = pb.asarray(2.0), pb.asarray(5.0)
+    with pb.GradientTape() as tape:
+        tape.watch([x, y])
+        product, total = split_product(x, y)
+        z = product * product * total
+    gp, gt, gx = tape.gradient(z, [product, total, x])
+    assert float(gp) == 2 * 10 * 7
+    assert float(gt) == 100
+    assert float(gx) == 140 * 5 + 100
+
+
+def test_a_result_that_the_rule_uses_as_a_source_of_the_outer_tape(define):
+    # exp as one of two results: its rule is g * out. What the gradient owes to `out` must arrive
+    # at the very tensor that the caller holds.
+    def dtype(operands):
+        found = dtypes.floating(operands)
+        return dtypes.Resolution(found.inputs, found.outputs * 2)
+
+    @define(name="test_exp2", shape=lambda x: [x, x], dtype=dtype, outputs=("e", "twice"))
+    def exp_and_twice(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+        """exp(x) and 2 x."""
+        return pb.exp(x), x + x
+
+    exp_and_twice.vjp(x=lambda g, e: g[0] * e + g[1] * 2.0)
+    x = pb.asarray(0.5, dtype="float64")
+    with pb.GradientTape() as outer:
+        outer.watch(x)
+        with pb.GradientTape() as inner:
+            inner.watch(x)
+            e, twice = exp_and_twice(x)
+            z = e + twice
+        g = inner.gradient(z, x)  # e + 2
+    by_e, by_x = outer.gradient(g, [e, x])
+    assert float(by_e) == 1.0
+    assert float(by_x) == pytest.approx(np.exp(0.5))
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+def test_residuals_in_every_order(define, kernel):
+    # The rule uses the hidden exponential; the second derivative needs the residual's own.
+    @define(name="test_hidden", dtype=dtypes.floating, residuals=("e",))
+    def hidden(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+        """exp(x) squared, with exp(x) kept."""
+        e = pb.exp(x)
+        return e * e, e
+
+    hidden.vjp(x=lambda g, e: g * 2.0 * e * e)
+    if kernel:
+        offer("test_hidden", lambda x: (np.exp(x) ** 2, np.exp(x)))
+    x = pb.asarray(0.5, dtype="float64")
+    out = hidden(x)
+    assert isinstance(out, Tensor)
+    orders, tapes = [], [pb.GradientTape() for _ in range(3)]
+    for tape in tapes:
+        tape.__enter__()
+        tape.watch(x)
+    y = hidden(x)
+    for tape in reversed(tapes):
+        y = tape.gradient(y, x)
+        orders.append(float(y))
+    np.testing.assert_allclose(orders, [2**n * np.exp(1.0) for n in (1, 2, 3)])
+
+
+def test_kernel_that_returns_too_few_arrays(define):
+    @define(name="test_few", residuals=("e",))
+    def few(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+        """x and x."""
+        return x + x, x
+
+    offer("test_few", lambda x: x)
+    with pytest.raises(errors.BackendError, match=r"test_few.*returned 1 arrays, not the 2"):
+        few(pb.asarray([1.0]))
+
+
+def test_sequences():
+    x, y = pb.asarray([1.0, 2.0]), pb.asarray([3.0])
+    for given in ([x, y], (x, y), [x, [3.0]], [np.array([1.0, 2.0], np.float32), y], iter([x, y])):
+        assert pb.concat(given).tolist() == [1.0, 2.0, 3.0]
+    with pb.GradientTape() as tape:
+        tape.watch([x, y])
+        z = pb.concat([x, y, x]) * pb.asarray([1.0, 2.0, 3.0, 4.0, 5.0])
+    gx, gy = tape.gradient(z, [x, y])
+    assert gx.tolist() == [5.0, 7.0]
+    assert gy.tolist() == [3.0]
+    with pytest.raises(errors.PullbackError, match="concat"):
+        pb.concat([])
+    with pytest.raises(errors.PullbackError, match="concat"):
+        pb.concat([x, None])
+
+
+# Python numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize("number", [True, 2, 2.0, 2j])
+def test_numbers_are_weak(dtype, number):
+    x = pb.asarray(np.ones(2), dtype=dtype) if dtype != "bool" else pb.asarray([True, True])
+    expected = dtypes.promote([x.dtype, type(number)])
+    if dtypes.kind(expected) == dtypes.BOOL:
+        with pytest.raises(errors.DTypeError, match="multiply"):
+            x * number
+        return
+    for found in (x * number, number * x, x * number):
+        assert found.dtype == expected
+        np.testing.assert_array_equal(found.numpy(), np.full(2, number, expected))
+
+
+def test_numbers_that_are_equal_and_not_the_same():
+    x = pb.asarray([1, 2])
+    assert (x * 1).dtype == np.int32
+    assert (x * 1.0).dtype == np.float32
+    assert (x * True).dtype == np.int32
+    assert (x * (1 + 0j)).dtype == np.complex64
+    y = pb.asarray([1.0])
+    for _ in range(2):
+        assert np.signbit((y * 0.0).numpy())[0] == np.False_
+        assert np.signbit((y * -0.0).numpy())[0] == np.True_
+        assert np.isnan((y * float("nan")).numpy())[0]
+        assert (y * float("inf")).tolist() == [float("inf")]
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("int8", 300), ("uint8", -1), ("int32", 2**40)])
+def test_number_out_of_range(dtype, number):
+    x = pb.asarray([1, 2], dtype=dtype)
+    with pytest.raises(errors.ConversionError, match=rf"out of range for {dtype}"):
+        x + number
+
+
+def test_large_number_beside_a_float():
+    x = pb.asarray([1.0])
+    assert (x * 2**40).tolist() == [float(2**40)]
+    assert (pb.asarray([1.0], dtype="float16") * 1e6).tolist() == [float("inf")]
+
+
+def test_many_numbers_do_not_pile_up():
+    x = pb.asarray([1.0])
+    for i in range(10_000):
+        _ = x * float(i)
+    assert len(OPS["multiply"].scalars) <= 5000
+    assert len(CPU.constants) <= 5000
+    assert (x * 3.0).tolist() == [3.0]
+
+
+def test_numpy_scalars_are_arrays_of_their_dtype():
+    x = pb.asarray([1.0])
+    assert (x * np.float64(2)).dtype == np.float64
+    assert (x * np.float32(2)).dtype == np.float32
+    assert (x * np.int64(2)).dtype == np.float32
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+
+def test_message_names_op_shapes_and_fix():
+    x, y = pb.asarray(np.ones((2, 3))), pb.asarray(np.ones((4, 3)))
+    with pytest.raises(errors.ShapeError) as caught:
+        x + y
+    message = str(caught.value)
+    assert message.startswith("add: ")
+    assert message.count("add") == 1
+    for word in ("(2, 3)", "(4, 3)"):
+        assert word in message
+
+
+def test_error_in_a_body_names_the_op_that_was_called(define):
+    @define(name="test_outer")
+    def outer_op(x: TensorLike, y: TensorLike, /) -> Tensor:
+        """x times y."""
+        return x * y
+
+    with pytest.raises(errors.ShapeError, match=r"^test_outer: "):
+        outer_op(pb.asarray(np.ones(2)), pb.asarray(np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (ValueError("bad"), errors.InputValueError),
+        (IndexError("bad"), errors.IndexingError),
+        (RuntimeError("bad"), errors.BackendError),
+        (MemoryError("bad"), MemoryError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_what_a_kernel_raises(define, raised, expected):
+    @define(name="test_raises")
+    def raises(x: TensorLike, /, *, scale: float = 2.0) -> Tensor:
+        """Raises."""
+        return x
+
+    def kernel(x, *, scale):
+        raise raised
+
+    offer("test_raises", kernel)
+    with pytest.raises(expected) as caught:
+        raises(pb.asarray([1.0, 2.0]))
+    if isinstance(caught.value, errors.PullbackError):
+        assert re.search(r"test_raises\(float32\[2\], scale=2.0\): bad", str(caught.value))
+        assert caught.value.__cause__ is raised
+
+
+def test_dtypes_that_do_not_promote():
+    x, y = pb.asarray([1], dtype="int64"), pb.asarray([1], dtype="uint64")
+    with pytest.raises(errors.DTypeError, match=r"add: int64 and uint64.*astype"):
+        x + y
+
+
+def test_dtype_that_an_op_does_not_take():
+    with pytest.raises(errors.DTypeError, match=r"bitwise_and: .*float32"):
+        pb.asarray([1.0]) & pb.asarray([1.0])
+
+
+def test_host_data_that_are_no_array():
+    with pytest.raises(errors.ConversionError, match="add: "):
+        pb.add([1.0], [[1.0], [1.0, 2.0]])
+    with pytest.raises(errors.ConversionError, match="add: "):
+        pb.asarray([1.0]) + "text"
+
+
+def test_axis_outside():
+    with pytest.raises(errors.AxisError, match=r"sum: .*axis 3.*2 dimensions"):
+        pb.sum(np.ones((2, 3)), axis=3)
+    with pytest.raises(errors.InputTypeError, match="sum: "):
+        pb.sum(np.ones((2, 3)), axis=1.5)
+
+
+# Devices -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_devices():
+    """A backend of two devices, each with arrays of its own kind of float32."""
+    from pullback_numpy import NumPyBackend
+
+    class Twin(NumPyBackend):
+        name = "twin"
+        kinds = ("gpu",)
+
+        def device_count(self, kind):
+            return 2 if kind == "gpu" else 0
+
+        def native_device(self, kind, index):
+            return index
+
+    if "twin" not in pb.plugins.registry.names():
+        pb.register_backend(Twin())
+    return pb.device("twin:gpu:0"), pb.device("twin:gpu:1")
+
+
+def test_numbers_on_two_devices(two_devices):
+    first, second = (to_tensor(np.ones(2, np.float32), device) for device in two_devices)
+    for x in (first, second, first):
+        for found in (x * 2.0, 2.0 * x, x + 1):
+            assert found.device is x.device
+            assert found.tolist() == [2.0, 2.0]
+
+
+def test_host_data_follow_the_first_tensor(two_devices):
+    x = to_tensor(np.ones(2, np.float32), two_devices[1])
+    for found in (x * [2.0, 3.0], np.array([2.0, 3.0], np.float32) * x, pb.concat([[1.0], x])):
+        assert found.device is two_devices[1]
+
+
+def test_tensors_on_two_devices(two_devices):
+    first, second = (to_tensor(np.ones(2, np.float32), device) for device in two_devices)
+    pattern = r"add: tensors on twin:gpu:0 and twin:gpu:1; move one with x.to\('twin:gpu:0'\)"
+    for _ in range(2):
+        with pytest.raises(errors.DeviceError, match=pattern):
+            first + second
+    assert (first + second.to("twin:gpu:0")).device is first.device
+
+
+def test_gradient_through_a_move(two_devices):
+    x = pb.asarray([1.0, 2.0])
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = x.to(two_devices[1]) * 3.0
+    g = tape.gradient(y, x)
+    assert y.device is two_devices[1]
+    assert g.device is x.device
+    assert g.tolist() == [3.0, 3.0]

@@ -1,0 +1,207 @@
+"""Losses against independent formulas, metrics over batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+RNG = np.random.default_rng(7)
+LOGITS = RNG.normal(size=(6, 5)) * 4
+CLASSES = RNG.integers(0, 5, 6)
+ROWS = RNG.dirichlet(np.ones(5), 6)
+X, Y = RNG.normal(size=(2, 6, 3))
+PROBABILITIES = RNG.uniform(size=(6, 3))
+
+
+def log_softmax(x):
+    return x - x.max(-1, keepdims=True) - np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True))
+
+
+def huber(d, delta):
+    return np.where(abs(d) <= delta, d**2 / 2, delta * (abs(d) - delta / 2))
+
+
+# Each loss with its two arguments and the losses of the items, written anew.
+CASES = {
+    "softmax_cross_entropy": (ROWS, LOGITS, -(ROWS * log_softmax(LOGITS)).sum(-1)),
+    "sparse_softmax_cross_entropy": (CLASSES, LOGITS, -log_softmax(LOGITS)[range(6), CLASSES]),
+    "sigmoid_cross_entropy": (
+        PROBABILITIES,
+        X,
+        -PROBABILITIES * np.log(1 / (1 + np.exp(-X)))
+        - (1 - PROBABILITIES) * np.log(1 - 1 / (1 + np.exp(-X))),
+    ),
+    "hinge": (np.sign(Y), X, np.maximum(0, 1 - np.sign(Y) * X)),
+    "kl_divergence": (ROWS, ROWS[::-1].copy(), (ROWS * np.log(ROWS / ROWS[::-1])).sum(-1)),
+    "mean_squared_error": (Y, X, (X - Y) ** 2),
+    "mean_absolute_error": (Y, X, abs(X - Y)),
+    "huber": (Y, X, huber(X - Y, 1.0)),
+    "log_cosh": (Y, X, np.log(np.cosh(X - Y))),
+    "cosine_distance": (
+        Y, X,
+        1 - (X * Y).sum(-1) / np.linalg.norm(X, axis=-1) / np.linalg.norm(Y, axis=-1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+class TestLosses:
+    def test_is_listed(self, name):
+        assert sorted(CASES) == sorted(pb.losses.__all__)
+
+    def test_items(self, name):
+        targets, predictions, expected = CASES[name]
+        got = getattr(pb.losses, name)(targets, predictions, reduction="none")
+        assert got.dtype == pb.float64
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12)
+
+    def test_reductions(self, name):
+        targets, predictions, expected = CASES[name]
+        loss = getattr(pb.losses, name)
+        assert loss(targets, predictions).item() == pytest.approx(expected.mean(), rel=1e-12)
+        total = loss(targets, predictions, reduction="sum")
+        assert total.item() == pytest.approx(expected.sum(), rel=1e-12)
+        with pytest.raises(pb.errors.InputValueError, match=f"{name}: reduction.*'average'"):
+            loss(targets, predictions, reduction="average")
+
+    def test_weights(self, name):
+        targets, predictions, expected = CASES[name]
+        loss = getattr(pb.losses, name)
+        weights = RNG.uniform(size=expected.shape)
+        got = loss(targets, predictions, weights)
+        assert got.item() == pytest.approx((weights * expected).mean(), rel=1e-12)
+        assert loss(targets, predictions, 0).item() == 0.0
+        first = np.zeros(expected.shape[:1] + (1,) * (expected.ndim - 1))
+        first[0] = 1
+        got = loss(targets, predictions, first, reduction="sum").item()
+        assert got == pytest.approx(expected[0].sum(), rel=1e-12)
+        with pytest.raises(pb.errors.ShapeError, match="weights"):
+            loss(targets, predictions, np.ones((7, *expected.shape)))
+
+    def test_shapes_must_fit(self, name):
+        targets, predictions, _ = CASES[name]
+        with pytest.raises(pb.errors.ShapeError):
+            getattr(pb.losses, name)(targets[:-1], predictions)
+        if np.ndim(targets) == np.ndim(predictions):
+            # These would broadcast, to a wrong number.
+            with pytest.raises(pb.errors.ShapeError):
+                getattr(pb.losses, name)(targets[:, :1], predictions)
+
+    def test_gradient(self, name):
+        targets, predictions, _ = CASES[name]
+        loss = getattr(pb.losses, name)
+        got = pb.grad(loss, 1)(targets, predictions).numpy()
+        step = 1e-6
+        for index in [(0, 0), (3, 1), (5, 2)]:
+            ahead, behind = predictions.copy(), predictions.copy()
+            ahead[index] += step
+            behind[index] -= step
+            slope = (loss(targets, ahead).item() - loss(targets, behind).item()) / (2 * step)
+            assert got[index] == pytest.approx(slope, abs=1e-7)
+
+
+class TestStability:
+    def test_logits_of_1e4(self):
+        logits = np.asarray([[1e4, -1e4, 0.0]], np.float32)
+        assert pb.losses.sparse_softmax_cross_entropy([0], logits).item() == 0.0
+        assert pb.losses.sparse_softmax_cross_entropy([1], logits).item() == 2e4
+        assert pb.losses.softmax_cross_entropy([[0.0, 0.0, 1.0]], logits).item() == 1e4
+        assert pb.losses.sigmoid_cross_entropy([[1.0, 0.0, 0.5]], logits, reduction="sum").item() == (
+            pytest.approx(np.log(2.0))
+        )
+        for labels, loss in [
+            ([1], pb.losses.sparse_softmax_cross_entropy),
+            ([[0.0, 1.0, 0.0]], pb.losses.softmax_cross_entropy),
+            ([[0.0, 1.0, 0.0]], pb.losses.sigmoid_cross_entropy),
+        ]:
+            assert np.isfinite(pb.grad(loss, 1)(labels, logits).numpy()).all()
+
+    def test_label_smoothing(self):
+        smooth = ROWS * 0.9 + 0.1 / 5
+        expected = -(smooth * log_softmax(LOGITS)).sum(-1).mean()
+        got = pb.losses.softmax_cross_entropy(ROWS, LOGITS, label_smoothing=0.1)
+        assert got.item() == pytest.approx(expected)
+
+
+class TestMetrics:
+    def test_guides_example(self):
+        m = pb.metrics.Mean("loss")
+        m(0)
+        m(5)
+        assert m.result() == 2.5
+        m([8, 9])
+        assert m.result() == 5.5
+        assert m.name == "loss"
+        m.reset()
+        assert m.result() == 0.0
+
+    def test_weights(self):
+        m = pb.metrics.Mean()
+        m([1.0, 2.0], weights=[3.0, 1.0])
+        m(10.0, 0.0)
+        assert m.result() == 1.25
+        with pytest.raises(pb.errors.ShapeError, match="mean: weights"):
+            m([1.0], [1.0, 2.0])
+
+    def test_does_not_depend_on_the_batches(self):
+        values = RNG.normal(size=1000).astype(np.float32)
+        whole, parts = pb.metrics.Mean(), pb.metrics.Mean()
+        whole(values)
+        for part in np.split(values, 100):
+            parts(part)
+        assert parts.result() == pytest.approx(whole.result(), rel=1e-14)
+
+    def test_large_sums_do_not_saturate(self):
+        m = pb.metrics.Sum()
+        for _ in range(3):
+            m(np.full(2**20, 16.0, np.float16))
+        m(1.0)
+        assert m.result() == 3 * 2**24 + 1
+
+    @pytest.mark.parametrize(
+        ("make", "targets", "predictions", "expected"),
+        [
+            (pb.metrics.Accuracy, [1, 2, 3], [1, 0, 3], 2 / 3),
+            (pb.metrics.SparseCategoricalAccuracy, [0, 1], [[2.0, 1.0], [2.0, 1.0]], 0.5),
+            (pb.metrics.CategoricalAccuracy, [[1, 0], [0, 1]], [[2.0, 1.0], [2.0, 1.0]], 0.5),
+            (lambda: pb.metrics.SparseTopKAccuracy(2), [0, 2], [[3.0, 2.0, 1.0]] * 2, 0.5),
+            (pb.metrics.BinaryAccuracy, [1.0, 0.0, 1.0], [0.9, 0.2, 0.4], 2 / 3),
+            (pb.metrics.MeanSquaredError, [1.0, 3.0], [1.0, 1.0], 2.0),
+            (pb.metrics.MeanAbsoluteError, [1.0, 3.0], [1.0, 1.0], 1.0),
+        ],
+    )
+    def test_pairs(self, make, targets, predictions, expected):
+        m = make()
+        m(targets, predictions)
+        m(pb.asarray(targets), pb.asarray(predictions))
+        assert m.result() == pytest.approx(expected)
+        weighted = make()
+        weighted(targets, predictions, [1.0] + [0.0] * (len(targets) - 1))
+        alone = make()
+        alone(targets[:1], predictions[:1])
+        assert weighted.result() == alone.result()
+        with pytest.raises(pb.errors.ShapeError, match="do not fit"):
+            m(targets[:1], predictions)
+
+    def test_no_tape_hears(self):
+        w = pb.Variable(2.0)
+        m = pb.metrics.Mean()
+        with pb.GradientTape() as tape:
+            loss = w * w
+            m(loss)
+        assert tape.gradient(loss, w).item() == 4.0
+
+    def test_repr(self):
+        m = pb.metrics.Mean("loss")
+        m(2.0)
+        assert repr(m) == "<Mean 'loss': 2.0>"
+
+    def test_state(self):
+        m, other = pb.metrics.Mean(), pb.metrics.Mean()
+        m([1.0, 2.0])
+        other.restore_state(m.checkpoint_state())
+        m(9.0)
+        other(9.0)
+        assert other.result() == m.result() == 4.0

@@ -1,0 +1,572 @@
+"""Tensor: conversions, printing, indexing protocols, copies, and NumPy on both sides."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import dtypes, errors
+
+DTYPES = pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+
+
+def ones(*shape, dtype="float32"):
+    return pb.asarray(np.ones(shape, dtype))
+
+
+# What it is --------------------------------------------------------------------------------------
+
+
+@DTYPES
+def test_properties(dtype):
+    x = pb.asarray(np.zeros((2, 3, 4), dtype))
+    assert x.dtype == dtype
+    assert x.shape == (2, 3, 4)
+    assert type(x.shape) is tuple
+    assert (x.ndim, x.size, x.nbytes) == (3, 24, 24 * dtype.itemsize)
+    assert str(x.device) == "cpu:0"
+    assert x.mT.shape == (2, 4, 3)
+
+
+def test_transpose_needs_a_matrix():
+    assert ones(2, 3).T.shape == (3, 2)
+    for shape in ((), (2,), (2, 3, 4)):
+        with pytest.raises(errors.ShapeError, match=r"mT|permute_dims"):
+            _ = ones(*shape).T
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
+def test_scalars_and_empty(shape):
+    x = ones(*shape)
+    assert x.size == int(np.prod(shape))
+    assert x.tolist() == np.ones(shape).tolist()
+    assert repr(x)
+
+
+# From host data ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape"),
+    [
+        (True, "bool", ()), (3, "int32", ()), (3.0, "float32", ()), (3j, "complex64", ()),
+        ([1, 2], "int32", (2,)), ([[1.0], [2]], "float32", (2, 1)), ([True, False], "bool", (2,)),
+        ([1, 2j], "complex64", (2,)), ([True, 2], "int32", (2,)), ([], "float32", (0,)),
+        ([[], []], "float32", (2, 0)), ((1, 2), "int32", (2,)), (2**40, "int64", ()),
+        ([1, 2**40], "int64", (2,)), (2**63, "uint64", ()), (np.float64(2), "float64", ()),
+        (np.int8(2), "int8", ()), ([np.float64(2)], "float64", (1,)), (np.ones(2), "float64", (2,)),
+        (np.ones(2, ">f4"), "float32", (2,)), (range(3), "int32", (3,)),
+    ],
+)  # fmt: skip
+def test_asarray(value, dtype, shape):
+    x = pb.asarray(value)
+    assert x.dtype.name == dtype
+    assert x.shape == shape
+    np.testing.assert_array_equal(x.numpy(), np.asarray(value))
+
+
+@pytest.mark.parametrize(
+    "value", [[1, [2, 3]], "text", object(), {"a": 1}, None, [None], ["a"], 2**70, [2**70]]
+)
+def test_what_is_no_tensor(value):
+    with pytest.raises(errors.PullbackError) as caught:
+        pb.asarray(value)
+    assert isinstance(caught.value, (TypeError, ValueError))
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(300, "int8"), ([300], "uint8"), (-1, "uint32")])
+def test_integers_out_of_range(value, dtype):
+    with pytest.raises(errors.ConversionError, match=dtype):
+        pb.asarray(value, dtype=dtype)
+
+
+def test_asarray_copies():
+    source = np.ones(3)
+    x = pb.asarray(source)
+    source[0] = 5.0
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_asarray_of_a_view_copies():
+    source = np.arange(6.0).reshape(2, 3)
+    for view in (source.T, source[:, ::2], source[::-1], np.broadcast_to(source, (2, 2, 3))):
+        x = pb.asarray(view)
+        expected = view.copy()
+        source += 1
+        np.testing.assert_array_equal(x.numpy(), expected)
+        source -= 1
+
+
+def test_asarray_without_a_copy_shares():
+    source = np.ones(3)
+    x = pb.asarray(source, copy=False)
+    assert np.shares_memory(x.numpy(), source)
+    with pytest.raises(errors.InputValueError, match="copy"):
+        pb.asarray([1.0, 2.0], copy=False)
+    with pytest.raises(errors.InputValueError, match="copy"):
+        pb.asarray(source, dtype="float32", copy=False)
+
+
+def test_asarray_of_a_tensor_is_the_tensor():
+    x = ones(2)
+    assert pb.asarray(x) is x
+    other = pb.asarray(x, copy=True)
+    assert other is not x
+    other[0] = 5.0
+    assert x.tolist() == [1.0, 1.0]
+
+
+def test_lists_of_tensors_are_stacked():
+    x = pb.asarray([ones(2), [3.0, 4.0]])
+    assert x.tolist() == [[1.0, 1.0], [3.0, 4.0]]
+    assert pb.asarray([pb.asarray(1.0), 2.0]).tolist() == [1.0, 2.0]
+
+
+def test_gradient_flows_into_a_list_of_tensors():
+    x = pb.asarray(2.0)
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = pb.asarray([x, 3.0, x * x]) * 2.0
+    assert float(tape.gradient(y, x)) == 2 + 8
+
+
+def test_numbers_are_handles_of_their_own():
+    x, y = pb.asarray(2.0), pb.asarray(2.0)
+    assert x is not y
+    x[...] = 3.0
+    assert float(y) == 2.0
+    assert float(pb.asarray(2.0)) == 2.0
+    assert float(y * 2.0) == 4.0
+
+
+# To the host -------------------------------------------------------------------------------------
+
+
+@DTYPES
+def test_numpy_gives_the_values_back(dtype):
+    source = np.arange(6).reshape(2, 3).astype(dtype)
+    back = pb.asarray(source).numpy()
+    assert back.dtype == dtype
+    np.testing.assert_array_equal(back, source)
+
+
+def test_numpy_is_read_only():
+    x = ones(3)
+    view = x.numpy()
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 2.0
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(x)[0] = 2.0
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_numpy_view_of_a_shared_array_is_read_only():
+    source = np.ones(3)
+    view = pb.asarray(source, copy=False).numpy()
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 2.0
+    assert source.flags.writeable
+
+
+def test_array_protocol():
+    x = ones(3)
+    assert np.shares_memory(np.asarray(x), x.numpy())
+    assert not np.shares_memory(np.array(x), x.numpy())
+    assert np.asarray(x, dtype="float64").dtype == np.float64
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(x, dtype="float64", copy=False)
+    writable = np.array(x)
+    writable[0] = 5.0
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("value", [True, 3, 2.5, 1 + 2j])
+def test_item(value):
+    for nested in (value, [value], [[value]]):
+        item = pb.asarray(nested).item()
+        assert item == value
+        assert type(item) is type(value)
+    for shape in ((2,), (0,)):
+        with pytest.raises(errors.ShapeError, match="one element"):
+            ones(*shape).item()
+
+
+def test_python_numbers():
+    x = pb.asarray(2.5)
+    assert (bool(x), int(x), float(x), complex(x)) == (True, 2, 2.5, 2.5 + 0j)
+    assert float(pb.asarray([[2.5]])) == 2.5
+    assert round(float(pb.asarray(2.5, dtype="bfloat16")), 1) == 2.5
+    assert not bool(pb.asarray(0))
+    assert bool(pb.asarray(float("nan")))
+
+
+@pytest.mark.parametrize("target", [bool, int, float, complex])
+@pytest.mark.parametrize("shape", [(2,), (0,), (2, 3)])
+def test_python_numbers_need_one_element(target, shape):
+    with pytest.raises(errors.ShapeError, match="one element"):
+        target(ones(*shape))
+
+
+def test_truth_of_several_names_any_and_all():
+    with pytest.raises(ValueError, match=r"pb\.any or pb\.all"):
+        bool(ones(2) == 1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_int_of_what_is_not_finite(value):
+    with pytest.raises((ValueError, OverflowError)):
+        int(pb.asarray(value))
+
+
+def test_complex_is_no_float():
+    with pytest.raises(TypeError):
+        float(pb.asarray(1 + 2j))
+    with pytest.raises(TypeError):
+        int(pb.asarray(1 + 2j))
+
+
+def test_index_protocol():
+    n = pb.asarray(3)
+    assert list(range(n)) == [0, 1, 2]
+    assert "abcd"[n] == "d"
+    assert hex(n) == "0x3"
+    assert np.arange(5)[n] == 3
+    for wrong in (pb.asarray(3.0), pb.asarray([3])):
+        with pytest.raises(TypeError):
+            range(wrong)
+    with pytest.raises(TypeError):
+        _ = [1, 2][pb.asarray(1.0)]
+
+
+# As a sequence -----------------------------------------------------------------------------------
+
+
+def test_len_and_iteration():
+    x = pb.asarray([[1, 2], [3, 4], [5, 6]])
+    assert len(x) == 3
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4], [5, 6]]
+    first, *others = x
+    assert first.tolist() == [1, 2]
+    assert len(others) == 2
+    assert [int(v) for v in x[0]] == [1, 2]
+    assert list(ones(0)) == []
+    assert [r.tolist() for r in reversed(x)] == [[5, 6], [3, 4], [1, 2]]
+
+
+def test_a_number_has_no_length():
+    with pytest.raises(TypeError, match="0-d"):
+        len(pb.asarray(1.0))
+    with pytest.raises(TypeError, match="0-d"):
+        iter(pb.asarray(1.0))
+
+
+def test_iteration_is_differentiated():
+    x = pb.asarray([1.0, 2.0, 3.0])
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = pb.asarray(0.0)
+        for i, v in enumerate(x):
+            y = y + v * float(i)
+    assert tape.gradient(y, x).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_contains():
+    x = pb.asarray([1, 2, 3])
+    assert 2 in x
+    assert 5 not in x
+    assert 1 in pb.asarray(1)
+
+
+# Printing ----------------------------------------------------------------------------------------
+
+
+def test_str_and_repr():
+    x = pb.asarray([[1, 2], [3, 4]])
+    assert repr(x) == ("Tensor([[1, 2],\n        [3, 4]], shape=(2, 2), dtype=int32, device=cpu:0)")
+    assert "[[1 2]\n [3 4]]" in str(x)
+    for word in ("shape=(2, 2)", "dtype=int32", "device=cpu:0"):
+        assert word in str(x)
+    assert str(pb.asarray(4.0)).startswith("4.")
+
+
+@DTYPES
+def test_every_dtype_prints(dtype):
+    assert dtype.name in repr(pb.asarray(np.zeros(2, dtype)))
+    assert dtype.name in str(pb.asarray(np.zeros((), dtype)))
+
+
+def test_large_tensors_are_abridged():
+    assert len(repr(ones(1000, 1000))) < 1000
+    assert "..." in repr(ones(1000, 1000))
+
+
+def test_printing_does_not_disturb_the_tape():
+    x = pb.asarray([1.0, 2.0])
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        assert repr(y)
+        assert str(y)
+        assert f"{y}"
+        y.numpy()
+        float(y[0])
+    assert tape.gradient(y, x).tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "expected"),
+    [
+        (3.14159, ".3f", "3.142"), (3.14159, "8.2f", "    3.14"), (2.0, "e", "2.000000e+00"),
+        (7, "d", "7"), (7, "04d", "0007"), (255, "x", "ff"), ([2.5], ".1f", "2.5"),
+        (1 + 2j, ".1f", "1.0+2.0j"), (0.5, ".0%", "50%"),
+    ],
+)  # fmt: skip
+def test_format(value, spec, expected):
+    assert format(pb.asarray(value), spec) == expected
+    assert f"{pb.asarray(value):{spec}}" == expected
+
+
+def test_format_of_several_values():
+    x = pb.asarray([1.0, 2.0])
+    assert f"{x}" == str(x)
+    with pytest.raises((ValueError, TypeError)):
+        f"{x:.3f}"
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
+def test_copies_are_other_handles(make):
+    x = pb.asarray([1.0, 2.0])
+    y = make(x)
+    assert y is not x
+    y[0] = 5.0
+    assert x.tolist() == [1.0, 2.0]
+    assert y.tolist() == [5.0, 2.0]
+
+
+def test_copy_keeps_the_way_back():
+    x = pb.asarray([1.0, 2.0])
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = copy.deepcopy(x * x)
+    assert tape.gradient(y, x).tolist() == [2.0, 4.0]
+
+
+@DTYPES
+def test_pickle(dtype):
+    x = pb.asarray(np.arange(6).reshape(2, 3).astype(dtype))
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        y = pickle.loads(pickle.dumps(x, protocol))
+        assert (y.dtype, y.shape, y.device) == (x.dtype, x.shape, x.device)
+        np.testing.assert_array_equal(y.numpy(), x.numpy())
+
+
+def test_pickle_of_a_recorded_tensor_is_its_value():
+    x = pb.asarray(3.0)
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        z = pickle.loads(pickle.dumps(y))
+    assert float(z) == 9.0
+    assert z._node is None or tape.gradient(z, x) is None
+
+
+def test_hash_is_by_identity():
+    x, y = pb.asarray(1.0), pb.asarray(1.0)
+    table = {x: "x", y: "y"}
+    assert (table[x], table[y]) == ("x", "y")
+    assert len({x, y, x}) == 2
+
+
+# Assignment --------------------------------------------------------------------------------------
+
+
+def test_setitem_changes_this_handle_only():
+    x = pb.asarray([1.0, 2.0, 3.0])
+    y = copy.copy(x)
+    view = x.numpy()
+    x[1] = 7.0
+    assert x.tolist() == [1.0, 7.0, 3.0]
+    assert y.tolist() == [1.0, 2.0, 3.0]
+    assert view.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_setitem_is_differentiated():
+    x, v = pb.asarray([1.0, 2.0, 3.0]), pb.asarray(4.0)
+    with pb.GradientTape() as tape:
+        tape.watch([x, v])
+        y = x * x
+        before = y * 1.0
+        y[1] = v * v
+        loss = y + before
+    gx, gv = tape.gradient(loss, [x, v])
+    assert gx.tolist() == [4.0, 4.0, 12.0]
+    assert float(gv) == 8.0
+
+
+def test_augmented_assignment_rebinds_the_name():
+    x = pb.asarray([1.0, 2.0])
+    y = x
+    y += 1.0
+    assert x.tolist() == [1.0, 2.0]
+    assert y.tolist() == [2.0, 3.0]
+
+
+# Operators ---------------------------------------------------------------------------------------
+
+BINARY = [
+    ("+", lambda a, b: a + b), ("-", lambda a, b: a - b), ("*", lambda a, b: a * b),
+    ("/", lambda a, b: a / b), ("//", lambda a, b: a // b), ("%", lambda a, b: a % b),
+    ("**", lambda a, b: a**b), ("<", lambda a, b: a < b), ("<=", lambda a, b: a <= b),
+    (">", lambda a, b: a > b), (">=", lambda a, b: a >= b), ("==", lambda a, b: a == b),
+    ("!=", lambda a, b: a != b),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "f"), BINARY, ids=[name for name, _ in BINARY])
+def test_operators_against_numpy(name, f):
+    a, b = np.array([5.0, -7.0, 2.0], np.float32), np.array([2.0, 3.0, 2.0], np.float32)
+    expected = f(a, b)
+    for left, right in (
+        (pb.asarray(a), pb.asarray(b)),
+        (pb.asarray(a), b),
+        (a, pb.asarray(b)),
+        (a.tolist(), pb.asarray(b)),
+        (pb.asarray(a), b.tolist()),
+    ):
+        found = f(left, right)
+        assert isinstance(found, pb.Tensor)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "f"), BINARY[:7], ids=[name for name, _ in BINARY[:7]])
+def test_operators_with_python_numbers(name, f):
+    a = np.array([5.0, 7.0, 2.0], np.float32)
+    for number in (2, 2.0):
+        for found, expected in (
+            (f(pb.asarray(a), number), f(a, np.float32(number))),
+            (f(number, pb.asarray(a)), f(np.float32(number), a)),
+        ):
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_bitwise_operators():
+    a, b = np.array([5, -7, 2], np.int32), np.array([2, 3, 1], np.int32)
+    x, y = pb.asarray(a), pb.asarray(b)
+    for f in (
+        lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b,
+        lambda a, b: a << b, lambda a, b: a >> b,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(f(x, y).numpy(), f(a, b))
+        np.testing.assert_array_equal(f(x, 1).numpy(), f(a, 1))
+        np.testing.assert_array_equal(f(6, y).numpy(), f(6, b))
+    np.testing.assert_array_equal((~x).numpy(), ~a)
+
+
+def test_unary_operators():
+    x = pb.asarray([1.0, -2.0])
+    assert (-x).tolist() == [-1.0, 2.0]
+    assert (+x).tolist() == [1.0, -2.0]
+    assert abs(x).tolist() == [1.0, 2.0]
+
+
+def test_matmul_operator():
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    x, y = pb.asarray(a), pb.asarray(b)
+    for found in (x @ y, a @ y, x @ b):
+        assert isinstance(found, pb.Tensor)
+        np.testing.assert_allclose(found.numpy(), a @ b)
+
+
+def test_equality_with_what_is_no_array():
+    x = pb.asarray([1.0, 2.0])
+    for other in ("text", object()):
+        with pytest.raises(errors.PullbackError):
+            _ = x == other
+
+
+# NumPy's functions -------------------------------------------------------------------------------
+
+
+def test_ufuncs_run_our_ops():
+    x = pb.asarray([1.0, 4.0])
+    with pb.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        products = [np.multiply(x, x), np.multiply(x, np.array([1.0, 4.0], np.float32))]
+        root = np.sqrt(x)
+    assert all(isinstance(one, pb.Tensor) for one in [*products, root])
+    assert tape.gradient(products[0], x).tolist() == [2.0, 8.0]
+    assert tape.gradient(products[1], x).tolist() == [1.0, 4.0]
+    assert tape.gradient(root, x).tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("ufunc", "count"),
+    [
+        (np.absolute, 1), (np.arccos, 1), (np.arcsin, 1), (np.arctan, 1), (np.arctan2, 2),
+        (np.power, 2), (np.true_divide, 2), (np.divide, 2), (np.exp, 1), (np.log1p, 1),
+        (np.maximum, 2), (np.less, 2), (np.floor_divide, 2), (np.negative, 1), (np.isnan, 1),
+        (np.conjugate, 1), (np.hypot, 2), (np.logaddexp, 2), (np.copysign, 2), (np.remainder, 2),
+        (np.matmul, 2), (np.fmod, 2), (np.rint, 1),
+    ],
+)  # fmt: skip
+def test_ufuncs_by_their_numpy_names(ufunc, count):
+    values = [np.array([0.25, -0.5], np.float32), np.array([0.5, 0.75], np.float32)][:count]
+    expected = ufunc(*values)
+    try:
+        found = ufunc(*[pb.asarray(v) for v in values])
+    except errors.InputTypeError as error:
+        # No op of that meaning: an error that says so, never another op's numbers.
+        assert ufunc.__name__ in str(error)  # noqa: PT017
+    else:
+        assert isinstance(found, pb.Tensor)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.add.reduce(x),
+        lambda x: np.add(x, x, out=np.zeros(2)),
+        lambda x: np.multiply.outer(x, x),
+        lambda x: np.add(x, x, where=[True, False]),
+        lambda x: np.spacing(x),
+    ],
+)
+def test_what_numpy_functions_do_not_take(call):
+    with pytest.raises(TypeError, match="pullback"):
+        call(pb.asarray([1.0, 2.0]))
+
+
+def test_array_on_the_left_gives_a_tensor():
+    x = pb.asarray([1.0, 2.0])
+    for found in (np.array([3.0, 4.0]) * x, np.float32(3.0) * x, np.array(3.0) + x):
+        assert isinstance(found, pb.Tensor)
+
+
+def test_numpy_functions_take_tensors_as_arrays():
+    x = pb.asarray([1.0, 2.0])
+    assert np.sum(np.asarray(x)) == 3.0
+    assert np.concatenate([np.asarray(x), np.ones(1)]).tolist() == [1.0, 2.0, 1.0]
+
+
+def test_dlpack():
+    x = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+    back = np.from_dlpack(x)
+    np.testing.assert_array_equal(back, x.numpy())
+    assert not back.flags.writeable
+    assert x.__dlpack_device__()[0] == 1
+
+
+def test_namespace():
+    x = ones(2)
+    assert x.__array_namespace__() is pb
+    assert x.__array_namespace__(api_version="2024.12") is pb
+    with pytest.raises(errors.PullbackError):
+        x.__array_namespace__(api_version="1999.01")
