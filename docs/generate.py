@@ -25,8 +25,8 @@ from pullback.spec import OPS, Op, Tier
 
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
-    "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "summary",
-    "errors", "backend", "array_api",
+    "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
+    "summary", "errors", "backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"
@@ -262,9 +262,7 @@ def objects() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     of_ops = [contents(listed).values() for listed in families().values()]
     seen = {id(function) for listed in of_ops for function, _ in listed}
-    there = {module.name for module in pkgutil.iter_modules(pb.__path__)}
-    inner = [import_module(f"pullback.{name}") for name in MODULES if name in there]
-    for module in (pb, *inner):
+    for module in modules():
         for name in public_names(module):
             value = getattr(module, name)
             where = getattr(value, "__module__", "") or ""
@@ -276,6 +274,12 @@ def objects() -> dict[str, list[str]]:
                 part = (where if module is pb else module.__name__).split(".")[1]
                 found.setdefault(PAGES.get(part, part), []).append(f"{where}.{value.__name__}")
     return found
+
+
+def modules() -> list[Any]:
+    """`pullback` and the modules in it that have public names of their own."""
+    there = {module.name for module in pkgutil.iter_modules(pb.__path__)}
+    return [pb, *(import_module(f"pullback.{name}") for name in MODULES if name in there)]
 
 
 def public_names(module: Any) -> list[str]:

@@ -374,6 +374,20 @@ def test_where_promotes_its_values_only():
     assert pb.where(True, 1.0, 2).tolist() == 1.0
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "bool", "int8", "int64", "complex64", "complex128"])
+def test_where_of_many_values(dtype):
+    rng = np.random.default_rng(0)
+    condition = rng.random((70, 80)) < 0.5
+    x1, x2 = (pb.asarray(rng.integers(-9, 9, (70, 80)), dtype=dtype).numpy() for _ in "12")
+    for a, b in ((x1, x2), (x1.T.copy().T, x2[:, ::-1]), (x1[0], x2[:, :1]), (x1, x2[0, 0])):
+        found = pb.where(condition, a, b).numpy()
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, np.where(condition, a, b))
+    np.testing.assert_array_equal(
+        pb.where(condition[0], x1, x2).numpy()[:, 5], (x1, x2)[not condition[0, 5]][:, 5]
+    )
+
+
 def test_comparisons_of_mixed_numbers():
     assert (pb.asarray([1, 2, 3]) < pb.asarray([1.5, 1.5, 3.5])).tolist() == [True, False, True]
     assert (pb.asarray([1, 2]) == 2.0).tolist() == [False, True]

@@ -73,6 +73,9 @@ from pullback.ops.padding import *
 from pullback.ops.patterns import *
 from pullback.ops.pooling import *
 from pullback.ops.random import *
+from pullback.ops.recurrent import *
+from pullback.ops.recurrent_gru import *
+from pullback.ops.recurrent_lstm import *
 from pullback.ops.reductions import *
 from pullback.ops.repeating import *
 from pullback.ops.rounding import *

@@ -38,6 +38,18 @@ class Offer(NamedTuple):
     dtypes: frozenset[DType] | None
 
 
+class _PublicDTypes(dict[Any, DType]):
+    """The public dtype of each native one."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__((native, public) for public, native in backend.dtypes.items())
+        self._backend = backend
+
+    def __missing__(self, native: Any) -> DType:
+        # A kernel gave it: all that comes in from the host is checked before.
+        raise errors.DTypeError(self._backend.holds_no(native))
+
+
 class Backend:
     """The base of every backend. A plugin subclasses it, fills `kernels`, and registers an instance.
 
@@ -61,9 +73,7 @@ class Backend:
 
     def __init__(self) -> None:
         self._offers: dict[str, tuple[Offer, ...]] = {}
-        self.public_dtypes: dict[Any, DType] = {
-            native: public for public, native in self.dtypes.items()
-        }
+        self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that serves it.
         self.tables: list[dict[Any, Any]] = []
         for op_name, kernel in self.kernels.items():
@@ -119,6 +129,11 @@ class Backend:
     def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Native:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not take DLPack objects")
+
+    def holds_no(self, dtype: Any) -> str:
+        """What to say of a dtype that this backend does not hold."""
+        held = ", ".join(map(str, self.dtypes))
+        return f"the backend {self.name!r} holds no {dtype}; it holds {held}"
 
     # Kernels -------------------------------------------------------------------------------------
 

@@ -77,6 +77,9 @@ class BackendNotFoundError(BackendError):
 class MissingKernelError(BackendError, NotImplementedError):
     """The backend has no kernel for a primitive op."""
 
+    #: The tier of the primitive, such as "linalg"; the backend need not have claimed it.
+    tier: str = ""
+
 
 class PluginError(BackendError):
     """A plugin registered something that cannot be registered."""

@@ -6,17 +6,8 @@
 
 from __future__ import annotations
 
-from pullback.ops.decompositions import (
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    matrix_rank,
-    pinv,
-    qr,
-    svd,
-    svdvals,
-)
+from pullback.ops.decompositions import matrix_rank, pinv, qr, svd, svdvals
+from pullback.ops.eigenvalues import eig, eigh, eigvals, eigvalsh
 from pullback.ops.linear_algebra import (
     cross,
     diagonal,

@@ -13,6 +13,9 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import ml_dtypes
+import numpy as np
+
 from pullback.variable import Variable
 
 __all__ = ["Place", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]
@@ -120,7 +123,7 @@ Children = Callable[[Any], Iterable[tuple[Any, Any]]]
 
 _TYPES: dict[type, Children | None] = {}
 _MANY_TYPES = 4096
-_PASSED_OVER = sys.stdlib_module_names | {"builtins", "numpy", "ml_dtypes"}
+_PASSED_OVER = sys.stdlib_module_names | {np.__name__, ml_dtypes.__name__}
 
 
 def _entering(cls: type) -> Children | None:

@@ -14,7 +14,7 @@ from pullback.dispatch.recording import LISTENING
 from pullback.dtypes import DType, DTypeLike
 from pullback.shapes import Shape
 from pullback.tape import read
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import CALL, Tensor, TensorLike, wrap
 
 __all__ = ["Variable"]
 
@@ -168,8 +168,7 @@ class Variable:
         return self._update("assign_sub", "subtract", value)
 
     def _update(self, method: str, op: str, value: TensorLike) -> Variable:
-        now = Tensor()
-        now._array, now._device, now._node = self._array, self._device, None
+        now = wrap(self._array, self._device)
         self._array = self._fitting(method, CALL[op](now, value))._array
         return self
 
@@ -229,11 +228,9 @@ class Variable:
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name!r} "
-        values = np.array2string(self.numpy(), separator=", ", prefix=f"<Variable {name}")
-        return (
-            f"<Variable {name}{values}, shape={self.shape}, dtype={self.dtype}, "
-            f"device={self._device}>"
-        )
+        # Not through a read: printing must not make a tape watch the variable.
+        value = repr(wrap(self._array, self._device)).removeprefix("Tensor(").removesuffix(")")
+        return f"<Variable {name}{value}>"
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.value)

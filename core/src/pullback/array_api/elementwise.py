@@ -43,7 +43,6 @@ _SAME_NAME = (
     "less_equal",
     "log",
     "log10",
-    "log1p",
     "log2",
     "logaddexp",
     "logical_and",
@@ -72,6 +71,9 @@ _SAME_NAME = (
     "where",
 )
 
+#: Added to a complex number, it makes 0 of a real part of -0 and changes nothing else.
+POSITIVE_ZERO = complex(0.0, -0.0)
+
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Elementwise kernels over `xp`."""
@@ -91,8 +93,10 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
     def expm1(x: Any) -> Any:
         found = xp.expm1(x)
+        if not is_complex(x):
+            return found
         # Parts that are infinite or NaN, which namespaces do not treat as the standard says.
-        return xp.where(xp.isfinite(x), found, xp.exp(x) - 1) if is_complex(x) else found
+        return xp.where(xp.isfinite(x), found, xp.exp(x) - 1) + POSITIVE_ZERO
 
     def pow(x1: Any, x2: Any) -> Any:
         if xp.isdtype(x2.dtype, "signed integer") and xp.any(x2 < 0):
@@ -117,8 +121,18 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         undefined = xp.asarray(complex(0, math.nan), dtype=whole)
         return xp.astype(real, whole) + xp.where(xp.isnan(imag), undefined, turned)
 
+    def log1p(x: Any) -> Any:
+        if not is_complex(x):
+            return xp.log1p(x)
+        # Namespaces take the logarithm of |1 + x|, which has lost a small x.
+        a, b = xp.real(x), xp.imag(x)
+        near = 0.5 * xp.log1p(a * (2 + a) + b * b)
+        far = xp.log(xp.hypot(1 + a, b))
+        return complex_(xp.where(xp.abs(x) < 0.5, near, far), xp.atan2(b, 1 + a))
+
     found: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
-    found |= {"expm1": expm1, "floor_divide": floor_divide, "positive": positive, "pow": pow}
+    found |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
+    found |= {"positive": positive, "pow": pow}
     if hasattr(xp, "complex64"):
         found |= {"complex": complex_, "conj": conj, "imag": imag, "real": real}
     return found

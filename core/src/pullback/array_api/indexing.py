@@ -27,11 +27,21 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         updates = xp.reshape(updates, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
         result = xp.asarray(x, copy=True)
         before = (slice(None),) * axis
-        # The standard has no assignment to several positions: one after the other.
-        for number in range(count):
-            place = (*before, int(flat[number]), ...)
-            update = updates[(*before, number, ...)]
-            result[place] = result[place] + update if add else update
+        # The standard has no assignment to several positions: one after the other, with all that
+        # goes to one position added at once, as exactly as the namespace's sum is.
+        order = xp.argsort(flat)
+        places = [int(flat[int(order[number])]) for number in range(count)]
+        begin = 0
+        for end in range(1, count + 1):
+            if end < count and places[end] == places[begin]:
+                continue
+            place = (*before, places[begin], ...)
+            if add:
+                group = xp.take(updates, order[begin:end], axis=axis)
+                result[place] = result[place] + xp.sum(group, axis=axis, dtype=x.dtype)
+            else:
+                result[place] = updates[(*before, int(order[end - 1]), ...)]
+            begin = end
         return result
 
     def scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:

@@ -27,7 +27,12 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
     def strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
         result = xp.asarray(x, copy=True)
-        result[key] = value
+        # The standard has no None where something is put.
+        present = tuple(entry for entry in key if entry is not None)
+        if len(present) < len(key):
+            value = xp.broadcast_to(value, x[key].shape)
+            value = xp.reshape(value, x[present].shape)
+        result[present] = value
         return result
 
     return {

@@ -8,9 +8,12 @@ from typing import Any
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     """The value of a polynomial at x, by Horner's rule; the constant is the last coefficient."""
-    value = x * coefficients[0] + coefficients[1]
+    value = x * coefficients[0]
+    value += coefficients[1]
     for coefficient in coefficients[2:]:
-        value = value * x + coefficient
+        # In place where the namespace can: half of the memory traffic.
+        value *= x
+        value += coefficient
     return value
 
 

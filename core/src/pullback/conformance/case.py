@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -74,11 +75,21 @@ class Case:
         """The result of the op, as a caller gets it."""
         given = self.tensors() if inputs is None else inputs
         bound = bind(self.op, given, self.sample.attributes)
-        return self.op.function(*bound.args, **bound.kwargs)
+        with self._in_force():
+            return self.op.function(*bound.args, **bound.kwargs)
 
     def resolved(self, inputs: list[Any]) -> Resolved:
         """What dispatch and the op's rules make of these inputs."""
-        return resolve(self.op, inputs, self.sample.attributes)
+        with self._in_force():
+            return resolve(self.op, inputs, self.sample.attributes)
+
+    def _in_force(self) -> AbstractContextManager[Any]:
+        """The device in force, for ops that make their results where they are told to.
+
+        For all others another one stays in force: what they make has to follow their inputs.
+        """
+        told = any(attribute.form == "DeviceLike" for attribute in self.op.attributes)
+        return self.device if told else nullcontext()
 
     def reference(self, kind: Any, inputs: tuple[Any, ...] | None = None) -> list[Array]:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
@@ -171,6 +182,9 @@ def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
 def _takes(case: Case) -> bool:
     dtype, allowed = case.dtype, case.sample.dtypes
     held = {leaf.dtype for leaf in leaves(case.inputs)}
+    asked = [a.name for a in case.op.attributes if a.form == "DTypeLike"]
+    given = case.sample.attributes
+    held |= {dtypes.as_dtype(given[name]) for name in asked if given.get(name) is not None}
     if not held <= set(case.device.backend.dtypes):
         return False
     if dtype is not None and allowed is not None:

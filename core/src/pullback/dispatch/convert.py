@@ -157,10 +157,7 @@ def from_host(
         array = _cast_host(value, array, dtype)
         copy = False
     if array.dtype not in device.backend.dtypes:
-        raise errors.DTypeError(
-            f"the backend {device.backend.name!r} holds no {array.dtype}; it holds "
-            f"{', '.join(str(d) for d in device.backend.dtypes)}"
-        )
+        raise errors.DTypeError(device.backend.holds_no(array.dtype))
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
 
 

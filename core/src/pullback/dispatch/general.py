@@ -25,7 +25,7 @@ from pullback.dispatch.convert import (
     sequences,
     unflatten,
 )
-from pullback.dispatch.normal import explain, fail, for_dtype, normalise
+from pullback.dispatch.normal import explain, fail, for_dtype, inside, lacks, normalise
 from pullback.dispatch.recording import (
     HEARD,
     LISTENING,
@@ -75,15 +75,20 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         fail(op, error, tuple(inputs), attributes)
     if "device" in attributes:
         device = attributes["device"]
+        lacking = lacks(op, device, attributes)
+        if lacking is not None:
+            raise lacking
 
     kernel = find(op, device, flat)
     tracked = LISTENING.count != 0 and any(t is not None and may_record(t._node) for t in flat)
     if kernel is None or (tracked and op.differentiable and not op.rules and not op.primitive):
         if op.primitive:
-            raise errors.MissingKernelError(
+            missing = errors.MissingKernelError(
                 f"{op.name}: the backend {device.backend.name!r} has no kernel for this primitive "
                 f"of the {op.tier} tier{for_dtype(flat)}; use another device, or a kernel pack"
             )
+            missing.tier = op.tier
+            raise missing
         if not (op.rules and tracked):
             found = _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
             return found if len(op.outputs) == 1 else named(op, found)
@@ -144,11 +149,15 @@ def run_body(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Any:
     positional = [given.pop(name) for name in code.co_varnames[: code.co_posonlyargcount]]
     try:
         return op.body(*positional, **given)
-    except errors.PullbackError as error:
+    except Exception as error:
+        if getattr(error, "op", None) == op.name:
+            raise
         # The op that the caller named explains its shapes better than one inside its body.
         explained = explain(op, tuple(inputs), attributes)
-        if explained is not None and getattr(error, "op", None) != op.name:
-            raise explained from None
+        if explained is not None:
+            raise explained from error.__cause__
+        if isinstance(error, errors.PullbackError):
+            raise inside(op, error) from error.__cause__
         raise
 
 

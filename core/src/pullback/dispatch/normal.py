@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pullback import errors, shapes
-from pullback.devices import as_device
+from pullback.devices import Device, as_device
 from pullback.dtypes import as_dtype
 from pullback.spec import Op
 from pullback.tensor import Tensor
@@ -71,10 +71,21 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
     return None
 
 
-def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
-    if getattr(error, "op", None) is not None:
+def inside(op: Op, error: errors.PullbackError) -> errors.PullbackError:
+    """An error from the body of a composite, which names the op that was called as well."""
+    if getattr(error, "op", None) == op.name:
         return error
+    return _prefixed(op, error)
+
+
+def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
+    return error if getattr(error, "op", None) is not None else _prefixed(op, error)
+
+
+def _prefixed(op: Op, error: errors.PullbackError) -> errors.PullbackError:
     named = type(error)(f"{op.name}: {error}")
+    # What a class of error carries beside its message goes along.
+    named.__dict__.update(error.__dict__)
     named.op = op.name  # type: ignore[attr-defined]
     return named
 
@@ -86,6 +97,10 @@ def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str
         raise explained from None
     if isinstance(error, errors.PullbackError):
         raise _named(op, error) from None
+    device = next((x.device for x in inputs if isinstance(x, Tensor)), None)
+    lacking = None if device is None else lacks(op, device, attributes)
+    if lacking is not None:
+        raise lacking from None
     given = ", ".join(_describe(value) for value in inputs)
     keywords = "".join(f", {name}={value!r}" for name, value in attributes.items())
     message = f"{op.name}({given}{keywords}): {error}"
@@ -96,6 +111,16 @@ def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str
     if isinstance(error, MemoryError):
         raise error
     raise errors.BackendError(message) from error
+
+
+def lacks(op: Op, device: Device, attributes: dict[str, Any]) -> errors.DTypeError | None:
+    """The error for a dtype that was asked for and that the device's backend does not hold."""
+    held = device.backend.dtypes
+    for attribute in op.attributes:
+        dtype = attributes[attribute.name]
+        if attribute.form == "DTypeLike" and dtype is not None and as_dtype(dtype) not in held:
+            return errors.DTypeError(f"{op.name}: {device.backend.holds_no(dtype)}")
+    return None
 
 
 def _describe(value: Any) -> str:

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes, errors
+from pullback.gradients import stop_gradient
 from pullback.layers.layer import Layer
-from pullback.shapes import normal_axes, size_of
+from pullback.shapes import normal_axes
 from pullback.tensor import CALL, Tensor
 
 __all__ = ["BatchNormalization", "LayerNormalization"]
-
-
-def _widened(x: Tensor) -> Tensor:
-    """16-bit values as float32: sums of them need the digits."""
-    return x if x.dtype.itemsize > 2 else CALL["astype"](x, dtypes.float32)
 
 
 class LayerNormalization(Layer):
@@ -61,17 +57,7 @@ class LayerNormalization(Layer):
 
     def call(self, x: Any) -> Any:
         """The normalised input."""
-        axes = normal_axes(self.axis, x.ndim) or ()
-        wide = _widened(x)
-        centred = wide - CALL["mean"](wide, axis=axes, keepdims=True)
-        variance = CALL["mean"](centred * centred, axis=axes, keepdims=True)
-        y = (centred / CALL["sqrt"](variance + self.epsilon)).astype(x.dtype)
-        laid = tuple(x.shape[axis] if axis in axes else 1 for axis in range(x.ndim))
-        if self.scale:
-            y = y * CALL["reshape"](self.gamma, laid)
-        if self.center:
-            y = y + CALL["reshape"](self.beta, laid)
-        return y
+        return CALL["layer_norm"](x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon)
 
 
 class BatchNormalization(Layer):
@@ -133,31 +119,28 @@ class BatchNormalization(Layer):
 
     def call(self, x: Any, training: bool = False) -> Any:
         """The normalised input."""
-        (axis,) = normal_axes(self.axis, x.ndim) or (0,)
-        laid = tuple(size if i == axis else 1 for i, size in enumerate(x.shape))
-        wide = _widened(x)
-        if training and self.trainable:
-            others = tuple(i for i in range(x.ndim) if i != axis)
-            count = size_of(x.shape[i] for i in others)
-            if count < 2:
-                raise errors.LayerError(
-                    f"needs at least two values for each channel while training, got {x.shape}"
-                )
-            mean = CALL["mean"](wide, axis=others, keepdims=True)
-            centred = wide - mean
-            variance = CALL["mean"](centred * centred, axis=others, keepdims=True)
-            self._move(self.moving_mean, mean)
-            self._move(self.moving_variance, variance * (count / (count - 1)))
-        else:
-            centred = wide - CALL["reshape"](self.moving_mean, laid)
-            variance = CALL["reshape"](self.moving_variance, laid)
-        y = (centred / CALL["sqrt"](variance + self.epsilon)).astype(x.dtype)
-        if self.scale:
-            y = y * CALL["reshape"](self.gamma, laid)
-        if self.center:
-            y = y + CALL["reshape"](self.beta, laid)
+        if not (training and self.trainable):
+            return CALL["batch_norm_inference"](
+                x,
+                self.moving_mean,
+                self.moving_variance,
+                self.gamma,
+                self.beta,
+                axis=self.axis,
+                epsilon=self.epsilon,
+            )
+        count = x.size // max(x.shape[self.axis], 1)
+        if count < 2:
+            raise errors.LayerError(
+                f"needs at least two values for each channel while training, got {x.shape}"
+            )
+        y, mean, variance = CALL["batch_norm"](
+            x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
+        )
+        self._move(self.moving_mean, mean)
+        self._move(self.moving_variance, variance * (count / (count - 1)))
         return y
 
     def _move(self, average: Any, batch: Tensor) -> None:
-        batch = CALL["reshape"](batch, average.shape)
+        batch = stop_gradient(batch).astype(average.dtype)
         average.assign_add((batch - average) * (1 - self.momentum))

@@ -62,7 +62,8 @@ def astype(
         device: where the result is; where x is if not given.
 
     Raises:
-        DTypeError: for a complex x and a real dtype, which would drop the imaginary part.
+        DTypeError: for a complex x and a real dtype, which would drop the imaginary part, and for
+            a dtype that the backend does not hold.
 
     >>> pb.astype([1.7, -1.7], pb.int32).tolist()
     [1, -1]
@@ -79,6 +80,8 @@ def astype(
             f"astype: {source} to {dtype} would drop the imaginary part; "
             f"take pb.real(x) or pb.abs(x)"
         )
+    if dtype not in tensor.device.backend.dtypes:
+        raise errors.DTypeError(f"astype: {tensor.device.backend.holds_no(dtype)}")
     return _convert(tensor, dtype)
 
 

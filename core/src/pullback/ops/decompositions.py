@@ -1,13 +1,7 @@
-"""Eigenvalues, singular values, orthogonal factors, and what follows from them.
+"""Orthogonal factors, singular values, and what follows from them.
 
-All ops take stacks of matrices, in the last two axes. Singular and eigenvectors are defined up to a
-sign (a phase, for complex ones), and gradients are right for what does not depend on that choice.
-Vectors of equal values are defined up to a rotation among them, and have no derivative: where two
-values are equal to working precision, the part of the gradient that would turn their vectors into
-each other is taken to be 0, so that it stays finite.
-
-The rules are written with adjoints, for cotangents G of which dL = Re trace(G^H dX); those of the
-tape are their conjugates.
+All ops take stacks of matrices, in the last two axes. What `pullback.ops.eigenvalues` says of the
+gradients of vectors holds here too.
 """
 
 from __future__ import annotations
@@ -16,199 +10,28 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, floating, is_complex
-from pullback.ops.arithmetic import abs
+from pullback.dtypes import Operands, Resolution, is_complex
 from pullback.ops.complex import imag, real
 from pullback.ops.data_types import finfo
+from pullback.ops.eigenvalues import (
+    diagonals,
+    differences,
+    matrices,
+    outputs,
+    safe_inverse,
+    tiny,
+)
 from pullback.ops.joining import concat
 from pullback.ops.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import reshape
 from pullback.ops.patterns import tril
-from pullback.ops.reductions import max, sum
-from pullback.ops.selection import where
-from pullback.ops.solvers import adjoint, conjugate, identity, solve, square
+from pullback.ops.reductions import sum
+from pullback.ops.solvers import adjoint, conjugate, identity, solve
 from pullback.shapes import Shape
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = [
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "matrix_rank",
-    "pinv",
-    "qr",
-    "svd",
-    "svdvals",
-]
-
-
-def matrices(x: Shape) -> tuple[Shape, int, int]:
-    """The stack, the rows and the columns of a shape of matrices."""
-    if len(x) < 2:
-        raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
-    return x[:-2], x[-2], x[-1]
-
-
-def _outputs(*kinds: str) -> Any:
-    """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
-
-    def rule(operands: Operands, **_: Any) -> Resolution:
-        (dtype,) = floating(operands).outputs
-        if "complex" in kinds and dtype.itemsize == 2:
-            dtype = dtypes.float32
-        by_kind = {
-            "same": dtype,
-            "real": dtypes.real_of(dtype),
-            "complex": dtypes.complex_of(dtype),
-        }
-        return Resolution((dtype,), tuple(by_kind[kind] for kind in kinds))
-
-    rule.uniform = True  # type: ignore[attr-defined]
-    return rule
-
-
-def _safe_inverse(x: Tensor, zero: Tensor) -> Tensor:
-    """1 / x, and 0 where `zero` is true; its derivatives are finite there too."""
-    return where(zero, 0, 1 / where(zero, 1, x))
-
-
-def _differences(values: Tensor) -> tuple[Tensor, Tensor]:
-    """values_j - values_i in row i and column j, and where that is 0 to working precision."""
-    n = values.shape[-1]
-    gaps = reshape(values, (*values.shape[:-1], 1, n)) - reshape(values, (*values.shape, 1))
-    return gaps, abs(gaps) <= _tiny(values)
-
-
-def _tiny(values: Tensor) -> Tensor:
-    """What is 0 beside the largest of the values, one number for each matrix."""
-    n = values.shape[-1]
-    eps = finfo(values.dtype).eps
-    if not n:
-        return reshape(values, (*values.shape, 1))
-    return reshape(max(abs(values), axis=-1), (*values.shape[:-1], 1, 1)) * (n * eps)
-
-
-def _diagonals(values: Tensor) -> Tensor:
-    """Diagonal matrices from the vectors in the last axis."""
-    return reshape(values, (*values.shape, 1)) * identity(values, values.shape[-1])
-
-
-# ---------------------------------------------------------------------------------------------
-# Eigenvalues.
-
-
-def _pairs(x: Shape, **_: Any) -> list[Shape]:
-    return [square(x)[:-1], x]
-
-
-def _values(x: Shape, **_: Any) -> Shape:
-    return square(x)[:-1]
-
-
-@op(
-    shape=_pairs,
-    dtype=_outputs("real", "same"),
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.LINALG,
-    outputs=("eigenvalues", "eigenvectors"),
-)
-def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
-    """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
-
-    x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too. The
-    eigenvectors are the columns.
-
-    Raises:
-        ShapeError: for matrices that are not square.
-        InputValueError: for NaN and infinities.
-
-    >>> pb.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
-    [1.0, 2.0]
-    """
-    return primitive()
-
-
-@eigh.vjp("x")
-def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
-    # Seeger et al., "Auto-differentiating linear algebra" (2017), section 3.2: V (diag(g_w) +
-    # F o V^H G_V) V^H with F_ij = 1 / (w_j - w_i).
-    by_values, by_vectors = g[0], conjugate(g[1])
-    gaps, equal = _differences(eigenvalues)
-    turn = _safe_inverse(gaps, equal) * matmul(adjoint(eigenvectors), by_vectors)
-    inner = matmul(eigenvectors, matmul(_diagonals(by_values) + turn, adjoint(eigenvectors)))
-    return conjugate(inner + adjoint(inner)) / 2
-
-
-@op(shape=_values, dtype=_outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def eigvalsh(x: TensorLike, /) -> Tensor:
-    """The eigenvalues of Hermitian matrices, in ascending order.
-
-    x stands for its Hermitian part (x + x^H) / 2.
-
-    Raises:
-        ShapeError: for matrices that are not square.
-        InputValueError: for NaN and infinities.
-
-    >>> pb.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
-    [1.0, 2.0]
-    """
-    return eigh(x)[0]
-
-
-@op(
-    shape=_pairs,
-    dtype=_outputs("complex", "complex"),
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.LINALG,
-    outputs=("eigenvalues", "eigenvectors"),
-)
-def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
-    """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.
-
-    The eigenvectors are the columns.
-
-    Raises:
-        ShapeError: for matrices that are not square.
-        InputValueError: for NaN and infinities.
-
-    >>> sorted(pb.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues.imag.tolist())
-    [-1.0, 1.0]
-    """
-    return primitive()
-
-
-@eig.vjp("x")
-def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: Any) -> Tensor:
-    # Boeddeker et al., "On the computation of complex-valued gradients with application to
-    # statistically optimum beamforming" (2017), (4.77): as eigh with V^-H for V, and without what
-    # would change the norm of an eigenvector.
-    by_values, by_vectors = conjugate(g[0]), conjugate(g[1])
-    ahead = adjoint(eigenvectors)
-    product = matmul(ahead, by_vectors)
-    norms = real(diagonal(product))
-    product = product - matmul(ahead, eigenvectors) * reshape(
-        norms, (*norms.shape[:-1], 1, norms.shape[-1])
-    )
-    gaps, equal = _differences(eigenvalues)
-    inner = _diagonals(by_values) + conjugate(_safe_inverse(gaps, equal)) * product
-    result = conjugate(solve(ahead, matmul(inner, ahead)))
-    return result if is_complex(x_dtype) else real(result)
-
-
-@op(shape=_values, dtype=_outputs("complex"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def eigvals(x: TensorLike, /) -> Tensor:
-    """The eigenvalues of square matrices, in no order; complex.
-
-    Raises:
-        ShapeError: for matrices that are not square.
-        InputValueError: for NaN and infinities.
-
-    >>> sorted(pb.linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]]).imag.tolist())
-    [-1.0, 1.0]
-    """
-    return eig(x)[0]
+__all__ = ["matrix_rank", "pinv", "qr", "svd", "svdvals"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -229,7 +52,7 @@ def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
 
 @op(
     shape=_factors,
-    dtype=_outputs("same", "same"),
+    dtype=outputs("same", "same"),
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("Q", "R"),
@@ -277,7 +100,7 @@ def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
     m = matmul(r, adjoint(by_r)) - matmul(adjoint(by_q), q)
     below = tril(m, k=-1)
     middle = diagonal(m)
-    hermitian = below + adjoint(below) + _diagonals(real(middle) if is_complex(m.dtype) else middle)
+    hermitian = below + adjoint(below) + diagonals(real(middle) if is_complex(m.dtype) else middle)
     return adjoint(solve(r, adjoint(by_q + matmul(q, hermitian))))
 
 
@@ -294,7 +117,7 @@ def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
 
 @op(
     shape=_singular,
-    dtype=_outputs("same", "real", "same"),
+    dtype=outputs("same", "real", "same"),
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("U", "S", "Vh"),
@@ -302,8 +125,8 @@ def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
 def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
 
-    For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only the
-    min(m, n) columns and rows that S weighs.
+    For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only
+    the min(m, n) columns and rows that S weighs.
 
     Raises:
         ShapeError: for an x that holds no matrices.
@@ -327,19 +150,19 @@ def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Ten
     turn_u, turn_v = matmul(adjoint(left), by_left), matmul(adjoint(right), by_right)
 
     row, column = reshape(S, (*S.shape[:-1], 1, k)), reshape(S, (*S.shape, 1))
-    gaps, equal = _differences(S)
-    factor = _safe_inverse(gaps * (row + column), equal)
+    gaps, equal = differences(S)
+    factor = safe_inverse(gaps * (row + column), equal)
     inner = (
         factor * (turn_u - adjoint(turn_u)) * row
         + column * factor * (turn_v - adjoint(turn_v))
-        + _diagonals(by_s)
+        + diagonals(by_s)
     )
-    null = reshape(_tiny(S), (*S.shape[:-1], 1)) >= S
-    inverse = _safe_inverse(S, null)
+    null = reshape(tiny(S), (*S.shape[:-1], 1)) >= S
+    inverse = safe_inverse(S, null)
     if is_complex(U.dtype):
         # Phases: a pair of vectors turns by half the angle of dP_ii / S_i each.
         phase = (imag(diagonal(turn_u)) - imag(diagonal(turn_v))) * inverse / 2
-        inner = inner + 1j * _diagonals(phase)
+        inner = inner + 1j * diagonals(phase)
     inverse = reshape(inverse, (*S.shape[:-1], 1, k))
     result = matmul(matmul(left, inner), adjoint(right))
     if U.shape[-2] > k:
@@ -364,7 +187,7 @@ def _singular_values(x: Shape, **_: Any) -> Shape:
     return (*stack, min(rows, columns))
 
 
-@op(shape=_singular_values, dtype=_outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+@op(shape=_singular_values, dtype=outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
 def svdvals(x: TensorLike, /) -> Tensor:
     """The singular values of each matrix, in descending order.
 
@@ -383,7 +206,7 @@ def svdvals(x: TensorLike, /) -> Tensor:
 
 def _with_tolerance(*kinds: str) -> Any:
     """A dtype rule for matrices and a relative tolerance in the dtype of their singular values."""
-    of_matrices = _outputs(*kinds)
+    of_matrices = outputs(*kinds)
 
     def rule(operands: Operands, **_: Any) -> Resolution:
         (dtype,), outputs = of_matrices(operands[:1])
@@ -462,7 +285,7 @@ def pinv(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
     [[0.5, 0.0], [0.0, 0.0]]
     """
     u, s, vh = svd(x, full_matrices=False)
-    inverse = _safe_inverse(s, s <= _cutoff(s, x.shape, rtol))
+    inverse = safe_inverse(s, s <= _cutoff(s, x.shape, rtol))
     weighed = adjoint(vh) * reshape(inverse, (*s.shape[:-1], 1, s.shape[-1]))
     return matmul(weighed, adjoint(u))
 

@@ -193,7 +193,11 @@ def _contracted(
         )
     terms = size_of(x1.shape[end:])
     product = matmul(
-        reshape(x1, (*x1.shape[:stacks], size_of(rows), terms)),
-        reshape(x2, (*x2.shape[:stacks], terms, size_of(columns))),
+        _shaped(x1, (*x1.shape[:stacks], size_of(rows), terms)),
+        _shaped(x2, (*x2.shape[:stacks], terms, size_of(columns))),
     )
-    return reshape(product, (*product.shape[:stacks], *rows, *columns)), (*batch, *left, *right)
+    return _shaped(product, (*product.shape[:stacks], *rows, *columns)), (*batch, *left, *right)
+
+
+def _shaped(x: Tensor, shape: Shape) -> Tensor:
+    return x if x.shape == shape else reshape(x, shape)

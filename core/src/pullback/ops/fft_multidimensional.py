@@ -181,7 +181,8 @@ def rfftn(
     >>> pb.fft.rfftn([[1.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    assert s is not None and axes is not None
+    assert s is not None
+    assert axes is not None
     x = rfft(x, n=s[-1], axis=axes[-1], norm=norm)
     return _each(fft, x, s[:-1], axes[:-1], norm)
 
@@ -217,7 +218,8 @@ def irfftn(
     >>> pb.fft.irfftn([[1.0, 1.0], [1.0, 1.0]]).tolist()
     [[1.0, 0.0], [0.0, 0.0]]
     """
-    assert s is not None and axes is not None
+    assert s is not None
+    assert axes is not None
     x = _each(ifft, x, s[:-1], axes[:-1], norm)
     return irfft(x, n=s[-1], axis=axes[-1], norm=norm)
 

@@ -16,7 +16,7 @@ from pullback.dtypes import DType, Operand, Operands, Resolution
 from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import reshape
 from pullback.ops.slicing import into_first
-from pullback.shapes import Axis, Shape, as_int, broadcast_shapes, first, normal_axis
+from pullback.shapes import Axis, Shape, as_int, broadcast, broadcast_shapes, first, normal_axis
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import CALL, Tensor, TensorLike
 
@@ -31,21 +31,27 @@ __all__ = [
 ]
 
 
+# int32 and int64 stay; what int64 holds is widened to it.
+_INDEX_DTYPES: dict[DType, DType] = {
+    **dict.fromkeys((*dtypes.SIGNED, *dtypes.UNSIGNED[:3]), dtypes.int64),
+    dtypes.int32: dtypes.int32,
+}
+
+
 def index_dtype(operand: Operand) -> DType:
     """The dtype that indices are converted to: int32 and int64 stay, other integers widen.
 
     Raises:
         DTypeError: for what is no integer, and for uint64, which int64 does not hold.
     """
-    dtype = dtypes.promote([operand])
-    if dtype in (dtypes.int32, dtypes.int64):
-        return dtype
-    if dtype not in dtypes.INTEGER or dtype == dtypes.uint64:
+    dtype = dtypes.promote([operand]) if isinstance(operand, type) else operand
+    found = _INDEX_DTYPES.get(dtype)
+    if found is None:
         raise errors.DTypeError(
             f"indices must be integers that int64 holds, got {dtype}; "
             f"convert them with x.astype('int64')"
         )
-    return dtypes.int64
+    return found
 
 
 def _indexed(operands: Operands, **_: Any) -> Resolution:
@@ -255,41 +261,56 @@ segment_sum.vjp(data=lambda g, segment_ids, axis: take(g, segment_ids, axis=axis
 # Several axes at once.
 
 
-def _all_indices(operands: Operands, **_: Any) -> Resolution:
-    for operand in operands:
-        assert operand is not None
-        index_dtype(operand)
-    return Resolution((dtypes.int64,) * len(operands), (dtypes.int64,))
+def _indices(operands: Operands, **_: Any) -> Resolution:
+    x1, x2 = operands
+    assert x1 is not None
+    assert x2 is not None
+    dtype = dtypes.promote_types(index_dtype(x1), index_dtype(x2))
+    return Resolution((dtype, dtype), (dtypes.int64,))
 
 
-def _together(indices: list[Shape], *, shape: Shape) -> Shape:
-    if len(indices) != len(shape):
-        raise errors.ShapeError(f"{len(indices)} tensors of indices for shape {shape}")
-    return broadcast_shapes(*indices)
+_indices.uniform = True  # type: ignore[attr-defined]
 
 
-@op(shape=_together, dtype=_all_indices, accuracy=EXACT, differentiable=False)
-def ravel_index(indices: Sequence[TensorLike], /, shape: tuple[int, ...]) -> Tensor:
-    """The positions in a flattened tensor of `shape` that one index along each axis names.
+@op(shape=broadcast, dtype=_indices, accuracy=EXACT, differentiable=False)
+def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) -> Tensor:
+    """The positions along two axes as positions along both of them merged.
 
     Args:
-        indices: for each axis integers in [-size, size); they broadcast together.
-        shape: the shape of the tensor that is indexed.
+        x1: positions along the first axis, integers in [-sizes[0], sizes[0]).
+        x2: positions along the second one; broadcasts with x1.
+        sizes: the sizes of the two axes.
 
     Raises:
-        IndexingError: for an index outside its axis.
-        ShapeError: when there is not one tensor of indices for each axis.
+        IndexingError: for a position outside its axis.
+        ShapeError: for shapes that do not fit.
 
-    >>> pb.ravel_index([[0, -1], [1, 2]], (2, 3)).tolist()
+    >>> pb.ravel_index([0, -1], [1, 2], sizes=(2, 3)).tolist()
     [1, 5]
     """
-    flat: Any = 0
-    for index, size in zip(indices, shape, strict=True):
-        low = index < 0
+    merged = []
+    for index, size in zip((x1, x2), sizes, strict=True):
         if bool(CALL["any"]((index < -size) | (index >= size))):
             raise errors.IndexingError(f"an index is outside an axis of size {size}")
-        flat = flat * size + CALL["where"](low, index + size, index)
-    return CALL["broadcast_to"](flat, broadcast_shapes(*[index.shape for index in indices]))
+        index = index.astype(dtypes.int64)
+        merged.append(CALL["where"](index < 0, index + size, index))
+    return merged[0] * sizes[1] + merged[1]
+
+
+def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """The positions in a flattened tensor of `shape` that one index along each axis names.
+
+    Raises:
+        IndexingError: for an index outside its axis, and shapes that do not fit.
+    """
+    flat, size = indices[0], shape[0]
+    try:
+        for index, more in zip(indices[1:], shape[1:], strict=True):
+            flat = ravel_index(flat, index, sizes=(size, more))
+            size *= more
+    except errors.ShapeError as error:
+        raise errors.IndexingError(str(error)) from None
+    return flat
 
 
 def _along(x: Shape, indices: Shape, *, axis: int) -> Shape:
@@ -326,4 +347,4 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: Axis = -1) -
         if x.shape[one] != size:
             index = index * 0  # a single element of x for all
         places.append(reshape(index, (*[1] * one, size, *[1] * (len(shape) - one - 1))))
-    return take(reshape(x, (-1,)), ravel_index(places, x.shape), axis=0)
+    return take(reshape(x, (-1,)), ravel_indices(places, x.shape), axis=0)

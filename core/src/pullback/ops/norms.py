@@ -11,7 +11,8 @@ from pullback.ops.arithmetic import abs, pow, sign
 from pullback.ops.comparison import isinf
 from pullback.ops.complex import conj
 from pullback.ops.creation import zeros_like
-from pullback.ops.decompositions import matrices, svdvals
+from pullback.ops.decompositions import svdvals
+from pullback.ops.eigenvalues import matrices
 from pullback.ops.exponential import sqrt
 from pullback.ops.reductions import count_nonzero, expand, max, min, reduce_some, sum, widened
 from pullback.ops.selection import where

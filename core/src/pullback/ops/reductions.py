@@ -326,5 +326,5 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> 
     level = expand(out, x.shape, axis, keepdims)
     # exp(x - out), where an infinite `out` leaves no NaN: the infinite elements count alone.
     infinite = isinf(level)
-    away = where(infinite, where(x == inf, 0, -inf), x - where(infinite, 0, level))
+    away = where(infinite, where(x == inf, 0, x - inf), x - where(infinite, 0, level))
     return exp(away) * expand(g, x.shape, axis, keepdims)

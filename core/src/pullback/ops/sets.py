@@ -77,7 +77,7 @@ def _order(line: Tensor) -> Tensor:
     if dtypes.is_complex(line.dtype):
         by_imag = argsort(line.imag)
         return take(by_imag, argsort(take(line.real, by_imag, axis=0)), axis=0)
-    return argsort(line.astype(dtypes.uint8) if line.dtype == dtypes.bool_ else line)
+    return argsort(line.astype(dtypes.int32) if line.dtype == dtypes.bool_ else line)
 
 
 @op(
@@ -145,7 +145,7 @@ def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     if not x2.size:
         return full(x1.shape, invert, device=x1.device)
     if x1.dtype == dtypes.bool_:
-        x1, x2 = x1.astype(dtypes.uint8), x2.astype(dtypes.uint8)
+        x1, x2 = x1.astype(dtypes.int32), x2.astype(dtypes.int32)
     line = x2.reshape((x2.size,))
     if dtypes.is_complex(x1.dtype):
         found = any(x1.reshape((*x1.shape, 1)) == line, axis=-1)

@@ -31,7 +31,7 @@ def argsort(
 ) -> Tensor:
     """The indices that sort x along `axis`, as int64.
 
-    Equal elements keep their order (whatever `stable` says), in descending order too.
+    Equal elements keep their order if `stable`, in descending order too.
 
     Raises:
         AxisError: for an axis that does not exist.

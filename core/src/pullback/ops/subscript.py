@@ -17,7 +17,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
 from pullback.ops.creation import full
-from pullback.ops.indexing import index_dtype, ravel_index, scatter_update, take, taken_shape
+from pullback.ops.indexing import index_dtype, ravel_indices, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
 from pullback.ops.searching import argwhere
 from pullback.ops.selection import where
@@ -51,6 +51,10 @@ def _get(x: Tensor, key: Any) -> Tensor:
         return strided_slice(x, key=(_normal_slice(key, shape[0]), ...))
     if kind is Tensor and shape and dtypes.kind(key.dtype) == dtypes.INT:
         return take(x, key, axis=0)
+    if kind is tuple and 1 < len(key) <= len(shape) and all(map(_is_indices, key)):
+        count = len(key)
+        merged = reshape(x, (size_of(shape[:count]), *shape[count:]))
+        return take(merged, ravel_indices(key, shape[:count]), axis=0)
     plan = _plan(x.shape, key, x)
     if plan.basic is not None:
         x = strided_slice(x, key=plan.basic)
@@ -88,6 +92,10 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
         part = reshape(merged, tuple([part.shape[one] for one in order]))
         part = permute_dims(part, tuple(sorted(range(len(order)), key=order.__getitem__)))
     return part if plan.basic is None else strided_update(x, part, key=plan.basic)
+
+
+def _is_indices(entry: Any) -> bool:
+    return type(entry) is Tensor and dtypes.kind(entry.dtype) == dtypes.INT
 
 
 CALL["__getitem__"] = _get
@@ -254,10 +262,7 @@ def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] 
         x = reshape(x, (*x.shape[:start], size_of(sizes), *x.shape[start + len(axes) :]))
     if len(indices) == 1:
         return x, indices[0], start, order
-    try:
-        return x, ravel_index(indices, tuple(sizes)), start, order
-    except errors.ShapeError as error:
-        raise errors.IndexingError(str(error)) from None
+    return x, ravel_indices(indices, sizes), start, order
 
 
 def _trimmed(value: TensorLike, ndim: int) -> TensorLike:

@@ -20,6 +20,7 @@ from pullback_numpy.kernels import (
     optimizer_updates,
     pooling,
     random,
+    recurrent,
     reductions,
     searching,
     softmax,
@@ -46,5 +47,6 @@ KERNELS: dict[str, Kernel] = {
     **random.KERNELS,
     **normalization.KERNELS,
     **attention.KERNELS,
+    **recurrent.KERNELS,
     **optimizer_updates.KERNELS,
 }

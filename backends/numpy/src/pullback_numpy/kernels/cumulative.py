@@ -14,11 +14,12 @@ from pullback.backend import Kernel
 from pullback_numpy.kernels.reductions import accumulation
 
 _BLOCK = 256
+_SHORT = 2 * _BLOCK
 
 
 def _cumulative_sum(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
     wide, result = accumulation(x, dtype)
-    if wide.kind in "iu":
+    if wide.kind in "iu" or x.shape[axis] <= _SHORT:
         found = np.add.accumulate(x, axis, wide)
     else:
         line = np.moveaxis(x.astype(wide, copy=False), axis, -1)
@@ -28,7 +29,7 @@ def _cumulative_sum(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> 
 
 def _long_sum(x: Any) -> Any:
     n = x.shape[-1]
-    if n <= 2 * _BLOCK:
+    if n <= _SHORT:
         return np.add.accumulate(x, -1)
     whole = n - n % _BLOCK
     blocks = x[..., :whole].reshape(*x.shape[:-1], whole // _BLOCK, _BLOCK)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.array_api.elementwise import negative_power
+from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
 from pullback.backend import Kernel
 
 
@@ -27,8 +27,19 @@ def _expm1(x: Any) -> Any:
         # NumPy multiplies infinities by zeros; exp follows the standard.
         finite = np.isfinite(x)
         if not finite.all():
-            return np.where(finite, found, np.exp(x) - 1)
+            found = np.where(finite, found, np.exp(x) - 1)
+        return found + POSITIVE_ZERO
     return found
+
+
+def _log1p(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    # NumPy takes the logarithm of |1 + x|, which has lost a small x.
+    a, b = x.real, x.imag
+    near = 0.5 * np.log1p(a * (2 + a) + b * b)
+    far = np.log(np.hypot(1 + a, b))
+    return _complex(np.where(np.abs(x) < 0.5, near, far), np.arctan2(b, 1 + a))
 
 
 def _pow(x1: Any, x2: Any) -> Any:
@@ -68,14 +79,31 @@ def _sign(x: Any) -> Any:
     return found + found.dtype.type(0) if x.dtype.kind == "V" else found
 
 
+_BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def where(condition: Any, x1: Any, x2: Any) -> Any:
+    """np.where for two arrays of one dtype."""
+    if condition.size + x1.size + x2.size < 4096 or x1.itemsize > 8:
+        return np.where(condition, x1, x2)
+    # np.where branches at every element. Without a branch, in bits: (x1 ^ x2) c ^ x2.
+    bits = _BITS[x1.itemsize]
+    first, second = x1.view(bits), x2.view(bits)
+    chosen = np.multiply(np.bitwise_xor(first, second), condition.view(np.int8))
+    chosen ^= second
+    return chosen.view(x1.dtype)
+
+
 KERNELS: dict[str, Kernel] = {
     "complex": _complex,
     "conj": np.conjugate,
     "expm1": _expm1,
     "floor_divide": _floor_divide,
     "imag": _imag,
+    "log1p": _log1p,
     "pow": _pow,
     "real": _real,
     "round": _round,
     "sign": _sign,
+    "where": where,
 }

@@ -32,12 +32,12 @@ def _in_range(index: Any, size: int) -> Any:
     return index
 
 
-def _ravel_index(indices: list[Any], *, shape: Shape) -> Any:
-    flat = None
-    for index, size in zip(indices, shape, strict=True):
-        index = _in_range(index, size)
-        flat = index if flat is None else flat * size + index
-    return flat
+def _ravel_index(x1: Any, x2: Any, *, sizes: tuple[int, int]) -> Any:
+    try:
+        return np.ravel_multi_index((x1, x2), sizes)
+    except ValueError:
+        # Negative indices, an axis of size 0, or an index that is outside.
+        return _in_range(x1, sizes[0]).astype(np.int64) * sizes[1] + _in_range(x2, sizes[1])
 
 
 def _wide(dtype: Any) -> Any:

@@ -65,38 +65,53 @@ def _outer(x1: Any, x2: Any) -> Any:
     return np.multiply.outer(x1, x2)
 
 
-# float64 squares are summed as they are where their sum lies in here: nothing was lost.
-_LEAST, _MOST = 1e-280, 1e280
+def _vecdot(x1: Any, x2: Any, *, axis: int) -> Any:
+    if axis >= 0 or x1.shape[axis] != x2.shape[axis]:
+        raise ValueError("no axis of vectors of one length")
+    if _is_half(x1):
+        wide = _vecdot(x1.astype(np.float32), x2.astype(np.float32), axis=axis)
+        return wide.astype(x1.dtype)
+    x1 = np.conj(x1) if x1.dtype.kind == "c" else x1
+    if axis != -1:
+        x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
+    return np.matmul(x1[..., None, :], x2[..., None])[..., 0, 0]
+
+
+def _tensordot(x1: Any, x2: Any, *, axes: Any) -> Any:
+    if _is_half(x1):
+        return np.tensordot(x1.astype(np.float32), x2.astype(np.float32), axes).astype(x1.dtype)
+    return np.tensordot(x1, x2, axes)
+
+
+#: Squares are summed as they are where their sum lies in here: none that counts was lost.
+_SAFE = {"f": (1e-20, 1e37), "d": (1e-270, 1e300)}
 
 
 def _vector_norm(x: Any, *, axis: Any, keepdims: bool, ord: float) -> Any:
-    size = np.abs(x)
-    result = size.dtype
+    wide = x.astype(np.float32) if _is_half(x) else x
+    result = wide.real.dtype
+    if ord == 2:
+        square = wide.real**2 + wide.imag**2 if wide.dtype.kind == "c" else wide * wide
+        total = tree_sum(square, axis, keepdims)
+        least, most = _SAFE[result.char]
+        if np.all((total > least) & (total < most)):
+            return np.sqrt(total).astype(x.real.dtype, copy=False)
+    return _norm(np.abs(wide), axis, keepdims, ord).astype(x.real.dtype, copy=False)
+
+
+def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     if ord == 0:
-        return np.count_nonzero(x, axis=axis, keepdims=keepdims).astype(result)
-    if ord == np.inf:
-        return size.max(axis, keepdims=keepdims)
-    if ord == -np.inf:
-        return size.min(axis, keepdims=keepdims)
-    if ord == 1:
-        wide = size.astype(np.float32) if _is_half(size) else size
-        return tree_sum(wide, axis, keepdims).astype(result, copy=False)
-    # float64 holds the squares of all smaller dtypes.
-    size = np.asarray(size, np.float64)
-    if ord == 2:
-        total = tree_sum(size * size, axis, keepdims)
-        if result != np.float64 or ((total > _LEAST) & (total < _MOST)).all():
-            return np.sqrt(total).astype(result, copy=False)
-    if not size.size:
-        return tree_sum(size, axis, keepdims).astype(result)
-    unit = (np.max if ord > 0 else np.min)(size, axis=axis, keepdims=True)
-    unit = np.where((unit == 0) | np.isinf(unit), 1, unit)
-    scaled = size / unit
-    if ord == 2:
-        found = np.sqrt(tree_sum(scaled * scaled, axis, keepdims))
-    else:
-        found = tree_sum(scaled**ord, axis, keepdims) ** (1 / ord)
-    return (found * unit.reshape(np.shape(found))).astype(result, copy=False)
+        return np.count_nonzero(size, axis=axis, keepdims=keepdims).astype(size.dtype)
+    extreme = np.max if ord > 0 else np.min
+    if np.isinf(ord):
+        return extreme(size, axis=axis, keepdims=keepdims)
+    if ord == 1 or not size.size:
+        return tree_sum(size, axis, keepdims)
+    # In float64, in units of the largest element (the smallest, for ord < 0).
+    unit = extreme(size, axis=axis, keepdims=True).astype(np.float64)
+    unit[(unit == 0) | np.isinf(unit)] = 1
+    found = tree_sum((size / unit) ** ord, axis, keepdims) ** (1 / ord)
+    return np.asarray(found * unit.reshape(np.shape(found))).astype(size.dtype)
 
 
 KERNELS: dict[str, Kernel] = {
@@ -108,5 +123,7 @@ KERNELS: dict[str, Kernel] = {
     "matmul": _matmul,
     "outer": _outer,
     "svdvals": _in_float32(_svdvals),
+    "tensordot": _tensordot,
+    "vecdot": _vecdot,
     "vector_norm": _vector_norm,
 }

@@ -56,7 +56,7 @@ def _random_uniform(*, shape: Any, key: int, counter: int, dtype: Any, device: N
     )
     digits = 11 if dtype == dtypes.float16 else 8
     scaled = (bits >> np.uint32(32 - digits)).astype(np.float32) * np.float32(2.0**-digits)
-    return scaled.astype(dtype)
+    return np.asarray(scaled.astype(dtype))
 
 
 def _random_normal(*, shape: Any, key: int, counter: int, dtype: Any, device: None) -> Any:

@@ -191,10 +191,24 @@ def _std(x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     return found if wide is x else found.astype(x.dtype)
 
 
+def _logsumexp(x: Any, *, axis: Any, keepdims: bool) -> Any:
+    if not _count(x, axis):
+        nothing = _add(x, axis, None, None, keepdims)
+        return np.full_like(nothing, -np.inf)
+    wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
+    top = _maximum(wide, axis, None, None, True)
+    # An infinite maximum is its own result: nothing is subtracted, for inf - inf is NaN.
+    top = np.where(np.isinf(top), 0, top)
+    power = np.exp(np.subtract(wide, top))
+    total = np.log(tree_sum(power, axis, keepdims))
+    return (total + top.reshape(np.shape(total))).astype(x.dtype, copy=False)
+
+
 KERNELS: dict[str, Kernel] = {
     "all": _all,
     "any": _any,
     "count_nonzero": _count_nonzero,
+    "logsumexp": _logsumexp,
     "max": _max,
     "mean": _mean,
     "min": _min,

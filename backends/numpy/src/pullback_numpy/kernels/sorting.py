@@ -13,10 +13,11 @@ from pullback.backend import Kernel
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
     if x.dtype == dtypes.bfloat16:
         x = x.astype(np.float32)
+    kind: Any = "stable" if stable else None
     if not descending:
-        return np.argsort(x, axis, "stable")
+        return np.argsort(x, axis, kind)
     # Backwards, so that equal elements keep their order when it is turned round again.
-    order = np.argsort(np.flip(x, axis), axis, "stable")
+    order = np.argsort(np.flip(x, axis), axis, kind)
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 

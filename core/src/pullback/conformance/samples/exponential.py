@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pullback import errors
@@ -23,6 +25,11 @@ _SHAPES = (
     Sample((np.array([0.0, -0.0, np.inf, -np.inf, np.nan]),), gradient=False, note="special"),
 )
 _COMPLEX = Sample((cnormal(3, 4),), note="complex")
+_SMALL_COMPLEX = Sample(
+    (np.array([1e-9 - 1e-12j, -1e-9 + 1e-3j, 1e-30j, -5e-7 + 1e-3j]),),
+    gradient=False,
+    note="small complex",
+)
 _ANY_SIGN = Sample((normal(3, 4, seed=1) * 3,), note="both signs")
 _SMALL = Sample(
     (np.concatenate([10.0 ** np.arange(-37, 0, 3), -(10.0 ** np.arange(-37, 0, 3))]),),
@@ -38,10 +45,18 @@ def _both(*samples: Sample) -> tuple[Sample, ...]:
     return (*_SHAPES, _COMPLEX, *samples)
 
 
+def _log1p(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    # NumPy's loses small complex numbers.
+    a, b = x.real, x.imag
+    return 0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a)
+
+
 suite("exp", np.exp, _both(_ANY_SIGN, _EXPONENTS))
-suite("expm1", np.expm1, _both(_ANY_SIGN, _SMALL, _EXPONENTS))
+suite("expm1", np.expm1, _both(_SMALL_COMPLEX, _ANY_SIGN, _SMALL, _EXPONENTS))
 suite("log", np.log, _both(_POSITIVE, _NEGATIVE))
-suite("log1p", np.log1p, _both(_SMALL, _POSITIVE))
+suite("log1p", _log1p, _both(_SMALL_COMPLEX, _SMALL, _POSITIVE))
 suite("log2", np.log2, _both(_POSITIVE, _NEGATIVE))
 suite("log10", np.log10, _both(_POSITIVE, _NEGATIVE))
 suite("sqrt", np.sqrt, _both(_POSITIVE, _NEGATIVE))

@@ -135,22 +135,27 @@ suite(
     ),
 )
 
+
+def _ravel_index(x1: Array, x2: Array, sizes: Any) -> Any:
+    both = np.broadcast_arrays(x1, x2)
+    return np.ravel_multi_index(tuple(i % n for i, n in zip(both, sizes, strict=True)), sizes)
+
+
 suite(
     "ravel_index",
-    lambda indices, shape: np.ravel_multi_index(
-        tuple(i % n for i, n in zip(np.broadcast_arrays(*indices), shape, strict=True)), shape
-    ),
+    _ravel_index,
     (
-        Sample(([np.array([0, -1]), np.array([1, 2])],), {"shape": (2, 3)}),
-        Sample(([np.array([[0], [1]]), np.array([1, -3, 2])],), {"shape": (2, 3)}),
-        Sample(([np.array(1), np.array(2), np.array(-1)],), {"shape": (2, 3, 4)}),
-        Sample(([np.array([0, 2], np.uint8)],), {"shape": (3,)}),
-        Sample(([np.zeros((0,), np.int64), np.array([1])],), {"shape": (2, 3)}),
+        Sample((np.array([0, -1]), np.array([1, 2])), {"sizes": (2, 3)}),
+        Sample((np.array([[0], [1]]), np.array([1, -3, 2])), {"sizes": (2, 3)}),
+        Sample((np.array(1), np.array(2)), {"sizes": (2, 3)}, note="0-d"),
+        Sample((np.array([0, 2], np.uint8), np.array([1], np.int32)), {"sizes": (3, 2)}),
+        Sample((np.array([2**16], np.int32), np.array([0], np.int32)), {"sizes": (2**17, 2**17)}),
+        Sample((np.zeros((0,), np.int64), np.array([1])), {"sizes": (2, 3)}, note="empty"),
     ),
     errors_=(
-        (([np.array([0]), np.array([3])],), {"shape": (2, 3)}, errors.IndexingError),
-        (([np.array([-3]), np.array([0])],), {"shape": (2, 3)}, errors.IndexingError),
-        (([np.array([0])],), {"shape": (2, 3)}, errors.ShapeError),
-        (([np.array([0, 1]), np.array([0, 1, 2])],), {"shape": (2, 3)}, errors.ShapeError),
+        ((np.array([0]), np.array([3])), {"sizes": (2, 3)}, errors.IndexingError),
+        ((np.array([-3]), np.array([0])), {"sizes": (2, 3)}, errors.IndexingError),
+        ((np.array([0, 1]), np.array([0, 1, 2])), {"sizes": (2, 3)}, errors.ShapeError),
+        ((np.array([0]), normal(1)), {"sizes": (2, 3)}, errors.DTypeError),
     ),
 )

@@ -155,7 +155,7 @@ _MATRICES = [
     Sample((integers(-5, 5, 3, 3),)),
     Sample((cnormal(2, 3),)),
 ]
-_NO_MATRIX = [((normal(3),), {}, errors.ShapeError)]
+_NO_MATRIX: list[Any] = [((normal(3),), {}, errors.ShapeError)]
 suite(
     "diagonal",
     lambda x, *, offset=0: np.diagonal(x, offset, -2, -1),

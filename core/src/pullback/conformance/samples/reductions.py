@@ -34,7 +34,7 @@ _NOTHING = (
     Sample((normal(0, 3),), note="nothing at all"),
 )
 _STRANGE = np.array([[1.0, np.nan, 2.0], [np.inf, 1.0, -3.0], [np.inf, -np.inf, 0.0]])
-_WRONG_AXIS = [
+_WRONG_AXIS: list[Any] = [
     ((normal(2, 3),), {"axis": 2}, errors.AxisError),
     ((normal(2, 3),), {"axis": (0, -2)}, errors.AxisError),
 ]
@@ -141,7 +141,7 @@ _EXTREMA = [
     Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
     Sample((np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]]),), {"axis": 1}, gradient=False),
 ]
-_EMPTY = [
+_EMPTY: list[Any] = [
     ((normal(0, 3),), {"axis": 0}, errors.InputValueError),
     ((normal(0),), {}, errors.InputValueError),
     ((np.array([True]),), {}, errors.DTypeError),
@@ -192,7 +192,8 @@ suite(
 
 def _logsumexp(x: Array, *, axis: Any = None, keepdims: bool = False) -> Any:
     x = x.astype(np.float64) if x.dtype.kind in "iu" else x
-    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
+    reduce: Any = np.logaddexp.reduce
+    return reduce(x, axis=axis, keepdims=keepdims)
 
 
 suite(

@@ -87,7 +87,7 @@ def _quantile(x: Array, *, q: Any, axis: Any = None, keepdims: bool = False) -> 
 def _ends(x: Array, *, q: Any = 0.5, axis: Any = None, keepdims: bool = False) -> Any:
     """The sizes of the two elements between which a quantile lies."""
     below, above = (
-        np.abs(np.quantile(x, q, axis=axis, keepdims=keepdims, method=kind))  # type: ignore[call-overload]
+        np.abs(np.quantile(x, q, axis=axis, keepdims=keepdims, method=kind))
         for kind in ("lower", "higher")
     )
     return below + above

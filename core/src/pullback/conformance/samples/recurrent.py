@@ -1,0 +1,268 @@
+"""Samples of the recurrent nets."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.sample import Sample, normal, suite
+
+Array: TypeAlias = Any
+
+_MASK = np.array([[True, True, False, True], [False, True, True, False], [True] * 4])
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _steps(x: Array, mask: Array, reverse: bool) -> list[tuple[int, Array]]:
+    """Each step in order, and which rows are there (batch, 1)."""
+    order = range(x.shape[1])
+    there = np.ones(x.shape[:2], bool) if mask is None else mask
+    return [(t, there[:, t, None]) for t in (reversed(order) if reverse else order)]
+
+
+def _or_zero(bias: Array) -> Array:
+    return 0 if bias is None else bias
+
+
+def _lstm(
+    x: Array, h: Array, c: Array, kernel: Array, recurrent: Array, bias: Array = None,
+    mask: Array = None, *, reverse: bool = False,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    out = np.zeros((*x.shape[:2], h.shape[1]), x.dtype)
+    for t, there in _steps(x, mask, reverse):
+        z = x[:, t] @ kernel + h @ recurrent + _or_zero(bias)
+        i, f, g, o = np.split(z, 4, axis=1)
+        cell = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+        h = np.where(there, _sigmoid(o) * np.tanh(cell), h)
+        c = np.where(there, cell, c)
+        out[:, t] = h
+    return out, h, c
+
+
+def _gru(
+    x: Array, h: Array, kernel: Array, recurrent: Array, bias: Array = None,
+    recurrent_bias: Array = None, mask: Array = None, *, reverse: bool = False,
+) -> tuple[Array, Array]:  # fmt: skip
+    out = np.zeros((*x.shape[:2], h.shape[1]), x.dtype)
+    for t, there in _steps(x, mask, reverse):
+        az, ar, an = np.split(x[:, t] @ kernel + _or_zero(bias), 3, axis=1)
+        bz, br, bn = np.split(h @ recurrent + _or_zero(recurrent_bias), 3, axis=1)
+        z, r = _sigmoid(az + bz), _sigmoid(ar + br)
+        n = np.tanh(an + r * bn)
+        h = np.where(there, z * h + (1 - z) * n, h)
+        out[:, t] = h
+    return out, h
+
+
+def _simple(
+    x: Array, h: Array, kernel: Array, recurrent: Array, bias: Array = None, mask: Array = None,
+    *, activation: str = "tanh", reverse: bool = False,
+) -> tuple[Array, Array]:  # fmt: skip
+    out = np.zeros((*x.shape[:2], h.shape[1]), x.dtype)
+    for t, there in _steps(x, mask, reverse):
+        a = x[:, t] @ kernel + h @ recurrent + _or_zero(bias)
+        h = np.where(there, np.tanh(a) if activation == "tanh" else np.maximum(a, 0), h)
+        out[:, t] = h
+    return out, h
+
+
+def _terms(reference: Any, states: int) -> Any:
+    """Errors of a step go on into the next one: the size of one step, once for each."""
+
+    def scale(x: Array, *rest: Array, **how: Any) -> Any:
+        results = reference(x, *rest, **how)
+        sizes = [np.abs(value).max(initial=0) for value in rest if value is not None]
+        one = (1 + np.abs(x).max(initial=0)) * (1 + max(sizes)) * (1 + rest[states + 1].shape[0])
+        return tuple(np.full(result.shape, one * (1 + x.shape[1])) for result in results)
+
+    return scale
+
+
+def _inputs(gates: int, states: int, biases: int, batch: int = 3, time: int = 4) -> list[Array]:
+    features, units = 2, 3
+    return [
+        normal(batch, time, features),
+        *(normal(batch, units, seed=i) / 2 for i in range(states)),
+        normal(features, gates * units, seed=5) / 2,
+        normal(units, gates * units, seed=6) / 2,
+        *(normal(gates * units, seed=7 + i) / 2 for i in range(biases)),
+    ]
+
+
+def _samples(gates: int, states: int, biases: int) -> list[Sample]:
+    full = _inputs(gates, states, biases)
+    bare = [*full[: len(full) - biases], *[None] * biases]
+    return [
+        Sample((*full, None)),
+        Sample((*bare, None), {"reverse": True}),
+        Sample((*full, _MASK), note="mask"),
+        Sample((*full, _MASK), {"reverse": True}, note="mask, reverse"),
+        Sample((*_inputs(gates, states, biases, time=1), None), note="one step"),
+        Sample((*_inputs(gates, states, biases, time=0), None), note="no steps"),
+        Sample((*_inputs(gates, states, biases, batch=0), None), note="no items"),
+    ]
+
+
+def _errors(gates: int, states: int, biases: int) -> Any:
+    full = _inputs(gates, states, biases)
+
+    def with_one(place: int, value: Array) -> tuple[Array, ...]:
+        return (*full[:place], value, *full[place + 1 :], None)
+
+    return [
+        (with_one(0, normal(3, 4)), {}, errors.ShapeError),
+        (with_one(1, normal(2, 3)), {}, errors.ShapeError),
+        (with_one(1, normal(1, 3)), {}, errors.ShapeError),
+        (with_one(1 + states, normal(3, gates * 3)), {}, errors.ShapeError),
+        (with_one(2 + states, normal(3, gates * 3 + 1)), {}, errors.ShapeError),
+        (with_one(3 + states, normal(1)), {}, errors.ShapeError),
+        ((*full, _MASK[:, :3]), {}, errors.ShapeError),
+    ]
+
+
+for _name, _reference, _sizes in (
+    ("lstm", _lstm, (4, 2, 1)),
+    ("gru", _gru, (3, 1, 2)),
+    ("simple_rnn", _simple, (1, 1, 1)),
+):
+    _found = _samples(*_sizes)
+    _wrong = _errors(*_sizes)
+    if _name == "simple_rnn":
+        _relu = [abs(value) + 0.1 for value in _inputs(1, 1, 1)]
+        _found.append(Sample((*_relu, None), {"activation": "relu"}))
+        _wrong.append(((*_relu, None), {"activation": "elu"}, errors.InputValueError))
+    suite(_name, _reference, _found, scale=_terms(_reference, _sizes[1]), errors_=_wrong)
+
+
+# The gradients --------------------------------------------------------------------------------
+
+
+# What a step has kept decides, whatever the inputs were: the slopes of the formulas in `lstm` and
+# `gru`, step by step backwards.
+
+
+def _before(states: Array, initial: Array, t: int, reverse: bool) -> Array:
+    t = t + 1 if reverse else t - 1
+    return states[:, t] if 0 <= t < states.shape[1] else initial
+
+
+def _lstm_gradient(
+    x: Array, h: Array, c: Array, kernel: Array, recurrent: Array, mask: Array, out: Array,
+    gates: Array, cells: Array, out_g: Array, h_g: Array, c_g: Array, *, reverse: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    dx, dkernel, drecurrent = np.zeros_like(x), np.zeros_like(kernel), np.zeros_like(recurrent)
+    dbias, dh, dc = np.zeros(kernel.shape[1], x.dtype), h_g, c_g
+    for t, there in reversed(_steps(x, mask, reverse)):
+        i, f, g, o = np.split(gates[:, t], 4, axis=1)
+        dh = dh + out_g[:, t]
+        tanh = np.tanh(cells[:, t])
+        dcell = dc + dh * o * (1 - tanh**2)
+        di, df = dcell * g, dcell * _before(cells, c, t, reverse)
+        dg, do = dcell * i, dh * tanh
+        slopes = [di * i * (1 - i), df * f * (1 - f), dg * (1 - g**2), do * o * (1 - o)]
+        dz = np.where(there, np.concatenate(slopes, axis=1), 0)
+        dx[:, t] = dz @ kernel.T
+        dkernel += x[:, t].T @ dz
+        drecurrent += _before(out, h, t, reverse).T @ dz
+        dbias += dz.sum(axis=0)
+        dh, dc = np.where(there, dz @ recurrent.T, dh), np.where(there, dcell * f, dc)
+    return dx, dh, dc, dkernel, drecurrent, dbias
+
+
+def _gru_gradient(
+    x: Array, h: Array, kernel: Array, recurrent: Array, mask: Array, out: Array, gates: Array,
+    candidates: Array, out_g: Array, h_g: Array, *, reverse: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    dx, dkernel, drecurrent = np.zeros_like(x), np.zeros_like(kernel), np.zeros_like(recurrent)
+    dbias, dextra, dh = (np.zeros(kernel.shape[1], x.dtype) for _ in range(3))
+    dh = h_g
+    for t, there in reversed(_steps(x, mask, reverse)):
+        z, r, n = np.split(gates[:, t], 3, axis=1)
+        dh = dh + out_g[:, t]
+        old = _before(out, h, t, reverse)
+        dn = dh * (1 - z) * (1 - n**2)
+        dz, dr = dh * (old - n) * z * (1 - z), dn * candidates[:, t] * r * (1 - r)
+        da = np.where(there, np.concatenate([dz, dr, dn], axis=1), 0)
+        db = np.where(there, np.concatenate([dz, dr, dn * r], axis=1), 0)
+        dx[:, t] = da @ kernel.T
+        dkernel += x[:, t].T @ da
+        drecurrent += old.T @ db
+        dbias, dextra = dbias + da.sum(axis=0), dextra + db.sum(axis=0)
+        dh = np.where(there, dh * z + db @ recurrent.T, dh)
+    return dx, dh, dkernel, drecurrent, dbias, dextra
+
+
+def _lstm_residuals(full: list[Array], mask: Array, reverse: bool) -> Any:
+    """What the op keeps: outputs, gates and cells of every step, with no bias."""
+    x, h, c, kernel, recurrent = full
+    batch, time, _ = x.shape
+    out, gates, cells = (np.zeros((batch, time, width)) for width in (3, 12, 3))
+    for t, there in _steps(x, mask, reverse):
+        i, f, g, o = np.split(x[:, t] @ kernel + h @ recurrent, 4, axis=1)
+        gates[:, t] = np.concatenate([_sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)], axis=1)
+        step = [part[:, None] for part in (x[:, t], there)]
+        _, h, c = _lstm(step[0], h, c, kernel, recurrent, None, step[1][..., 0])
+        out[:, t], cells[:, t] = h, c
+    return out, gates, cells
+
+
+def _gru_residuals(full: list[Array], mask: Array, reverse: bool) -> Any:
+    """What the op keeps: outputs, gates and candidates of every step, with no biases."""
+    x, h, kernel, recurrent = full
+    batch, time, _ = x.shape
+    out, gates, candidates = (np.zeros((batch, time, width)) for width in (3, 9, 3))
+    for t, there in _steps(x, mask, reverse):
+        (az, ar, an), (bz, br, bn) = (
+            np.split(part, 3, axis=1) for part in (x[:, t] @ kernel, h @ recurrent)
+        )
+        z, r = _sigmoid(az + bz), _sigmoid(ar + br)
+        gates[:, t] = np.concatenate([z, r, np.tanh(an + r * bn)], axis=1)
+        candidates[:, t] = bn
+        _, h = _gru(x[:, t, None], h, kernel, recurrent, None, None, there)
+        out[:, t] = h
+    return out, gates, candidates
+
+
+def _gradient_samples(gates: int, states: int, residuals: Any) -> list[Sample]:
+    samples = []
+    for mask, reverse in ((None, False), (None, True), (_MASK, False), (_MASK, True)):
+        full = _inputs(gates, states, 0)
+        found = residuals(full, mask, reverse)
+        cotangents = (normal(3, 4, 3, seed=8), *(normal(3, 3, seed=9 + i) for i in range(states)))
+        samples.append(
+            Sample(
+                (*full, mask, *found, *cotangents),
+                {"reverse": reverse},
+                dtypes=("float32", "float64"),
+                note=f"mask {mask is not None}, reverse {reverse}",
+            )
+        )
+    return samples
+
+
+def _gradient_terms(reference: Any) -> Any:
+    def scale(*inputs: Array, **how: Any) -> Any:
+        sizes = [1 + np.abs(v).max(initial=0) for v in inputs if v is not None]
+        worst = 12 * float(np.prod([max(sizes), sizes[0], sizes[-1]]))
+        return tuple(np.full(one.shape, worst) for one in reference(*inputs, **how))
+
+    return scale
+
+
+suite(
+    "lstm_gradient",
+    _lstm_gradient,
+    _gradient_samples(4, 2, _lstm_residuals),
+    scale=_gradient_terms(_lstm_gradient),
+)
+suite(
+    "gru_gradient",
+    _gru_gradient,
+    _gradient_samples(3, 1, _gru_residuals),
+    scale=_gradient_terms(_gru_gradient),
+)

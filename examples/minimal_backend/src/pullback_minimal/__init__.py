@@ -1,0 +1,169 @@
+"""A backend of pullback in one file: the core primitives in plain NumPy, and nothing else.
+
+A kernel gets native arrays by position and attributes by keyword: an axis counts from the front,
+several are a tuple, or None for all of them; a dtype is an `np.dtype`. It never writes into what it
+was given. Inputs have the dtypes that the op's rule decides, and the result must have its dtype.
+"""
+
+import math
+
+import numpy as np
+
+import pullback as pb
+
+# What NumPy has under the op's name, and with its arguments.
+NAMESAKES = """
+    abs acos acosh add all any argmax argmin argwhere asin asinh atan atan2 atanh bitwise_and
+    bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift broadcast_to concat cos cosh
+    divide equal exp expm1 floor less less_equal log log10 log1p log2 logical_and logical_not
+    logical_or matmul max maximum min minimum multiply negative nextafter permute_dims pow remainder
+    reshape round sign signbit sin sinh sqrt subtract tan tanh where
+"""
+
+
+def floor_divide(x1, x2):
+    if x1.dtype.kind == "f":  # where an operand is infinite, NumPy does not follow the standard
+        return np.where(np.isinf(x1) | np.isinf(x2), np.divide(x1, x2), np.floor_divide(x1, x2))
+    return np.floor_divide(x1, x2)
+
+
+# Creation: nothing comes in. `device` is what Backend.native_device gave, here None.
+
+
+def full(*, shape, fill_value, dtype, device):
+    return np.full(shape, fill_value, dtype)
+
+
+def arange(*, start, stop, step, dtype, device):
+    if type(start) is type(stop) is type(step) is int:
+        return np.arange(start, stop, step, dtype)
+    length = max(0, math.ceil((stop - start) / step))
+    return (start + step * np.arange(length, dtype=np.float64)).astype(dtype)
+
+
+def random_bits(*, shape, key, counter, dtype, device):
+    size = math.prod(shape)
+    words = size if dtype == np.uint64 else (size + 1) // 2
+    drawn = np.random.Philox(key=key, counter=counter).random_raw(words)
+    # The low half of a word first, whatever the byte order of the machine.
+    return drawn.astype("<u8").view(dtype.newbyteorder("<"))[:size].reshape(shape).astype(dtype)
+
+
+def astype(x, *, dtype):
+    return x.astype(dtype)
+
+
+# Parts of an array. A view will do: no buffer is ever written to.
+
+
+def strided_slice(x, *, key):
+    return x[key]
+
+
+def strided_update(x, value, *, key):
+    result = x.copy()
+    result[key] = value
+    return result
+
+
+# Positions along one axis. They may count from the end, and raise outside of it.
+
+
+def at(x, indices, axis):
+    size = x.shape[axis]
+    if np.any((indices < -size) | (indices >= size)):
+        raise IndexError(f"an index is outside an axis of size {size}")
+    return (slice(None),) * axis + (indices,)
+
+
+def take(x, indices, *, axis):
+    return x[at(x, indices, axis)]
+
+
+def scatter_add(x, indices, updates, *, axis):
+    # One update after the other: in float64, so that the error does not grow with their number.
+    result = x.astype(np.float64) if x.dtype.kind == "f" else x.copy()
+    np.add.at(result, at(x, indices, axis), updates)
+    return result.astype(x.dtype)
+
+
+def scatter_update(x, indices, updates, *, axis):
+    return strided_update(x, updates, key=at(x, indices, axis))
+
+
+# Sums and products.
+
+
+def sum(x, *, axis, dtype, keepdims):
+    return np.sum(x, axis, dtype or result_of_sum(x), keepdims=keepdims)
+
+
+def prod(x, *, axis, dtype, keepdims):
+    return np.prod(x, axis, dtype or result_of_sum(x), keepdims=keepdims)
+
+
+def cumulative_sum(x, *, axis, dtype, include_initial):
+    dtype = dtype or result_of_sum(x)
+    return np.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def cumulative_prod(x, *, axis, dtype, include_initial):
+    dtype = dtype or result_of_sum(x)
+    return np.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def result_of_sum(x):
+    return np.int32 if x.dtype == np.bool_ else x.dtype  # NumPy would widen int32 to int64
+
+
+# Order. Positions are int64, which is what NumPy gives.
+
+
+def argsort(x, *, axis, descending, stable):
+    if not descending:
+        return np.argsort(x, axis, stable=True)
+    # Backwards before and after, so that equal elements keep their order.
+    backwards = np.argsort(np.flip(x, axis), axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def searchsorted(x1, x2, sorter, *, side):
+    return np.searchsorted(x1, x2, side, sorter)
+
+
+OTHERS = (
+    floor_divide, full, arange, random_bits, astype, strided_slice, strided_update, take,
+    scatter_add, scatter_update, sum, prod, cumulative_sum, cumulative_prod, argsort, searchsorted,
+)  # fmt: skip
+# Division by zero and the like give infinities and NaN without a word.
+quiet = np.errstate(all="ignore")
+KERNELS = {name: quiet(getattr(np, name)) for name in NAMESAKES.split()}
+KERNELS |= {kernel.__name__: quiet(kernel) for kernel in OTHERS}
+
+DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+# Public dtypes and what `.dtype` of a native array gives: the same here.
+NATIVE = {np.dtype(name): np.dtype(name) for name in DTYPES}
+
+
+class MinimalBackend(pb.Backend):
+    name = "minimal"
+    kinds = ("cpu",)
+    tiers = frozenset({"core"})
+    dtypes = NATIVE
+    kernels = KERNELS
+
+    def from_host(self, array, device, *, copy):
+        return np.array(array, order="C", copy=copy or None)
+
+    def to_host(self, array):
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+    def native(self, value):
+        return np.asarray(value)  # NumPy gives scalars in place of arrays without axes
+
+
+@pb.hookimpl
+def pullback_register_backend(register):
+    register(MinimalBackend())
