@@ -10,7 +10,7 @@ integers and uniform numbers on every backend, and the same normal ones within r
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -73,7 +73,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
-        self.seed(secrets.randbits(128) if seed is None else seed)
+        self.seed(int.from_bytes(os.urandom(16), "little") if seed is None else seed)
 
     # State ---------------------------------------------------------------------------------------
 

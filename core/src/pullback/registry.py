@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 #: What to do on a machine without a backend. The only place in core that names one.
-INSTALL = "install one: pip install pullback-numpy (CPU) or pip install pullback-cupy (NVIDIA GPU)"
+INSTALL = "install one for this machine: pip install pullback-numpy (CPU)"
 
 _BACKENDS, _DEFAULT, _KERNELS, _OPS = (
     f"pullback.{what}" for what in ("backends.", "default.", "kernels.", "ops")

@@ -151,9 +151,7 @@ def first(x: Shape, *_: Any, **__: Any) -> Shape:
     return x
 
 
-def reduce(
-    x: Shape, *_: Any, axis: Any = None, keepdims: bool = False, **__: Any
-) -> Shape:
+def reduce(x: Shape, *_: Any, axis: Any = None, keepdims: bool = False, **__: Any) -> Shape:
     """A reduction over `axis`."""
     axes = (axis,) if isinstance(axis, int) else axis
     return reduced(x, axes, keepdims)

@@ -43,6 +43,24 @@ _UFUNC_NAMES = {
 }
 
 
+# And of its functions.
+_FUNCTION_NAMES = {
+    "amax": "max",
+    "amin": "min",
+    "concatenate": "concat",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+}
+
+
+def _on_host(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {key: _on_host(value) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)(_on_host(value) for value in values)
+    return values.numpy() if isinstance(values, Tensor) else values
+
+
 class Tensor:
     """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
@@ -156,6 +174,17 @@ class Tensor:
             )
         return function(*inputs)
 
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        # np.sum(t) and np.concatenate([t, t]) run our op of that name; what has no op here computes
+        # with the values, in NumPy.
+        name = _FUNCTION_NAMES.get(function.__name__, function.__name__)
+        own = CALL.get(name)
+        if own is not None and function.__module__ in ("numpy", "numpy.linalg", "numpy.fft"):
+            return own(*args, **kwargs)
+        return function(*_on_host(args), **_on_host(kwargs))
+
     def item(self) -> bool | int | float | complex:
         """The only element, as a Python number.
 
@@ -220,16 +249,26 @@ class Tensor:
         return bool(CALL["any"](self == value))
 
     def __format__(self, spec: str) -> str:
-        if spec and self.size == 1:
-            return format(self.item(), spec)
-        return format(str(self), spec)
+        if not spec:
+            return str(self)
+        if self.size != 1:
+            raise errors.ShapeError(
+                f"the format {spec!r} is for one number, got shape {self.shape}; "
+                f"index the tensor, or print it without a format"
+            )
+        return format(self.item(), spec)
+
+    def _printed(self) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        # NumPy prints the 16-bit floats of ml_dtypes as if they were integers.
+        return array if array.dtype.kind in "biufc" else array.astype(np.float32)
 
     def __repr__(self) -> str:
-        values = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        values = np.array2string(self._printed(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
-        values = np.array2string(self.numpy())
+        values = np.array2string(self._printed())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -411,9 +450,13 @@ class Tensor:
         return CALL["bitwise_right_shift"](other, self)
 
     def __eq__(self, other: object) -> Any:
+        if other is None or isinstance(other, str):
+            return NotImplemented  # not equal, as Python finds by itself
         return CALL["equal"](self, other)
 
     def __ne__(self, other: object) -> Any:
+        if other is None or isinstance(other, str):
+            return NotImplemented
         return CALL["not_equal"](self, other)
 
     def __lt__(self, other: TensorLike) -> Tensor:

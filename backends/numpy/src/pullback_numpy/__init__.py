@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,13 @@ import numpy as np
 
 import pullback.dtypes
 from pullback.backend import Backend
+from pullback.dtypes import as_dtype
 from pullback.hookspecs import hookimpl
 from pullback_numpy.kernels import KERNELS
+
+# 1/0 and log(-1) give inf and nan on every backend, and no warning from ours. NumPy's other callers
+# keep theirs: a filter by module, where np.errstate would cost each op a microsecond.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"pullback(_numpy)?(\.|$)")
 
 __all__ = ["NumPyBackend", "pullback_register_backend"]
 
@@ -25,9 +31,10 @@ class NumPyBackend(Backend):
     kernels = KERNELS
 
     def from_host(self, array: np.ndarray[Any, Any], device: None, *, copy: bool) -> Any:
-        if copy:
-            return np.array(array, order="C")
-        return np.asarray(array)
+        # Dispatch knows dtypes by identity, and an array that was unpickled has one of its own.
+        dtype = as_dtype(array.dtype)
+        native = np.array(array, order="C") if copy else array
+        return native if native.dtype is dtype else native.view(dtype)
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         view: np.ndarray[Any, Any] = array.view()

@@ -181,26 +181,34 @@ def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
 
 def _takes(case: Case) -> bool:
     dtype, allowed = case.dtype, case.sample.dtypes
-    held = {leaf.dtype for leaf in leaves(case.inputs)}
-    asked = [a.name for a in case.op.attributes if a.form == "DTypeLike"]
-    given = case.sample.attributes
-    held |= {dtypes.as_dtype(given[name]) for name in asked if given.get(name) is not None}
-    if not held <= set(case.device.backend.dtypes):
+    backend = set(case.device.backend.dtypes)
+    if not {leaf.dtype for leaf in leaves(case.inputs)} <= backend:
         return False
-    if dtype is not None and allowed is not None:
-        return dtype.name in allowed
     try:
-        case.op.dtype(operands(_padded(case.op, case.inputs)))
+        results = set(_results(case))
     except errors.DTypeError:
         # Half precision is a wish of the kit; the dtype that the sample was written in is not.
-        return dtype not in SHORT
-    except TypeError:
-        return True  # the rule wants attributes: there is nothing to ask beforehand
-    return True
+        taken = dtype not in SHORT
+    else:
+        taken = results <= backend
+    return dtype.name in allowed if taken and dtype is not None and allowed is not None else taken
 
 
-def _padded(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return inputs + (None,) * (len(op.inputs) - len(inputs))
+def _results(case: Case) -> tuple[DType, ...]:
+    """The dtypes of the results, by the op's rule."""
+    op = case.op
+    with case._in_force():
+        bound = bind(op, list(case.inputs), case.sample.attributes)
+        bound.apply_defaults()
+        given = {one.name: bound.arguments[one.name] for one in op.attributes}
+        for one in op.attributes:
+            if one.form == "DTypeLike" and given[one.name] is not None:
+                given[one.name] = dtypes.as_dtype(given[one.name])
+        if not op.inputs:
+            given = normalise(op, [], given)
+        return op.dtype(
+            operands(tuple(bound.arguments[i.name] for i in op.inputs)), **given
+        ).outputs
 
 
 def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:

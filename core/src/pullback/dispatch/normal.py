@@ -72,22 +72,16 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
 
 
 def inside(op: Op, error: errors.PullbackError) -> errors.PullbackError:
-    """An error from the body of a composite, which names the op that was called as well."""
-    if getattr(error, "op", None) == op.name:
-        return error
-    return _prefixed(op, error)
-
-
-def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
-    return error if getattr(error, "op", None) is not None else _prefixed(op, error)
-
-
-def _prefixed(op: Op, error: errors.PullbackError) -> errors.PullbackError:
+    """The error with the op's name before what it says, which may be the name of one inside."""
     named = type(error)(f"{op.name}: {error}")
     # What a class of error carries beside its message goes along.
     named.__dict__.update(error.__dict__)
     named.op = op.name  # type: ignore[attr-defined]
     return named
+
+
+def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
+    return error if getattr(error, "op", None) is not None else inside(op, error)
 
 
 def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> NoReturn:

@@ -146,7 +146,7 @@ class Layer:
         """The name it was given, or one made of its class."""
         if self._name is not None:
             return self._name
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
+        return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
 
     @property
     def dtype(self) -> DType:
