@@ -105,7 +105,7 @@ def draw(path: Path, history: dict, images: np.ndarray, labels: np.ndarray, pred
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", help="such as cpu or gpu:0; the first GPU if there is one")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")

@@ -198,7 +198,7 @@ class TestValues:
 
     def test_what_cannot_be_restored_into_is_refused(self, tmp_path):
         for value in (pb.zeros(2), np.zeros(2), abs):
-            with pytest.raises(pb.errors.CheckpointError, match="cannot hold x: a .*Variable"):
+            with pytest.raises(pb.errors.CheckpointError, match=r"cannot hold x: a .*Variable"):
                 pb.Checkpoint(x=value).save(tmp_path)
         with pytest.raises(pb.errors.InputValueError, match="'save'"):
             pb.Checkpoint(save=1)
@@ -257,7 +257,7 @@ class TestObjects:
         path = pb.Checkpoint(a=pb.Variable(1.0), b=pb.Variable(2.0)).save(tmp_path)
         a, c = pb.Variable(0.0), pb.Variable(0.0)
         checkpoint = pb.Checkpoint(a=a, c=c)
-        with pytest.raises(pb.errors.CheckpointError, match="nothing for c.*partial=True"):
+        with pytest.raises(pb.errors.CheckpointError, match=r"nothing for c.*partial=True"):
             checkpoint.restore(path)
         assert float(a) == 0.0
         status = checkpoint.restore(path, partial=True)
@@ -316,7 +316,9 @@ class TestDeferred:
         status = pb.Checkpoint(model=other).restore(path)
         assert status.restored == ()
         assert len(status.waiting) == 4
-        with pytest.raises(pb.errors.CheckpointError, match="layers/0/kernel.*call the model once"):
+        with pytest.raises(
+            pb.errors.CheckpointError, match=r"layers/0/kernel.*call the model once"
+        ):
             status.assert_complete()
         assert other(x).tolist() == expected
         status.assert_complete()
@@ -364,7 +366,9 @@ class TestDeferred:
         gc.collect()
         assert alive() is None
         pb.state.settle()
-        assert not any(getattr(w, "__self__", None) and not w.__self__._roots for w in pb.state.WAITING)
+        assert not any(
+            getattr(w, "__self__", None) and not w.__self__._roots for w in pb.state.WAITING
+        )
 
     def test_trained_values_are_not_overwritten(self, tmp_path):
         model, x = self.model(), np.ones((1, 4), np.float32)
@@ -384,6 +388,13 @@ class TestDamage:
         checkpoint = pb.Checkpoint(w=pb.Variable(np.arange(100, dtype=np.float32)), epoch=3)
         return checkpoint, Path(checkpoint.save(tmp_path)), Path(checkpoint.save(tmp_path))
 
+    @staticmethod
+    def try_to_read(path):
+        try:
+            return folder.read(path), ""
+        except pb.errors.CheckpointError as error:
+            return None, str(error)
+
     def test_every_bit_counts(self, saved):
         checkpoint, whole, damaged = saved
         rng = np.random.default_rng(0)
@@ -394,11 +405,10 @@ class TestDamage:
                 flipped = bytearray(data)
                 flipped[place] ^= 1 << int(rng.integers(8))
                 file.write_bytes(flipped)
-                try:
-                    contents = folder.read(damaged)
-                except pb.errors.CheckpointError as error:
-                    assert str(damaged) in str(error)
-                    assert "latest_checkpoint" in str(error) or "version" in str(error)
+                contents, refusal = self.try_to_read(damaged)
+                if contents is None:
+                    assert str(damaged) in refusal
+                    assert "latest_checkpoint" in refusal or "version" in refusal
                     assert pb.latest_checkpoint(damaged.parent) == str(whole)
                 else:
                     # White space in the manifest, or padding, has no meaning.
@@ -450,7 +460,7 @@ class TestDamage:
         manifest = json.loads((path / "manifest.json").read_text())
         manifest["version"] = 99
         (path / "manifest.json").write_text(json.dumps(manifest))
-        with pytest.raises(pb.errors.CheckpointError, match="version 99.*upgrade"):
+        with pytest.raises(pb.errors.CheckpointError, match=r"version 99.*upgrade"):
             checkpoint.restore(path)
 
     def test_failed_write_leaves_the_old_one(self, saved, monkeypatch):
@@ -461,7 +471,7 @@ class TestDamage:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(folder, "_write_file", full)
-        with pytest.raises(pb.errors.CheckpointError, match="could not be written.*No space"):
+        with pytest.raises(pb.errors.CheckpointError, match=r"could not be written.*No space"):
             checkpoint.save(path.parent, step=2)
         assert (path / "arrays.safetensors").read_bytes() == before
         assert sorted(os.listdir(path.parent)) == ["ckpt-1", "ckpt-2"]
@@ -544,7 +554,11 @@ class TestManager:
         for step in range(1, 13):
             x.assign(float(step))
             manager.save(step=step)
-        assert [Path(path).name for path in manager.checkpoints] == ["ckpt-10", "ckpt-11", "ckpt-12"]
+        assert [Path(path).name for path in manager.checkpoints] == [
+            "ckpt-10",
+            "ckpt-11",
+            "ckpt-12",
+        ]
         x.assign(0.0)
         manager.restore_latest()
         assert float(x) == 12.0

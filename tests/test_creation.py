@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import pullback as pb
-from pullback import dtypes, errors
+from pullback import array_api, dtypes, errors
 
 
 class TestAsarray:
@@ -341,7 +342,75 @@ class TestJoining:
         )
 
 
+class Away(pb.Backend):
+    """A second backend, whose arrays the first one's kernels must not meet."""
+
+    name = "away"
+    dtypes: ClassVar = {one: one for one in dtypes.ALL if one != dtypes.bfloat16}
+    kernels = array_api.kernels(np)
+
+    def from_host(self, array, device, *, copy):
+        return np.array(array)
+
+    def to_host(self, array):
+        return np.array(array)
+
+    def native(self, value):
+        return np.asarray(value)
+
+
 class TestDevices:
+    @pytest.fixture(autouse=True)
+    def away(self):
+        pb.register_backend(Away(), replace=True)
+        return pb.device("away:cpu")
+
+    def test_gradients_flow_back_through_a_move(self, away):
+        x = pb.asarray([1.0, 2.0])
+        with pb.GradientTape() as outer:
+            outer.watch(x)
+            with pb.GradientTape() as inner:
+                inner.watch(x)
+                y = x.to(away)
+                loss = pb.sum(y * y * y)
+            assert loss.device is away
+            first = inner.gradient(loss, x)
+            assert first.device is x.device
+            total = pb.sum(first)
+        assert first.tolist() == [3.0, 12.0]
+        assert outer.gradient(total, x).tolist() == [6.0, 12.0]
+
+    def test_lists_of_tensors_stay_where_these_are(self, away):
+        x = pb.ones((), device=away)
+        assert pb.asarray([x, 1]).device is away
+        assert pb.asarray([x, 1], device="cpu").device is pb.device("cpu")
+
+    def test_host_data_follows_the_tensor(self, away):
+        x = pb.arange(4, device=away)
+        assert x[[0, 1]].device is away
+        x[[0, 1]] = np.array([5, 6])
+        assert (x.device, x.tolist()) == (away, [5, 6, 2, 3])
+
+    def test_tensors_on_two_devices_do_not_mix(self, away):
+        x, y = pb.ones(2), pb.ones(2, device=away)
+        for mixed in (lambda: x + y, lambda: pb.concat([x, y]), lambda: x[y.astype("int32")]):
+            with pytest.raises(errors.DeviceError, match=r"x\.to\("):
+                mixed()
+
+    def test_a_dtype_that_is_not_there_raises(self, away):
+        with pytest.raises(errors.DTypeError, match="bfloat16"):
+            pb.ones(2, dtype="bfloat16").to(away)
+        with pytest.raises(errors.DTypeError, match="bfloat16"):
+            pb.ones(2, dtype="bfloat16", device=away)
+
+    def test_new_tensors_go_to_the_device_in_force(self, away):
+        with away:
+            made = [pb.zeros(2), pb.arange(3), pb.eye(2), pb.linspace(0, 1, 3), pb.asarray([1])]
+        assert {x.device for x in made} == {away}
+        assert pb.zeros_like(made[0]).device is away
+        assert pb.one_hot(made[1], 3).device is away
+        assert pb.tril(made[2]).device is away
+
     def test_a_tensor_on_its_device_is_itself(self):
         x = pb.ones(2)
         assert x.to("cpu:0") is x

@@ -56,7 +56,7 @@ class TestGrad:
         assert float(pb.grad(square)(3)) == 6.0
 
     def test_integer_tensors_have_none(self):
-        with pytest.raises(pb.errors.DTypeError, match="square in argument 0.*int32.*astype"):
+        with pytest.raises(pb.errors.DTypeError, match=r"square in argument 0.*int32.*astype"):
             pb.grad(square)(pb.asarray([1, 2]))
 
     def test_value_as_well(self):
@@ -365,7 +365,7 @@ class TestCustomGradient:
         def f(x):
             return x * v, lambda g: g
 
-        with pytest.raises(pb.errors.TapeError, match="f reads the variables v.*variables="):
+        with pytest.raises(pb.errors.TapeError, match=r"f reads the variables v.*variables="):
             pb.implicit_gradients(lambda: f(pb.asarray(1.0)))()
 
     def test_variables_as_arguments(self):

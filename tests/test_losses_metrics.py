@@ -16,7 +16,11 @@ PROBABILITIES = RNG.uniform(size=(6, 3))
 
 
 def log_softmax(x):
-    return x - x.max(-1, keepdims=True) - np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    return (
+        x
+        - x.max(-1, keepdims=True)
+        - np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    )
 
 
 def huber(d, delta):
@@ -108,9 +112,9 @@ class TestStability:
         assert pb.losses.sparse_softmax_cross_entropy([0], logits).item() == 0.0
         assert pb.losses.sparse_softmax_cross_entropy([1], logits).item() == 2e4
         assert pb.losses.softmax_cross_entropy([[0.0, 0.0, 1.0]], logits).item() == 1e4
-        assert pb.losses.sigmoid_cross_entropy([[1.0, 0.0, 0.5]], logits, reduction="sum").item() == (
-            pytest.approx(np.log(2.0))
-        )
+        assert pb.losses.sigmoid_cross_entropy(
+            [[1.0, 0.0, 0.5]], logits, reduction="sum"
+        ).item() == (pytest.approx(np.log(2.0)))
         for labels, loss in [
             ([1], pb.losses.sparse_softmax_cross_entropy),
             ([[0.0, 1.0, 0.0]], pb.losses.softmax_cross_entropy),

@@ -66,6 +66,32 @@ def lion(lr=0.01, b1=0.9, b2=0.99, decay=0.0):
     return p
 
 
+def rmsprop(lr=0.01, rho=0.9, eps=1e-8):
+    p, s = START.copy(), np.zeros(SHAPE)
+    for g in GRADIENTS:
+        s = rho * s + (1 - rho) * g**2
+        p = p - lr * g / (np.sqrt(s) + eps)
+    return p
+
+
+def adagrad(lr=0.1, eps=1e-10):
+    p, s = START.copy(), np.zeros(SHAPE)
+    for g in GRADIENTS:
+        s = s + g**2
+        p = p - lr * g / (np.sqrt(s) + eps)
+    return p
+
+
+def adadelta(lr=1.0, rho=0.95, eps=1e-6):
+    p, s, d = START.copy(), np.zeros(SHAPE), np.zeros(SHAPE)
+    for g in GRADIENTS:
+        s = rho * s + (1 - rho) * g**2
+        change = np.sqrt(d + eps) / np.sqrt(s + eps) * g
+        d = rho * d + (1 - rho) * change**2
+        p = p - lr * change
+    return p
+
+
 O = pb.optimizers  # noqa: E741
 CASES = {
     "sgd": (lambda: O.SGD(0.1), sgd()),
@@ -79,6 +105,9 @@ CASES = {
     "adamw": (lambda: O.AdamW(0.01, weight_decay=0.1), adam(decay=0.1)),
     "nadam": (lambda: O.Nadam(0.01), adam(nesterov=True)),
     "adamax": (lambda: O.Adamax(0.01), adamax()),
+    "rmsprop": (lambda: O.RMSprop(0.01), rmsprop()),
+    "adagrad": (lambda: O.Adagrad(0.1), adagrad()),
+    "adadelta": (lambda: O.Adadelta(), adadelta()),
     "lion": (lambda: O.Lion(0.01, weight_decay=0.1), lion(decay=0.1)),
 }
 

@@ -46,6 +46,7 @@ from pullback.gradients import *
 from pullback.hookspecs import hookimpl
 from pullback.namespace_info import __array_api_version__, __array_namespace_info__
 from pullback.ops.activations import *
+from pullback.ops.adaptive_pooling import *
 from pullback.ops.adaptive_updates import *
 from pullback.ops.arithmetic import *
 from pullback.ops.attention import *
@@ -55,6 +56,7 @@ from pullback.ops.comparison import *
 from pullback.ops.complex import *
 from pullback.ops.conversion import *
 from pullback.ops.convolution import *
+from pullback.ops.convolution_transpose import *
 from pullback.ops.creation import *
 from pullback.ops.cumulative import *
 from pullback.ops.data_types import *

@@ -182,7 +182,8 @@ class Generator:
             if (low, high) == (0, 1):
                 return u
             return u * float(high - low) + float(low)
-        return u * (high - low) + low
+        spread: Tensor = u * (high - low)
+        return spread + low
 
     def normal(
         self,
@@ -228,7 +229,8 @@ class Generator:
         below, above = math.erf(low * root), math.erf(high * root)
         u = self._draw(random_uniform, shape, dtype, device)
         z = erfinv(u * (above - below) + below) * math.sqrt(2.0)
-        return clip(z, low, high) * stddev + mean
+        z = clip(z, low, high)
+        return z * stddev + mean
 
     def exponential(
         self,
@@ -239,7 +241,8 @@ class Generator:
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Exponentially distributed numbers of mean `scale`."""
-        return -log1p(-self._draw(random_uniform, shape, dtype, device)) * scale
+        u = self._draw(random_uniform, shape, dtype, device)
+        return -log1p(-u) * scale
 
     def bernoulli(
         self,
@@ -256,7 +259,8 @@ class Generator:
         """
         if shape is None:
             shape = from_any(p).shape
-        return (self.uniform(shape, device=device) < p).astype(dtype)
+        u = self.uniform(shape, device=device)
+        return (u < p).astype(dtype)
 
     def integers(
         self,
@@ -366,7 +370,8 @@ class Generator:
         # Gamma(a) = Gamma(a + 1) U^(1/a) for a < 1.
         u = 1 - self.uniform(size, dtype=wide, device=device)
         small = result * exp(log(u) / minimum(maximum(concentration, 1e-30), 1))
-        return where(concentration < 1, small, result) * scale
+        result = where(concentration < 1, small, result)
+        return result * scale
 
     def permutation(self, x: int | TensorLike, *, axis: int = 0) -> Tensor:
         """The integers below x in random order; or a tensor with its slices along axis so.

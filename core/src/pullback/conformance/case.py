@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,9 @@ class Case:
     def call(self, inputs: list[Any] | None = None) -> Any:
         """The result of the op, as a caller gets it."""
         given = self.tensors() if inputs is None else inputs
-        bound = bind(self.op, given, self.sample.attributes)
+        args, kwargs = arguments(self.op, given, self.sample.attributes)
         with self._in_force():
-            return self.op.function(*bound.args, **bound.kwargs)
+            return self.op.function(*args, **kwargs)
 
     def resolved(self, inputs: list[Any]) -> Resolved:
         """What dispatch and the op's rules make of these inputs."""
@@ -92,10 +92,23 @@ class Case:
         return self.device if told else nullcontext()
 
     def reference(self, kind: Any, inputs: tuple[Any, ...] | None = None) -> list[Array]:
-        """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
-        given = [_map(lambda x: widen(x, kind), v) for v in self._lifted(inputs or self.inputs)]
+        """The reference's results for the inputs widened to `kind`, np.float64 or longdouble.
+
+        Those for the inputs of the sample are computed once.
+        """
+        if inputs is None and kind in self._references:
+            return self._references[kind]
+        lifted = self._lifted(self.inputs if inputs is None else inputs)
+        given = [_map(lambda x: widen(x, kind), value) for value in lifted]
         with np.errstate(all="ignore"):
-            return results(self.suite.reference(*given, **self.sample.attributes))
+            found = results(self.suite.reference(*given, **self.sample.attributes))
+        if inputs is None:
+            self._references[kind] = found
+        return found
+
+    @cached_property
+    def _references(self) -> dict[Any, list[Array]]:
+        return {}
 
     def _lifted(self, inputs: tuple[Any, ...]) -> list[Any]:
         """The inputs with the integers and booleans that the op takes as floats made so."""
@@ -141,6 +154,24 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
 
 def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.BoundArguments:
     """A call of `op`, with attributes by name even where the signature wants them by position."""
+    signature, named = _signatures(op)
+    return inspect.BoundArguments(signature, named.bind(*inputs, **attributes).arguments)
+
+
+def arguments(
+    op: Op, inputs: list[Any], attributes: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments of a call of `op`."""
+    count = op.body.__code__.co_posonlyargcount
+    if count <= len(op.inputs):
+        return tuple(inputs), attributes
+    bound = bind(op, inputs, attributes)
+    return bound.args, bound.kwargs
+
+
+@cache
+def _signatures(op: Op) -> tuple[inspect.Signature, inspect.Signature]:
+    """An op's signature, and the same with names for what has to be given by position."""
     signature = inspect.signature(op.function)
     by_name = [
         parameter.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -148,8 +179,7 @@ def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.Bound
         else parameter
         for parameter in signature.parameters.values()
     ]
-    named = signature.replace(parameters=by_name).bind(*inputs, **attributes)
-    return inspect.BoundArguments(signature, named.arguments)
+    return signature, signature.replace(parameters=by_name)
 
 
 def operands(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -181,34 +211,48 @@ def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
 
 def _takes(case: Case) -> bool:
     dtype, allowed = case.dtype, case.sample.dtypes
-    backend = set(case.device.backend.dtypes)
-    if not {leaf.dtype for leaf in leaves(case.inputs)} <= backend:
+    with case._in_force():
+        if not holds(case.device, case.op, case.inputs, case.sample.attributes):
+            return False
+        try:
+            touched(case.op, case.inputs, case.sample.attributes)
+        except errors.DTypeError:
+            # Half precision is a wish of the kit; the dtype that the sample was written in is not.
+            return dtype not in SHORT
+    return dtype is None or allowed is None or dtype.name in allowed
+
+
+def holds(device: Device, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> bool:
+    """Whether the device's backend holds what comes in, what that is converted to, and the results.
+
+    True for calls that the op's rule does not take.
+    """
+    held = set(device.backend.dtypes)
+    if not {leaf.dtype for leaf in leaves(inputs)} <= held:
         return False
     try:
-        results = set(_results(case))
-    except errors.DTypeError:
-        # Half precision is a wish of the kit; the dtype that the sample was written in is not.
-        taken = dtype not in SHORT
-    else:
-        taken = results <= backend
-    return dtype.name in allowed if taken and dtype is not None and allowed is not None else taken
+        return touched(op, inputs, attributes) <= held
+    except (errors.PullbackError, TypeError, ValueError):
+        return True
 
 
-def _results(case: Case) -> tuple[DType, ...]:
-    """The dtypes of the results, by the op's rule."""
-    op = case.op
-    with case._in_force():
-        bound = bind(op, list(case.inputs), case.sample.attributes)
-        bound.apply_defaults()
-        given = {one.name: bound.arguments[one.name] for one in op.attributes}
-        for one in op.attributes:
-            if one.form == "DTypeLike" and given[one.name] is not None:
-                given[one.name] = dtypes.as_dtype(given[one.name])
-        if not op.inputs:
-            given = normalise(op, [], given)
-        return op.dtype(
-            operands(tuple(bound.arguments[i.name] for i in op.inputs)), **given
-        ).outputs
+def touched(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> set[DType]:
+    """The dtypes of the converted inputs and of the results, by the op's rule.
+
+    Raises:
+        PullbackError: as the rule does.
+    """
+    bound = bind(op, list(inputs), attributes)
+    bound.apply_defaults()
+    given = {one.name: bound.arguments[one.name] for one in op.attributes}
+    for one in op.attributes:
+        if one.form == "DTypeLike" and given[one.name] is not None:
+            given[one.name] = dtypes.as_dtype(given[one.name])
+    if not op.inputs:
+        given = normalise(op, [], given)
+    values = tuple(bound.arguments[one.name] for one in op.inputs)
+    resolution = op.dtype(operands(values), **given)
+    return {one for one in (*resolution.inputs, *resolution.outputs) if one is not None}
 
 
 def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:

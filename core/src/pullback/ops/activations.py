@@ -372,4 +372,5 @@ def glu(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
     """
     half = _halves(x.shape, axis)[axis]
     lead = (slice(None),) * axis
-    return x[(*lead, slice(half))] * sigmoid(x[(*lead, slice(half, None))])
+    a: Tensor = x[(*lead, slice(half))]
+    return a * sigmoid(x[(*lead, slice(half, None))])

@@ -190,6 +190,13 @@ def scaled_dot_product_attention_gradient(
         g: the gradient with respect to the result.
         is_causal: as of the op.
         scale: as of the op.
+
+    >>> query, key, value = pb.zeros((1, 1)), pb.ones((2, 1)), [[1.0], [3.0]]
+    >>> found = pb.scaled_dot_product_attention_gradient(
+    ...     query, key, value, None, [[2.0]], [[0.6931472]], [[1.0]]
+    ... )
+    >>> [one.tolist() for one in found]
+    [[[0.0]], [[0.0], [0.0]], [[0.5], [0.5]]]
     """
     q, k, v, g = widened(query), widened(key), widened(value), widened(g)
     weights = exp(_scores(q, k, mask, is_causal, scale) - normalizer)  # type: ignore[arg-type]

@@ -121,6 +121,13 @@ def batch_norm_gradient(
         variance_g: the gradient with respect to the variance.
         axis: where the channels are.
         epsilon: as of the op.
+
+    >>> x, mean, variance, none = [[1.0], [3.0]], [2.0], [1.0], [0.0]
+    >>> found = pb.batch_norm_gradient(
+    ...     x, None, mean, variance, [[1.0], [0.0]], none, none, epsilon=0.0
+    ... )
+    >>> [one.tolist() for one in found]
+    [[[0.0], [0.0]], [-1.0], [1.0]]
     """
     shape, channel = x.shape, (axis,)
     others = others_of(shape, channel)

@@ -1,4 +1,4 @@
-"""Convolution, its two gradients, and the transposed convolution.
+"""Convolution and its two gradients.
 
 Images are (batch, *spatial, channels) with one to three spatial dimensions, or (batch, channels,
 *spatial) with data_format="channels_first"; kernels are (*window, channels // groups, filters) in
@@ -34,19 +34,18 @@ from pullback.ops.windows import (
     image_shape,
     normal_windows,
     output_sizes,
-    sizes,
     spatial_of,
     spread,
     taps,
 )
-from pullback.shapes import Shape, ShapeLike, size_of
+from pullback.shapes import Shape, ShapeLike, as_shape, size_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient", "conv_transpose"]
+__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
 
 
-def _normal(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
+def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
     """The attributes of a convolution of images of `shape` with a kernel of shape `kernel`."""
     return dict(_checked(shape, kernel, *map(frozen, attributes.values()), *attributes))
 
@@ -83,7 +82,7 @@ def _checked(shape: Shape, kernel: Shape, *given: Any) -> dict[str, Any]:
 
 
 def _normalize_conv(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    return _normal(*shapes, **attributes)
+    return normal_convolution(*shapes, **attributes)
 
 
 def _conv_shape(
@@ -164,7 +163,7 @@ def _normalize_input_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
     g, kernel = shapes
-    attributes = _normal(input_shape, kernel, **attributes)
+    attributes = normal_convolution(input_shape, kernel, **attributes)
     expected = _conv_shape(input_shape, kernel, **attributes)
     if g != expected:
         raise errors.ShapeError(
@@ -215,13 +214,13 @@ def conv_input_gradient(
     """
     # A convolution at stride 1 of g, spread out by the strides, with the kernel turned around.
     g = channels_last(g, data_format)
-    shape = channels_last_shape(input_shape, data_format)  # type: ignore[arg-type]
+    shape = channels_last_shape(input_shape, data_format)
     window = kernel.shape[:-2]
     if not g.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
     around, crop = [], []
     for size, (low, _), width, stride, step, count in zip(
-        shape[1:-1], padding, window, strides, dilation, g.shape[1:-1], strict=True  # type: ignore[arg-type]
+        shape[1:-1], padding, window, strides, dilation, g.shape[1:-1], strict=True
     ):  # fmt: skip
         reach = step * (width - 1)
         before, after = reach - low, size + low - 1 - (count - 1) * stride
@@ -247,7 +246,7 @@ def _normalize_kernel_gradient(
     shapes: tuple[Shape, ...], *, kernel_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
     x, g = shapes
-    attributes = _normal(x, kernel_shape, **attributes)
+    attributes = normal_convolution(x, kernel_shape, **attributes)
     expected = _conv_shape(x, kernel_shape, **attributes)
     if g != expected:
         raise errors.ShapeError(
@@ -298,8 +297,9 @@ def conv_kernel_gradient(
     """
     x, like = widened(channels_last(x, data_format)), x
     g = widened(channels_last(g, data_format))
-    *window, width, filters = kernel_shape  # type: ignore[misc]
-    if not g.size or not size_of(kernel_shape):  # type: ignore[arg-type]
+    kernel_shape = as_shape(kernel_shape)
+    *window, width, filters = kernel_shape
+    if not g.size or not size_of(kernel_shape):
         return zeros(kernel_shape, dtype=like.dtype, device=like.device)
     columns = moveaxis(reshape(g, (-1, groups, filters // groups)), 1, 0)
     rows = []
@@ -362,92 +362,3 @@ def _(h: Tensor, x: Tensor, strides: Any, padding: Any, dilation: Any, groups: i
         x, h, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
     )  # fmt: skip
-
-
-# Transposed ------------------------------------------------------------------------------------
-
-
-def _transposed_image(
-    x: Shape, kernel: Shape, strides: Any, padding: Any, output_padding: Any, dilation: Any,
-    groups: int, data_format: Any,
-) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
-    """The shape of the result, and the attributes of the convolution that it is the gradient of."""
-    check_format(data_format)
-    if len(x) < 3 or len(kernel) != len(x) or channels_of(x, data_format) != kernel[-1]:
-        raise errors.ShapeError(
-            f"images {x} ({data_format}) need a kernel (*window, filters // groups, channels) of "
-            f"as many dimensions, got {kernel}"
-        )
-    spatial, window = spatial_of(x, data_format), kernel[:-2]
-    count = len(spatial)
-    strides = sizes(strides, count, "strides")
-    dilation = sizes(dilation, count, "dilation")
-    span = [step * (width - 1) + 1 for width, step in zip(window, dilation, strict=True)]
-    extra = (0,) * count
-    if output_padding is not None:
-        listed = output_padding if isinstance(output_padding, (list, tuple)) else [output_padding]
-        extra = tuple(listed) if len(listed) == count else tuple(listed) * count
-    if isinstance(padding, str):
-        # As many elements as make `conv` with this padding give x back: TensorFlow's choice.
-        least = span if padding.lower() == "valid" else [0] * count
-        result = tuple(
-            size * stride + max(width - stride, 0) + more
-            for size, stride, width, more in zip(spatial, strides, least, extra, strict=True)
-        )
-    else:
-        _, _, padding, _ = normal_windows(
-            spatial, window, frozen(strides), frozen(padding), frozen(dilation)
-        )
-        result = tuple(
-            (size - 1) * stride + width - low - high + more
-            for size, stride, width, (low, high), more in zip(
-                spatial, strides, span, padding, extra, strict=True
-            )
-        )
-    shape = image_shape(x[0], result, kernel[-2] * groups, data_format)
-    return shape, _normal(
-        shape, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
-        data_format=data_format,
-    )  # fmt: skip
-
-
-def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
-    return _transposed_image(x, kernel, **attributes)[0]
-
-
-@op(shape=_transposed_shape, dtype=real_floating, accuracy=ACCUMULATED)
-def conv_transpose(
-    x: TensorLike,
-    kernel: TensorLike,
-    *,
-    strides: Sizes = 1,
-    padding: Padding = "valid",
-    output_padding: Sizes | None = None,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    data_format: DataFormat = "channels_last",
-) -> Tensor:
-    """The transposed convolution (Zeiler et al., 2010): the gradient of `conv`, going forward.
-
-    Args:
-        x: images (batch, *spatial, channels).
-        kernel: (*window, filters // groups, channels): the kernel of the convolution that takes the
-            result to x.
-        strides: by how much the result is larger than x.
-        padding: what that convolution would pad: "valid" gives size * stride + max(window - stride,
-            0), "same" size * stride, numbers (size - 1) * stride + window - pads.
-        output_padding: more elements at the end of each spatial dimension.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters.
-        data_format: where the channels of x and of the result are.
-
-    Raises:
-        ShapeError: when channels, groups and filters do not fit.
-
-    >>> pb.conv_transpose(pb.ones((1, 2, 1)), pb.ones((2, 1, 1)), strides=2).tolist()
-    [[[1.0], [1.0], [1.0], [1.0]]]
-    """
-    shape, attributes = _transposed_image(
-        x.shape, kernel.shape, strides, padding, output_padding, dilation, groups, data_format
-    )
-    return conv_input_gradient(x, kernel, input_shape=shape, **attributes)

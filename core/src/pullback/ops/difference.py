@@ -39,18 +39,18 @@ def diff(
     >>> pb.diff([1, 4, 9, 16]).tolist(), pb.diff([1, 4, 9, 16], n=2).tolist()
     ([3, 5, 7], [2, 2])
     """
-    x = from_any(x)
-    axis = normal_axis(axis, x.ndim)
+    result = from_any(x)
+    axis = normal_axis(axis, result.ndim)
     times = as_int(n, "an integer number of times")
     if times < 0:
         raise errors.InputValueError(f"diff: n must not be negative, got {times}")
-    if x.dtype == dtypes.bool_:
+    if result.dtype == dtypes.bool_:
         raise errors.DTypeError("diff: truth values have no difference; use x.astype('int32')")
-    parts = [one for one in (prepend, x, append) if one is not None]
+    parts = [one for one in (prepend, result, append) if one is not None]
     if len(parts) > 1:
-        x = concat(parts, axis=axis)
-    for _ in range(min(times, x.shape[axis])):
-        size = x.shape[axis]
-        after = strided_slice(x, key=part(axis, min(1, size), size))
-        x = subtract(after, strided_slice(x, key=part(axis, 0, max(0, size - 1))))
-    return x
+        result = concat(parts, axis=axis)
+    for _ in range(min(times, result.shape[axis])):
+        size = result.shape[axis]
+        after = strided_slice(result, key=part(axis, min(1, size), size))
+        result = subtract(after, strided_slice(result, key=part(axis, 0, max(0, size - 1))))
+    return result

@@ -225,6 +225,10 @@ def sparse_softmax_cross_entropy_gradient(
         labels: what the op was given.
         normalizer: log(sum(exp(logits))) along axis, which is kept with size 1.
         g: the gradient of a loss with respect to each value of the op.
+
+    >>> logits, normalizer = [[0.0, 0.0]], [[0.6931472]]
+    >>> pb.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
+    [[1.0, -1.0]]
     """
     wide = widened(logits)
     target = _one_hot(labels, wide, axis, label_smoothing)
@@ -291,7 +295,7 @@ def squared_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
     >>> pb.squared_error([1.0, 2.0], [1.0, 4.0]).tolist()
     [0.0, 4.0]
     """
-    difference = predictions - targets
+    difference: Tensor = predictions - targets
     return difference * difference
 
 

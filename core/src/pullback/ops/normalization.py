@@ -39,14 +39,14 @@ def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None:
         raise errors.ShapeError(f"{name} must have shape {expected}, got {shape}")
 
 
-def laid_out(parameter: Tensor, x: Shape, axes: Shape | None) -> Tensor:
+def laid_out(parameter: Tensor, x: Shape, axes: Any) -> Tensor:
     """A parameter of the normalized axes, with the other axes in between as size 1."""
     if axes is None or len(parameter.shape) == len(x):
         return parameter
     return reshape(parameter, tuple(n if i in axes else 1 for i, n in enumerate(x)))
 
 
-def others_of(x: Shape, axes: Shape | None) -> tuple[int, ...]:
+def others_of(x: Shape, axes: Any) -> tuple[int, ...]:
     return () if axes is None else tuple(i for i in range(len(x)) if i not in axes)
 
 
@@ -103,9 +103,6 @@ def layer_norm(
     >>> pb.layer_norm([[1.0, 3.0], [10.0, 30.0]], epsilon=0.0).tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
-    _normalized_shape(
-        x.shape, *(None if p is None else p.shape for p in (scale, offset)), axis=axis
-    )  # type: ignore[arg-type]
     wide = widened(x)
     center = mean(wide, axis=axis, keepdims=True)
     away = wide - center
@@ -157,14 +154,19 @@ def layer_norm_gradient(
         spread: 1 / sqrt(variance + epsilon) over axis, which is kept.
         g: the gradient with respect to the result.
         axis: the normalized axes.
+
+    >>> x, center, spread = [[1.0, 3.0]], [[2.0]], [[1.0]]
+    >>> found = pb.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
+    >>> [one.tolist() for one in found]
+    [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]]
     """
     wide, g = widened(x), widened(g)
     y = (wide - center) * spread
-    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)  # type: ignore[arg-type]
+    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)
     level = mean(scaled, axis=axis, keepdims=True)
     slope = mean(scaled * y, axis=axis, keepdims=True)
     dx = (scaled - level - y * slope) * spread
-    others = others_of(wide.shape, axis)  # type: ignore[arg-type]
+    others = others_of(wide.shape, axis)
     return (
         narrowed(dx, x),
         narrowed(sum(g * y, axis=others), x),
@@ -248,12 +250,16 @@ def rms_norm_gradient(
         spread: 1 / sqrt(mean(x**2) + epsilon) over axis, which is kept.
         g: the gradient with respect to the result.
         axis: the normalized axes.
+
+    >>> found = pb.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
+    >>> [one.tolist() for one in found]
+    [[[0.5, -0.5]], [1.0, 0.0]]
     """
     wide, g = widened(x), widened(g)
     y = wide * spread
-    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)  # type: ignore[arg-type]
+    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)
     dx = (scaled - y * mean(scaled * y, axis=axis, keepdims=True)) * spread
-    total = sum(g * y, axis=others_of(wide.shape, axis))  # type: ignore[arg-type]
+    total = sum(g * y, axis=others_of(wide.shape, axis))
     return narrowed(dx, x), narrowed(total, x)
 
 

@@ -8,7 +8,8 @@ dtype, so that a 16-bit parameter may have float32 slots.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pullback import dtypes, errors
 from pullback.dispatch import op
@@ -71,11 +72,14 @@ def _checked(slots: int) -> Any:
     return normalize
 
 
-def update(*slots: str) -> Any:
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def update(*slots: str) -> Callable[[F], F]:
     """`@op` for an update with these slots."""
     count = len(slots)
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
-    return op(
+    decorator: Any = op(
         shape=_shapes_of(count),
         dtype=_stored(count),
         accuracy=ACCUMULATED,
@@ -83,6 +87,7 @@ def update(*slots: str) -> Any:
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
         normalize=_checked(count),
     )
+    return decorator  # type: ignore[no-any-return]
 
 
 @update()

@@ -179,6 +179,12 @@ def gru_gradient(
         out_g: the gradient with respect to all outputs.
         h_g: the gradient with respect to the last output.
         reverse: as of the op.
+
+    >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
+    >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))
+    >>> found = pb.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
+    >>> found[1].tolist(), found[4].tolist()
+    ([[0.5]], [-0.125, 0.0, 0.375])
     """
     like, units = x, recurrent_kernel.shape[0]
     recurrent = widened(recurrent_kernel)

@@ -184,6 +184,14 @@ def lstm_gradient(
         h_g: the gradient with respect to the last output.
         c_g: the gradient with respect to the last cell.
         reverse: as of the op.
+
+    >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 4))
+    >>> gates, cells = pb.full((1, 1, 4), 0.5), pb.zeros((1, 1, 1))
+    >>> found = pb.lstm_gradient(
+    ...     x, state, state, weights, weights, None, cells, gates, cells, x, state, state
+    ... )
+    >>> found[2].tolist(), found[5].tolist()
+    ([[0.25]], [0.0625, 0.0, 0.1875, 0.0])
     """
     like, units = x, recurrent_kernel.shape[0]
     recurrent = widened(recurrent_kernel)

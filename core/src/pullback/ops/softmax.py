@@ -25,9 +25,9 @@ def softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
     >>> pb.softmax([1e4, 1e4, float("-inf")]).tolist()
     [0.5, 0.5, 0.0]
     """
-    if not x.size:
-        return x  # an empty axis has no maximum
     wide = widened(x)
+    if not wide.size:
+        return narrowed(wide, x)  # an empty axis has no maximum
     e = exp(wide - max(wide, axis=axis, keepdims=True))
     return narrowed(e / sum(e, axis=axis, keepdims=True), x)
 
@@ -45,9 +45,9 @@ def log_softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
     >>> pb.log_softmax([1e4, -1e4]).tolist()
     [0.0, -20000.0]
     """
-    if not x.size:
-        return x
     wide = widened(x)
+    if not wide.size:
+        return narrowed(wide, x)
     shifted = wide - max(wide, axis=axis, keepdims=True)
     return narrowed(shifted - log(sum(exp(shifted), axis=axis, keepdims=True)), x)
 

@@ -8,6 +8,7 @@ from typing import Any
 from pullback import errors
 from pullback.dispatch import op, primitive
 from pullback.dtypes import real_floating
+from pullback.ops.arithmetic import clip, square
 from pullback.ops.calculus import over, where
 from pullback.ops.comparison import isnan
 from pullback.ops.exponential import exp, log
@@ -17,7 +18,10 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "xlogy"]
 
-_SLOPE = 2 / math.sqrt(math.pi)
+
+def _bell(x: Tensor) -> Tensor:
+    """The slope of erf: 2 / sqrt(pi) * exp(-x**2), which is 0 long before 40."""
+    return exp(-square(clip(x, -40, 40))) * (2 / math.sqrt(math.pi))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
@@ -30,7 +34,7 @@ def erf(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-erf.vjp(x=lambda g, x: g * (exp(-x * x) * _SLOPE))
+erf.vjp(x=lambda g, x: g * _bell(x))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
@@ -43,7 +47,7 @@ def erfc(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-erfc.vjp(x=lambda g, x: -g * (exp(-x * x) * _SLOPE))
+erfc.vjp(x=lambda g, x: -g * _bell(x))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
@@ -56,7 +60,7 @@ def erfinv(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-erfinv.vjp(x=lambda g, out: over(g, exp(-out * out) * _SLOPE))
+erfinv.vjp(x=lambda g, out: over(g, _bell(out)))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)

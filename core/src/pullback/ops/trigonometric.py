@@ -104,7 +104,12 @@ def atan(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-atan.vjp(x=lambda g, x: over(g, 1 + x * x))
+@atan.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    if is_complex(x.dtype):
+        return over(g, 1 + x * x)
+    radius = hypot(1, x)
+    return g / radius / radius
 
 
 # Right triangles ----------------------------------------------------------------------------------
@@ -230,7 +235,7 @@ def acosh(x: TensorLike, /) -> Tensor:
     return primitive()
 
 
-acosh.vjp(x=lambda g, x: over(g, sqrt(x - 1) * sqrt(x + 1)))
+acosh.vjp(x=lambda g, x: over(over(g, sqrt(x - 1)), sqrt(x + 1)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)

@@ -16,10 +16,11 @@ from pullback.tensor import Tensor
 
 __all__: list[str] = []
 
+# What a caller may write; bodies, rules and kernels get tuples, so that no one type serves both.
 #: One number for all spatial dimensions, or one for each.
-Sizes: TypeAlias = "int | Sequence[int]"
+Sizes: TypeAlias = Any
 #: "valid", "same" or "causal"; or one number, or (before, after) for each spatial dimension.
-Padding: TypeAlias = "str | int | Sequence[int | tuple[int, int]]"
+Padding: TypeAlias = Any
 Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 
@@ -81,7 +82,7 @@ def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: 
             f"padding needs one pair of numbers that are not negative for each of {len(spatial)} "
             f"spatial dimensions, got {padding!r}"
         )
-    return found  # type: ignore[return-value]
+    return found
 
 
 def output_sizes(
@@ -121,7 +122,7 @@ def image_shape(batch: int, spatial: Shape, channels: int, data_format: str) -> 
     return (batch, channels, *spatial)
 
 
-def channels_last_shape(shape: Shape, data_format: str) -> Shape:
+def channels_last_shape(shape: Any, data_format: str) -> Shape:
     """What `shape` is with its channels last."""
     return shape if data_format == "channels_last" else (shape[0], *shape[2:], shape[1])
 
@@ -169,9 +170,7 @@ def taps(
     return [strided_slice(x, key=key) for key in _keys(x.shape[0], out, window, strides, dilation)]
 
 
-def untap(
-    parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Shape, padding: Pads
-) -> Any:
+def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Any, padding: Pads) -> Any:
     """The transpose of `taps`: every part is added to zeros of `shape` where it was taken from."""
     out, one = parts[0].shape[1:-1], (1,) * len(window)
     padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]

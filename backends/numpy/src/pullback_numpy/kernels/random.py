@@ -21,7 +21,7 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.bits = np.random.Philox(key=0, counter=0)
         self.floats = np.random.Generator(self.bits)
-        self.state: dict[str, Any] = dict(self.bits.state)
+        self.state: Any = dict(self.bits.state)
 
 
 _LOCAL = _Local()

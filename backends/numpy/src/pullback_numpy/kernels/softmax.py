@@ -24,7 +24,7 @@ def row_max(x: Any, axis: int) -> Any:
         rows = x.reshape(-1, x.shape[-1])
         top = np.maximum.reduce(np.ascontiguousarray(rows.T), 0)
         return top.reshape((*x.shape[:-1], 1))
-    return np.maximum.reduce(x, axis, None, None, True)
+    return np.maximum.reduce(x, axis, keepdims=True)
 
 
 def row_sum(x: Any, axis: int) -> Any:

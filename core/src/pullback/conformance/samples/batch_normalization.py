@@ -39,9 +39,8 @@ def _sizes(
     size = np.abs(x) + _lay(mean, x, axis)
     deviation = np.sqrt(_lay(variance, x, axis) + epsilon)
     terms = 4 * size / deviation * (1 + _lay(mean, x, axis) / deviation) + 2
-    y = affine(
-        terms, *(None if p is None else np.abs(p) for p in (scale, offset)), (axis % x.ndim,)
-    )
+    sizes = [None if p is None else np.abs(p) for p in (scale, offset)]
+    y = affine(terms, sizes[0], sizes[1], (axis % x.ndim,))
     return y, mean, np.mean(size**2, axis=_others(x, axis))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import Sample, normal, suite
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = Any
 
 
 def tuple_of(value: Any, count: int) -> tuple[Any, ...]:
@@ -67,7 +67,7 @@ def _conv(
         for size, width, stride, step in zip(x.shape[1:-1], window, strides, dilation, strict=True)
     ]
     filters, width = kernel.shape[-1], kernel.shape[-2]
-    y = np.zeros((x.shape[0], *out, filters), np.result_type(x, kernel))
+    y: Array = np.zeros((x.shape[0], *out, filters), np.result_type(x, kernel))
     share = filters // groups
     for place in product(*map(range, out)):
         for tap in product(*map(range, window)):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import Sample, away, integers, normal, suite, uniform
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = Any
 
 
 def _distribution(*shape: int, axis: int = -1, seed: int = 0) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from pullback import errors
 from pullback.conformance.sample import Sample, distinct, integers, normal, suite
 from pullback.conformance.samples.convolution import from_last, pads_of, to_last, tuple_of
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = Any
 
 
 def _windows(
@@ -53,7 +53,7 @@ def _max_pool(
 ) -> Array:
     x = to_last(x, data_format)
     out, places = _windows(x.shape, window, strides, padding)
-    y = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
+    y: Array = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
     for place, cells in places:
         real = [x[(slice(None), *cell)] for cell in cells if _inside(cell, x.shape[1:-1])]
         y[(slice(None), *place)] = np.max(real, axis=0)
@@ -71,7 +71,7 @@ def _avg_pool(
 ) -> Array:
     x = to_last(x, data_format)
     out, places = _windows(x.shape, window, strides, padding)
-    y = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
+    y: Array = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
     for place, cells in places:
         real = [x[(slice(None), *cell)] for cell in cells if _inside(cell, x.shape[1:-1])]
         count = len(cells) if count_include_pad else max(len(real), 1)
@@ -152,7 +152,7 @@ _CASES: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
     ((0, 4, 4, 2), {"window": 2}),
     ((1, 2, 2, 2), {"window": 3}),
 )
-_ERRORS = [
+_ERRORS: Any = [
     ((normal(4, 3),), {"window": 2}, errors.ShapeError),
     ((normal(1, 4, 3),), {"window": (2, 2)}, errors.ShapeError),
     ((normal(1, 4, 3),), {"window": 0}, errors.ShapeError),
@@ -161,7 +161,7 @@ _ERRORS = [
 
 
 def _out(shape: Any, how: dict[str, Any]) -> tuple[int, ...]:
-    return _avg_pool(np.zeros(shape), **how).shape
+    return tuple(_avg_pool(np.zeros(shape), **how).shape)
 
 
 def _indices(shape: Any, how: dict[str, Any], seed: int) -> Array:
@@ -254,7 +254,7 @@ def _adaptive(x: Array, reduce: Any, output_size: Any, data_format: str) -> Arra
         n if o is None else o
         for o, n in zip(tuple_of(output_size, len(spatial)), spatial, strict=True)
     ]
-    y = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
+    y: Array = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
     for place in product(*map(range, out)):
         cut = [
             slice(int(np.floor(i * n / o)), int(np.ceil((i + 1) * n / o)))
@@ -273,7 +273,7 @@ _ADAPTIVE = (
     ((1, 2, 3, 2), {"output_size": (4, 3)}),
     ((0, 4, 4, 2), {"output_size": 2}),
 )
-_WRONG = [
+_WRONG: Any = [
     ((normal(4, 3),), {"output_size": 2}, errors.ShapeError),
     ((normal(1, 4, 3),), {"output_size": (2, 2)}, errors.ShapeError),
 ]

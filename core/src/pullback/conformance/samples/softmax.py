@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import Sample, integers, normal, suite
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = Any
 
 
 def _softmax(x: Array, *, axis: int = -1) -> Array:
