@@ -91,6 +91,7 @@ def draw(path: Path, history: dict, images: np.ndarray, labels: np.ndarray, pred
         axes.plot(epochs, history[name], label="training")
         axes.plot(epochs, history[f"test {name}"], label="test")
         axes.set(xlabel="epoch", ylabel=name)
+        axes.locator_params(axis="x", integer=True)
         axes.legend()
     # The mistakes first: they are worth a look.
     shown = np.argsort(predicted == labels, kind="stable")[:40]

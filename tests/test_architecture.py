@@ -23,10 +23,10 @@ BACKENDS = ROOT / "backends"
 FLOORS = (
     ("errors", "dtypes", "shapes", "structure", "version"),
     ("spec", "backend", "hookspecs", "checks", "discovery", "packs"),
-    ("tensor", "registry", "plugins", "devices"),
+    ("interchange", "tensor", "registry", "plugins", "devices"),
     ("dispatch",),
     ("ops", "linalg", "fft", "namespace_info"),
-    ("backward", "tape", "gradients", "custom"),
+    ("backward", "cotangents", "tape", "gradients", "custom"),
     ("graph",),
     ("variable", "state", "random"),
     ("layers", "losses", "metrics", "optimizers"),
@@ -47,7 +47,7 @@ PUBLIC = {"errors", "dtypes", "shapes", "spec", "backend", "hookspecs", ARRAY_AP
 EARLY = {"numpy", "ml_dtypes"}
 
 # NumPy is the host interchange format of core: types, and the way in and out.
-INTERCHANGE = {"array", "asarray", "dtype", "generic", "ndarray"}
+INTERCHANGE = {"__name__", "array", "asarray", "dtype", "generic", "ndarray"}
 # Files that use more of it, each with its reason. "*" is anything.
 NUMPY = {
     # Python integers that do not fit their dtype are refused before a kernel sees them.
@@ -55,7 +55,7 @@ NUMPY = {
     # Where a namespace has no random bits of the specified kind, NumPy draws them on the host.
     "array_api/random.py": {"random"},
     # How NumPy prints arrays is how tensors print.
-    "tensor.py": {"array2string"},
+    "interchange.py": {"array2string"},
     # The float64 reference that backends are held against.
     "conformance/": {"*"},
     # Batches are put together on the host, before they become tensors.

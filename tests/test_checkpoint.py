@@ -288,6 +288,12 @@ class TestObjects:
         pb.Checkpoint(model=apart).restore(path).assert_complete()
         assert (float(apart.a.w), float(apart.b.w)) == (5.0, 5.0)
 
+    def test_shared_generators(self, tmp_path):
+        shared, other = pb.Generator(1), pb.Generator(2)
+        path = pb.Checkpoint(model=Box(a=shared, b=[shared])).save(tmp_path)
+        pb.Checkpoint(model=Box(b=[other], a=other)).restore(path).assert_complete()
+        assert other.state == shared.state
+
     def test_objects_of_several_roots(self, tmp_path):
         model = Box(w=pb.Variable(5.0))
         path = pb.Checkpoint(model=model, part=model.w).save(tmp_path)
@@ -543,6 +549,62 @@ while True:
             pb.Checkpoint(x=x).restore(latest)
             assert len(set(x.numpy().tolist())) == 1
             assert float(x[0]) in (last, last + 1)
+
+
+ANOTHER_BACKEND = """
+import sys, warnings
+import array_api_strict as xp
+import numpy as np
+import pullback as pb
+from pullback import array_api, dtypes
+
+warnings.simplefilter("ignore")
+
+class Another(pb.Backend):
+    name = "another"
+    dtypes = {d: getattr(xp, d.name) for d in dtypes.ALL if hasattr(xp, d.name)}
+    kernels = array_api.kernels(xp)
+
+    def from_host(self, array, device, *, copy):
+        return xp.asarray(array, copy=copy or None)
+
+    def to_host(self, array):
+        return np.asarray(array)
+
+pb.register_backend(Another())
+first, second, folder = sys.argv[1:]
+
+def make():
+    model = pb.Sequential([pb.layers.Dense(4, activation="tanh"), pb.layers.Dense(1)])
+    return model, pb.optimizers.Adam(0.1)
+
+def train(model, optimizer):
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2)
+    return [
+        float(optimizer.minimize(lambda: pb.losses.mean_squared_error(np.ones((5, 1)), model(x))))
+        for _ in range(3)
+    ]
+
+pb.random.seed(0)
+with pb.device(first):
+    model, optimizer = make()
+    train(model, optimizer)
+    path = pb.Checkpoint(model=model, optimizer=optimizer).save(folder)
+    expected = train(model, optimizer)
+with pb.device(second):
+    model, optimizer = make()
+    status = pb.Checkpoint(model=model, optimizer=optimizer).restore(path)
+    np.testing.assert_allclose(train(model, optimizer), expected, rtol=1e-5)
+    status.assert_complete()
+    assert all(variable.device is pb.device(second) for variable in model.variables)
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("cpu", "another"), ("another", "cpu")])
+def test_saved_on_one_backend_restored_on_another(tmp_path, first, second):
+    program = [sys.executable, "-c", ANOTHER_BACKEND, first, second, str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 class TestManager:

@@ -305,3 +305,22 @@ def stop_gradient(x: Any) -> Any:
         return like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
     tensor = from_any(x)
     return wrap(tensor._array, tensor._device, HEARD if LISTENING.count else None)
+
+
+def _vjp_of_body(
+    function: Callable[..., list[Tensor]], inputs: list[Tensor], parts: list[Tensor]
+) -> Any:
+    """Cotangents of `inputs`, in the transpose convention, through a function of them."""
+    copies = [value.__copy__() for value in inputs]
+    with GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(copies)
+        results = function(*copies)
+    conjugated = [CALL["conj"](c) if dtypes.is_complex(c.dtype) else c for c in parts]
+    gradients = tape.gradient(results, copies, conjugated)
+    return [
+        CALL["conj"](g) if g is not None and dtypes.is_complex(g.dtype) else g for g in gradients
+    ]
+
+
+# How dispatch pulls back through the body of an op, where its rule does not reach.
+CALL["__vjp__"] = _vjp_of_body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, cast
@@ -12,7 +12,7 @@ from pullback import backward, cotangents, dtypes, errors
 from pullback.cotangents import Unconnected
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
 from pullback.structure import leaves, like
-from pullback.tensor import CALL, Tensor
+from pullback.tensor import Tensor
 
 # Two tapes of two threads may mark one tensor: each mark stands on the one before it.
 _MARKING = threading.Lock()
@@ -444,19 +444,3 @@ def _origin(node: Node | None) -> Node | None:
             return node
         node = node.origin
     return node
-
-
-def _vjp(function: Callable[..., list[Tensor]], inputs: list[Tensor], parts: list[Tensor]) -> Any:
-    """Cotangents of `inputs`, in the transpose convention, through a function of them."""
-    copies = [value.__copy__() for value in inputs]
-    with GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(copies)
-        results = function(*copies)
-    conjugated = [CALL["conj"](c) if dtypes.is_complex(c.dtype) else c for c in parts]
-    gradients = tape.gradient(results, copies, conjugated)
-    return [
-        CALL["conj"](g) if g is not None and dtypes.is_complex(g.dtype) else g for g in gradients
-    ]
-
-
-CALL["__vjp__"] = _vjp

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pullback import errors
+from pullback import errors, interchange
 from pullback.dtypes import BOOL, CMPLX, DType, DTypeLike, kind
 from pullback.shapes import Shape
 
@@ -23,42 +23,6 @@ TensorLike: TypeAlias = Any
 
 #: The public functions by name, filled as ops are defined; `np.multiply(t, t)` finds its op here.
 CALL: dict[str, Callable[..., Tensor]] = {}
-
-# NumPy's names of ufuncs where they differ from the array API standard's.
-_UFUNC_NAMES = {
-    "absolute": "abs",
-    "power": "pow",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "true_divide": "divide",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "conjugate": "conj",
-}
-
-
-# And of its functions.
-_FUNCTION_NAMES = {
-    "amax": "max",
-    "amin": "min",
-    "concatenate": "concat",
-    "cumprod": "cumulative_prod",
-    "cumsum": "cumulative_sum",
-}
-
-
-def _on_host(values: Any) -> Any:
-    if isinstance(values, dict):
-        return {key: _on_host(value) for key, value in values.items()}
-    if isinstance(values, (list, tuple)):
-        return type(values)(_on_host(value) for value in values)
-    return values.numpy() if isinstance(values, Tensor) else values
 
 
 class Tensor:
@@ -162,28 +126,12 @@ class Tensor:
         return CALL["__array_namespace__"](api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # np.multiply(t, t) and ndarray * t run our op of that name, so gradients survive.
-        name = _UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__)
-        function = CALL.get(name)
-        if method != "__call__" or function is None or kwargs:
-            call = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            raise errors.InputTypeError(
-                f"np.{call} does not take pullback tensors"
-                f"{' with ' + ', '.join(kwargs) if kwargs else ''}; "
-                f"use the functions of pullback, or x.numpy() for a NumPy array"
-            )
-        return function(*inputs)
+        return interchange.run_ufunc(CALL, ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        # np.sum(t) and np.concatenate([t, t]) run our op of that name; what has no op here computes
-        # with the values, in NumPy.
-        name = _FUNCTION_NAMES.get(function.__name__, function.__name__)
-        own = CALL.get(name)
-        if own is not None and function.__module__ in ("numpy", "numpy.linalg", "numpy.fft"):
-            return own(*args, **kwargs)
-        return function(*_on_host(args), **_on_host(kwargs))
+        return interchange.run_function(CALL, function, args, kwargs)
 
     def item(self) -> bool | int | float | complex:
         """The only element, as a Python number.
@@ -258,17 +206,12 @@ class Tensor:
             )
         return format(self.item(), spec)
 
-    def _printed(self) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        # NumPy prints the 16-bit floats of ml_dtypes as if they were integers.
-        return array if array.dtype.kind in "biufc" else array.astype(np.float32)
-
     def __repr__(self) -> str:
-        values = np.array2string(self._printed(), separator=", ", prefix="Tensor(")
+        values = interchange.printed(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
-        values = np.array2string(self._printed())
+        values = interchange.printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:

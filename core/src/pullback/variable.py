@@ -41,7 +41,7 @@ class Variable:
     >>> v = pb.Variable(5.0, name="weight")
     >>> _ = v.assign_add(1.0)
     >>> v
-    <Variable 'weight' 6.0, shape=(), dtype=float32, device=cpu:0>
+    <Variable 'weight' 6., shape=(), dtype=float32, device=cpu:0>
 
     Raises:
         ConversionError: for a value that is no array of numbers.

@@ -84,7 +84,12 @@ class Restoration:
         """
         graph = self._graph()
         found, missing = self._match(graph)
-        missing += tuple(path for path in graph.stateful if path not in self._states) + data
+        missing += tuple(
+            path
+            for path in graph.stateful
+            if self._saved_as(path, graph, self._contents.states) is None
+        )
+        missing += data
         if not partial:
             self._refuse_missing(missing)
         self._missing = missing
@@ -137,7 +142,7 @@ class Restoration:
         missing = []
         wrong = []
         for path, variable in graph.variables.items():
-            saved = self._saved_as(path, graph)
+            saved = self._saved_as(path, graph, self._contents.arrays)
             if saved is None:
                 missing.append(path)
                 continue
@@ -155,11 +160,12 @@ class Restoration:
             )
         return found, tuple(missing)
 
-    def _saved_as(self, path: str, graph: Graph) -> str | None:
+    def _saved_as(self, path: str, graph: Graph, saved: Mapping[str, Any]) -> str | None:
+        """The path under which an object was saved, by any of its paths now or then."""
         for name in graph.names(path):
-            for saved in (name, *others(name, self._contents.aliases.items())):
-                if saved in self._contents.arrays:
-                    return saved
+            for other in (name, *others(name, self._contents.aliases.items())):
+                if other in saved:
+                    return other
         return None
 
     # Giving --------------------------------------------------------------------------------------
@@ -181,9 +187,10 @@ class Restoration:
                     del self._left[saved]
                     self._restored.append(saved)
         for path, value in graph.stateful.items():
-            if path in self._states:
-                value.restore_state(decode(self._states.pop(path), self._contents.arrays))
-                self._restored.append(path)
+            name = self._saved_as(path, graph, self._states)
+            if name is not None:
+                value.restore_state(decode(self._states.pop(name), self._contents.arrays))
+                self._restored.append(name)
 
     def __repr__(self) -> str:
         return (

@@ -103,29 +103,16 @@ def allowed(
 
 
 def _terms(case: Case, position: int, reference: Array) -> Array:
-    """The sum of the absolute terms behind each element."""
+    """The sum of the absolute terms behind each element, and no less than the element."""
     size = np.where(np.isfinite(reference), np.abs(reference), 0.0)
-    try:
-        absolute = tuple(
-            [_absolute(item) for item in value] if isinstance(value, list) else _absolute(value)
-            for value in case.inputs
-        )
-        if case.suite.scale is not None:
-            with np.errstate(all="ignore"):
-                found = case.suite.scale(*case.inputs, **case.sample.attributes)
-            several = found if isinstance(found, (tuple, list)) else [found]
-            terms = np.asarray(several[min(position, len(several) - 1)])
-        else:
-            terms = case.reference(np.float64, absolute)[position]
-        terms = np.broadcast_to(np.abs(terms.astype(np.float64)), reference.shape)
-    except Exception:
-        # The reference is no sum, and does not take these inputs: the result is its own scale.
+    if not case.terms:
         return size
+    terms = np.abs(case.terms[min(position, len(case.terms) - 1)].astype(np.float64))
+    try:
+        terms = np.broadcast_to(terms, reference.shape)
+    except ValueError:
+        return size  # another number of results for other values
     return np.maximum(size, np.where(np.isfinite(terms), terms, 0.0))
-
-
-def _absolute(value: Any) -> Any:
-    return np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind != "b" else value
 
 
 def _largest(values: Array) -> float:

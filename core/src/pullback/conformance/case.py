@@ -6,9 +6,9 @@ NumPy is the kit's host reference. What is measured is reached through the devic
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -61,15 +61,14 @@ class Case:
         if not isinstance(value, np.ndarray) or self.dtype is None:
             return value
         if value.dtype == np.float64:
-            return value.astype(dtypes.real_of(self.dtype))
+            return value.astype(dtypes.real_of(self.dtype), copy=False)
         if value.dtype == np.complex128:
-            return value.astype(dtypes.complex_of(self.dtype))
+            return value.astype(dtypes.complex_of(self.dtype), copy=False)
         return value
 
-    def tensors(self, *, copy: bool = True, inputs: tuple[Any, ...] | None = None) -> list[Any]:
+    def tensors(self, *, copy: bool = True) -> list[Any]:
         """The inputs as fresh tensors on the device; what is no array stays as it is."""
-        given = self.inputs if inputs is None else inputs
-        return [_map(lambda x: to_tensor(x, self.device, copy=copy), value) for value in given]
+        return [_map(lambda x: to_tensor(x, self.device, copy=copy), one) for one in self.inputs]
 
     def call(self, inputs: list[Any] | None = None) -> Any:
         """The result of the op, as a caller gets it."""
@@ -91,18 +90,13 @@ class Case:
         told = any(attribute.form == "DeviceLike" for attribute in self.op.attributes)
         return self.device if told else nullcontext()
 
-    def reference(self, kind: Any, inputs: tuple[Any, ...] | None = None) -> list[Array]:
-        """The reference's results for the inputs widened to `kind`, np.float64 or longdouble.
-
-        Those for the inputs of the sample are computed once.
-        """
-        if inputs is None and kind in self._references:
-            return self._references[kind]
-        lifted = self._lifted(self.inputs if inputs is None else inputs)
-        given = [_map(lambda x: widen(x, kind), value) for value in lifted]
-        with np.errstate(all="ignore"):
-            found = results(self.suite.reference(*given, **self.sample.attributes))
-        if inputs is None:
+    def reference(self, kind: Any) -> list[Array]:
+        """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
+        found = self._references.get(kind)
+        if found is None:
+            given = [_map(lambda x: widen(x, kind), value) for value in self._lifted()]
+            with np.errstate(all="ignore"):
+                found = results(self.suite.reference(*given, **self.sample.attributes))
             self._references[kind] = found
         return found
 
@@ -110,12 +104,32 @@ class Case:
     def _references(self) -> dict[Any, list[Array]]:
         return {}
 
-    def _lifted(self, inputs: tuple[Any, ...]) -> list[Any]:
+    @cached_property
+    def terms(self) -> list[Array] | None:
+        """The sums of the absolute terms behind the results; None where they are not known.
+
+        What the suite's `scale` gives, or the reference for the absolute values of the inputs.
+        """
+        try:
+            if self.suite.scale is not None:
+                with np.errstate(all="ignore"):
+                    return results(self.suite.scale(*self.inputs, **self.sample.attributes))
+            return self.with_inputs([_map(_absolute, value) for value in self.inputs]).reference(
+                np.float64
+            )
+        except Exception:
+            return None  # the reference is no sum, and does not take these inputs
+
+    def with_inputs(self, inputs: Iterable[Any]) -> Case:
+        """The same call of other inputs."""
+        return replace(self, sample=replace(self.sample, inputs=tuple(inputs)))
+
+    def _lifted(self) -> list[Any]:
         """The inputs with the integers and booleans that the op takes as floats made so."""
-        given = list(inputs)
+        given = list(self.inputs)
         if not any(leaf.dtype.kind in "biu" for leaf in leaves(given)):
             return given
-        aligned = self.resolved(self.tensors(inputs=inputs)).inputs
+        aligned = self.resolved(self.tensors()).inputs
         for i, value in enumerate(given):
             whole = isinstance(value, np.ndarray) and value.dtype.kind in "biu"
             if whole and dtypes.is_floating(aligned[i].dtype):
@@ -304,6 +318,10 @@ def leaves(inputs: Any) -> list[Array]:
             if isinstance(leaf, (np.ndarray, np.generic)):
                 found.append(np.asarray(leaf))
     return found
+
+
+def _absolute(value: Any) -> Any:
+    return np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind != "b" else value
 
 
 def _map(function: Callable[[Any], Any], value: Any) -> Any:

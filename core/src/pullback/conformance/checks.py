@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed
-from pullback.conformance.case import Case, bind, holds, leaves, results, to_tensor
+from pullback.conformance.case import Case, arguments, holds, leaves, results, to_tensor
 from pullback.conformance.compare import identical, near, require
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
@@ -102,13 +102,15 @@ def layouts(case: Case) -> None:
     for name, lay in LAYOUTS.items():
         if name == "repeated" and case.op.accuracy is Accuracy.BACKWARD_STABLE:
             continue  # a singular matrix
-        laid = tuple(
+        laid = case.with_inputs(
             [lay(item) for item in value] if isinstance(value, list) else lay(value)
             for value in case.inputs
         )
-        outputs = case.call(case.tensors(copy=False, inputs=laid))
+        outputs = laid.call(laid.tensors(copy=False))
+        # One layout has other values: those need a reference of their own.
+        measured = laid if name == "repeated" else case
         what = f"the result for {name} inputs"
-        _measure(case, outputs, what, through_body=not _has_kernel(case), inputs=laid)
+        _measure(measured, outputs, what, through_body=not _has_kernel(case))
 
 
 def gradient(case: Case) -> None:
@@ -165,8 +167,8 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
         )
         who = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
         try:
-            bound = bind(op, given, attributes)
-            result = op.function(*bound.args, **bound.kwargs)
+            args, kwargs = arguments(op, given, attributes)
+            result = op.function(*args, **kwargs)
         except errors.PullbackError as error:
             name = type(error).__name__
             require(isinstance(error, kind), who, f"raised {name} ({error}), not {kind.__name__}")
@@ -207,14 +209,12 @@ def _measure(
     what: str,
     *,
     through_body: bool,
-    inputs: tuple[Any, ...] | None = None,
 ) -> None:
     actual, names = results(outputs), case.op.outputs
-    reference, extended = _reference(case, [one.dtype for one in actual], inputs)
+    reference, extended = _reference(case, [one.dtype for one in actual])
     if case.suite.compare is not None:
-        given = inputs or case.inputs
-        actual = results(case.suite.compare(given, _plain(actual)))
-        reference = results(case.suite.compare(given, _plain(reference)))
+        actual = results(case.suite.compare(case.inputs, _plain(actual)))
+        reference = results(case.suite.compare(case.inputs, _plain(reference)))
     require(
         len(actual) == len(reference), case, f"{len(actual)} results, reference {len(reference)}"
     )
@@ -230,12 +230,10 @@ def _plain(found: list[Array]) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _reference(
-    case: Case, kinds: list[Any], inputs: tuple[Any, ...] | None
-) -> tuple[list[Array], bool]:
+def _reference(case: Case, kinds: list[Any]) -> tuple[list[Array], bool]:
     if EXTENDED and any(kind in (dtypes.float64, dtypes.complex128) for kind in kinds):
         try:
-            found = case.reference(np.longdouble, inputs)
+            found = case.reference(np.longdouble)
         except Exception:
             found = []  # the reference cannot compute in extended precision
         if found and all(
@@ -243,7 +241,7 @@ def _reference(
             for one in found
         ):
             return found, True
-    return case.reference(np.float64, inputs), False
+    return case.reference(np.float64), False
 
 
 def _promotes(case: Case, changed: dict[int, Any], what: str) -> None:

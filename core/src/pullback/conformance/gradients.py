@@ -125,9 +125,7 @@ def narrow(case: Case) -> None:
     names = [d.names[i] for i in d.wanted]
     found = d.gradient(d.tensors(point), d.tensors(cotangents))
     gradients = settle(case, found, point, names, "the gradient")
-    wide = Differentiation(
-        replace(case, sample=replace(case.sample, inputs=_wide(case.inputs)), dtype=None)
-    )
+    wide = Differentiation(replace(case.with_inputs(_wide(case.inputs)), dtype=None))
     expected = wide.gradient(
         wide.tensors(wide.point), wide.tensors([_wider(one) for one in cotangents])
     )

@@ -8,6 +8,7 @@ dtype, so that a 16-bit parameter may have float32 slots.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from pullback import dtypes, errors
 from pullback.dispatch import op
 from pullback.dtypes import DTypeRule, Operands, Resolution, float32, float64
 from pullback.ops.arithmetic import abs, maximum, sign
-from pullback.ops.exponential import sqrt
+from pullback.ops.exponential import expm1, sqrt
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
@@ -171,6 +172,11 @@ def _moments(g: Tensor, m: Tensor, v: Tensor, beta1: float, beta2: float) -> tup
     return first + (g - first) * (1 - beta1), second + (g * g - second) * (1 - beta2)
 
 
+def _share(beta: float, step: Tensor) -> TensorLike:
+    """1 - beta**step, the sum of the weights in a decaying mean, whose digits do not cancel."""
+    return -expm1(step * math.log(beta)) if beta else 1
+
+
 @update("m", "v")
 def adam_update(
     parameter: TensorLike,
@@ -212,8 +218,8 @@ def adam_update(
     """
     p, g = widened(parameter), widened(gradient)
     first, second = _moments(g, m, v, beta1, beta2)
-    root = sqrt(second / (1 - beta2**step)) + epsilon
-    change = first / (1 - beta1**step) / root
+    root = sqrt(second / _share(beta2, step)) + epsilon
+    change = first / _share(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     return (
@@ -266,8 +272,8 @@ def amsgrad_update(
     p, g = widened(parameter), widened(gradient)
     first, second = _moments(g, m, v, beta1, beta2)
     largest = maximum(widened(v_max), second)
-    root = sqrt(largest / (1 - beta2**step)) + epsilon
-    change = first / (1 - beta1**step) / root
+    root = sqrt(largest / _share(beta2, step)) + epsilon
+    change = first / _share(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     return (
@@ -316,8 +322,8 @@ def nadam_update(
     """
     p, g = widened(parameter), widened(gradient)
     first, second = _moments(g, m, v, beta1, beta2)
-    ahead = first * (beta1 / (1 - beta1 ** (step + 1))) + g * ((1 - beta1) / (1 - beta1**step))
-    change = ahead / (sqrt(second / (1 - beta2**step)) + epsilon)
+    ahead = first * (beta1 / _share(beta1, step + 1)) + g * ((1 - beta1) / _share(beta1, step))
+    change = ahead / (sqrt(second / _share(beta2, step)) + epsilon)
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),
@@ -364,7 +370,7 @@ def adamax_update(
     p, g, first = widened(parameter), widened(gradient), widened(m)
     first = first + (g - first) * (1 - beta1)
     largest = maximum(widened(u) * beta2, abs(g))
-    change = first / ((largest + epsilon) * (1 - beta1**step))
+    change = first / ((largest + epsilon) * _share(beta1, step))
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),

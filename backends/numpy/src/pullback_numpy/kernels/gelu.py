@@ -1,0 +1,123 @@
+"""GELU in NumPy: both forms and their gradients, in pieces that stay in the cache.
+
+For float32 the normal distribution's tail is computed here, in 15 passes of arithmetic: erfc(z) =
+exp(-z^2) t Q(t) with t = 1 / (1 + 0.4 z) and Q of degree 10, fitted to least relative error (6e-9)
+over z >= 0. The kernel of erfc, accurate to a few ulp in every dtype, takes four times as long.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_numpy.kernels import special
+from pullback_numpy.kernels.precision import like, wide
+
+_PIECE = 16384
+_SLOPE = 0.4
+_TAIL = (
+COEFS
+)
+_ROOT_HALF = math.sqrt(0.5)
+_TANH_SLOPE = math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715
+
+
+def _tail(size: Any) -> tuple[Any, Any]:
+    """For |x|: the probability of a normal number above it, and exp(-x^2 / 2)."""
+    falling = np.multiply(size, size)
+    falling *= falling.dtype.type(-0.5)
+    np.exp(falling, out=falling)
+    if size.dtype != np.float32:
+        return special.KERNELS["erfc"](size * _ROOT_HALF) * 0.5, falling
+    t = np.multiply(size, np.float32(_SLOPE * _ROOT_HALF))
+    t += np.float32(1)
+    np.reciprocal(t, out=t)
+    q = np.multiply(t, np.float32(_TAIL[-1]))
+    for coefficient in _TAIL[-2::-1]:
+        q += np.float32(coefficient)
+        q *= t
+    q *= falling
+    q *= np.float32(0.5)
+    return q, falling
+
+
+def _exact(x: Any) -> Any:
+    # x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|)), which cancels on neither side.
+    size = np.abs(x)
+    tail, _ = _tail(size)
+    tail *= size
+    return np.subtract(np.maximum(x, 0), tail, out=tail)
+
+
+def _exact_slope(x: Any) -> Any:
+    """Phi(x) + x phi(x)."""
+    tail, falling = _tail(np.abs(x))
+    falling *= x
+    falling *= x.dtype.type(_TANH_SLOPE * 0.5)
+    falling -= np.copysign(tail, x)
+    falling += np.greater_equal(x, 0)
+    return falling
+
+
+def _sigmoid_of(x: Any, square: Any) -> Any:
+    """sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), by way of exp(-|z|): nothing overflows."""
+    z = np.multiply(square, x.dtype.type(_TANH_CUBIC))
+    z += 1
+    z *= x
+    z *= x.dtype.type(2 * _TANH_SLOPE)
+    s = np.minimum(z, 0)
+    np.exp(s, out=s)
+    np.abs(z, out=z)
+    np.negative(z, out=z)
+    np.exp(z, out=z)
+    z += 1
+    s /= z
+    return s
+
+
+def _approximate(x: Any) -> Any:
+    y = _sigmoid_of(x, np.multiply(x, x))
+    y *= x
+    return y
+
+
+def _approximate_slope(x: Any) -> Any:
+    square = np.multiply(x, x)
+    s = _sigmoid_of(x, square)
+    square *= x.dtype.type(3 * _TANH_CUBIC)
+    square += 1
+    square *= x.dtype.type(2 * _TANH_SLOPE)
+    square *= x
+    # s + x slope s (1 - s); far out x^3 is large and 1 - s is 0.
+    rest = np.subtract(1, s)
+    rest *= s
+    rest *= square
+    s += rest
+    return s
+
+
+def _gelu(x: Any, *, approximate: bool) -> Any:
+    w = np.ascontiguousarray(wide(x)).reshape(-1)
+    y = np.empty(w.shape, w.dtype)
+    piecewise = _approximate if approximate else _exact
+    for start in range(0, w.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        y[piece] = piecewise(w[piece])
+    return like(y.reshape(x.shape), x)
+
+
+def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
+    w, h = (np.ascontiguousarray(wide(a)).reshape(-1) for a in (x, g))
+    y = np.empty(w.shape, w.dtype)
+    slope = _approximate_slope if approximate else _exact_slope
+    for start in range(0, w.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        np.multiply(slope(w[piece]), h[piece], out=y[piece])
+    return like(y.reshape(x.shape), x)
+
+
+KERNELS: dict[str, Kernel] = {"gelu": _gelu, "gelu_gradient": _gelu_gradient}
