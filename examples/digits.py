@@ -113,8 +113,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("digits_checkpoints"))
     parser.add_argument("--picture", type=Path, default=Path("digits.png"))
     options = parser.parse_args()
-    if options.device:
+    try:
         pb.set_default_device(options.device)
+    except pb.errors.PullbackError as error:
+        parser.error(str(error))
     pb.random.seed(options.seed)
 
     (train_images, train_labels), (test_images, test_labels) = load_data(options.seed)

@@ -597,6 +597,11 @@ with pb.device(second):
     np.testing.assert_allclose(train(model, optimizer), expected, rtol=1e-5)
     status.assert_complete()
     assert all(variable.device is pb.device(second) for variable in model.variables)
+# Out of the device's block, host data go to the variables, and variables to the first input.
+assert model(np.ones((1, 2))).device is pb.device(second)
+dense = pb.layers.Dense(3)
+assert dense(pb.ones((1, 2), device="another")).device is pb.device("another")
+assert dense([[1.0, 2.0]]).device is pb.device("another")
 """
 
 

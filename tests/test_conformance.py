@@ -235,6 +235,25 @@ def test_body_that_differs_from_its_kernel():
         checks.body(wrong)
 
 
+def test_residuals_that_mean_something_else():
+    x = case("rms_norm", reference_rms_norm, A)
+    checks.body(x)
+    right = CPU.backend.kernel("rms_norm", np.dtype("float64"))
+
+    def kernel(*inputs, **attributes):
+        *results, last = right(*inputs, **attributes)
+        return (*results, 1 / last)
+
+    with kernel_of("rms_norm", kernel):
+        checks.value(x)
+        with pytest.raises(ConformanceError, match="of the kernel"):
+            checks.body(x)
+
+
+def reference_rms_norm(x):
+    return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5)
+
+
 def reference_softmax(x, axis=-1):
     e = np.exp(x - x.max(axis, keepdims=True))
     return e / e.sum(axis, keepdims=True)

@@ -146,6 +146,24 @@ def test_left_in_another_thread():
     assert "thread" in raised[0]
 
 
+def test_entered_again_in_another_thread():
+    x = pb.asarray(3.0)
+    tape = pb.GradientTape(persistent=True)
+    with tape:
+        tape.watch(x)
+        y = x * x
+
+    def work(_):
+        with pytest.raises(errors.TapeError, match="another thread"), tape:
+            pass
+        return float(tape.gradient(y, x))
+
+    assert in_threads(work, 1) == [6.0]
+    with tape:
+        z = y * x
+    assert float(tape.gradient(z, x)) == 27.0
+
+
 def test_gradient_is_asked_in_another_thread():
     x = pb.asarray(np.ones(3))
     with pb.GradientTape() as tape:

@@ -18,6 +18,7 @@ from pullback import errors
 from pullback.conformance.case import bind, leaves, resolve, to_tensor
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.dispatch.convert import SCALAR_TYPES, from_any
 from pullback.spec import OPS, Arity
 
 SUITES = load()
@@ -26,7 +27,7 @@ CPU = as_device("cpu")
 # What stands for an attribute of a wrong type or value. Sizes are tiny or absurd: none is such that
 # a result of it would fit into memory and take long.
 _ATTRIBUTES = [
-    None, True, False, 0, 1, -1, 2, 3, 7, -9, 2**31, 2**63, -(2**63) - 1, 10**20,
+    None, True, False, 0, 1, -1, 2, 3, 7, -9, 2**63, -(2**63) - 1, 10**20,
     0.0, 0.5, 1.5, -2.0, float("nan"), float("inf"), 1j,
     np.int64(0), np.int8(-1), np.int64(9), np.uint8(1), np.float32(1.0), np.bool_(True),
     "", "x", "same", "float32", "cpu:7", b"x",
@@ -72,7 +73,7 @@ _RESHAPED = {
     "empty behind": lambda x: x[..., :0] if x.ndim else x[None][:0],
     "turned": lambda x: x.T,
     "negative": lambda x: -1 - x if x.dtype.kind in "ifc" else x,
-    "large": lambda x: x * 1000 if x.dtype.kind in "ifc" else x,
+    "large": lambda x: x * x.dtype.type(100) if x.dtype.kind in "ifc" else x,
     "NaN": lambda x: np.full_like(x, np.nan) if x.dtype.kind in "fc" else x,
     "inf": lambda x: np.full_like(x, np.inf) if x.dtype.kind in "fc" else x,
     "nested lists": lambda x: x.tolist(),
@@ -148,7 +149,7 @@ def described(value):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list):
         return "[" + ", ".join(map(described, value)) + "]"
-    return repr(value)
+    return repr(value)[:40]
 
 
 def _tensors(value):
@@ -175,6 +176,8 @@ def check(name, inputs, attributes, *, as_tensors, taped):
         taped = False
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
+        # What the plugin asks for when it is imported: 1/0 is inf, and no event.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="pullback")
         try:
             if taped:
                 with pb.GradientTape() as tape:
@@ -202,10 +205,23 @@ def check(name, inputs, attributes, *, as_tensors, taped):
     return outcome
 
 
+def _as_dispatch_sees(op, inputs):
+    """Host data as tensors; Python numbers and None stay."""
+
+    def one(value):
+        return value if value is None or type(value) in SCALAR_TYPES else from_any(value)
+
+    many = [each.arity is Arity.MANY for each in op.inputs]
+    return [
+        [one(item) for item in value] if listed else one(value)
+        for value, listed in zip(inputs, many, strict=False)
+    ]
+
+
 def as_the_rules_say(op, inputs, attributes, result, who):
     """The result has the shapes and dtypes of the op's rules."""
     try:
-        expected = resolve(op, inputs, attributes)
+        expected = resolve(op, _as_dispatch_sees(op, inputs), attributes)
     except Exception as error:
         raise AssertionError(f"{who}: a result, where the rules say {error!r}") from error
     several = result if isinstance(result, (tuple, list)) else [result]

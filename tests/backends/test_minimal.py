@@ -63,12 +63,13 @@ def over(found):
 
 def checked(case, *wanted):
     """Runs checks; an op may ask for a primitive of another tier, never for one of the core."""
+    missing = None
     try:
         for check in wanted:
             check(case)
     except pb.errors.MissingKernelError as error:
-        assert error.tier in Tier
-        assert error.tier not in MINIMAL.backend.tiers
+        missing = error.tier
+    assert missing not in MINIMAL.backend.tiers
 
 
 def test_it_has_the_core_and_nothing_else():

@@ -48,6 +48,7 @@ from pullback.namespace_info import __array_api_version__, __array_namespace_inf
 from pullback.ops.activations import *
 from pullback.ops.adaptive_pooling import *
 from pullback.ops.adaptive_updates import *
+from pullback.ops.alignment import *
 from pullback.ops.arithmetic import *
 from pullback.ops.attention import *
 from pullback.ops.batch_normalization import *
@@ -80,6 +81,7 @@ from pullback.ops.recurrent_gru import *
 from pullback.ops.recurrent_lstm import *
 from pullback.ops.reductions import *
 from pullback.ops.repeating import *
+from pullback.ops.resize import *
 from pullback.ops.rounding import *
 from pullback.ops.searching import *
 from pullback.ops.selection import *
@@ -90,6 +92,7 @@ from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
 from pullback.plugins import *
+from pullback.shapes import broadcast_shapes
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 from pullback.variable import Variable
@@ -142,6 +145,7 @@ __all__ = [
     "__version__",
     "bfloat16",
     "bool",
+    "broadcast_shapes",
     "complex64",
     "complex128",
     "default_device",

@@ -52,6 +52,8 @@ _PYTHON: dict[type, DType] = {
     bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX,
 }  # fmt: skip
 _MEMBERS = frozenset(ALL)
+#: Every dtype to the one object of it: dispatch compares by identity.
+_OWN: dict[DType, DType] = {dtype: dtype for dtype in ALL}
 
 # The kinds in the order in which a weak Python scalar lifts an array.
 BOOL, INT, FLOAT, CMPLX = range(4)
@@ -76,7 +78,11 @@ def as_dtype(value: DTypeLike) -> DType:
     Raises:
         DTypeError: for anything that is not one of pullback's dtypes.
     """
-    if type(value) is str and value in _NAMES:
+    if isinstance(value, np.dtype):
+        own = _OWN.get(value)
+        if own is not None:
+            return own
+    elif type(value) is str and value in _NAMES:
         return _NAMES[value]
     try:
         if value in _PYTHON:
@@ -88,8 +94,7 @@ def as_dtype(value: DTypeLike) -> DType:
     if dtype is None or dtype not in _MEMBERS:
         names = ", ".join(_NAMES)
         raise errors.DTypeError(f"{value!r} is not a pullback dtype; use one of {names}")
-    # The one object of that dtype: the hot path compares by identity.
-    return _NAMES[dtype.name]
+    return _OWN[dtype]
 
 
 def kind(operand: Operand) -> int:

@@ -22,6 +22,7 @@ __all__ = [
     "LayerError",
     "MissingKernelError",
     "NotDifferentiableError",
+    "OutOfMemoryError",
     "PluginError",
     "PullbackError",
     "ShapeError",
@@ -64,6 +65,10 @@ class ConversionError(PullbackError, TypeError, ValueError):
 
 class IndexingError(PullbackError, IndexError):
     """An index out of bounds, or of a form that indexing does not take."""
+
+
+class OutOfMemoryError(PullbackError, MemoryError):
+    """A result that does not fit into the memory of the device."""
 
 
 class BackendError(PullbackError, RuntimeError):

@@ -14,9 +14,9 @@ from pullback.tensor import CALL
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
 
 #: The version of the array API standard that this namespace follows.
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
-_VERSIONS = ("2021.12", "2022.12", "2023.12", __array_api_version__)
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", __array_api_version__)
 
 
 class NamespaceInfo:
@@ -49,7 +49,7 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: DeviceLike | None = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes of the standard that a device holds, by name; it has neither float16 nor bfloat16.
+        """The dtypes of the standard (neither float16 nor bfloat16) that a device holds, by name.
 
         Args:
             device: the device; the one in force if not given.
@@ -67,9 +67,9 @@ class NamespaceInfo:
             and (kind is None or isdtype(dtype, kind))
         }
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> tuple[Device, ...]:
         """Every device that can be used."""
-        return devices()
+        return tuple(devices())
 
 
 def __array_namespace_info__() -> NamespaceInfo:

@@ -182,8 +182,8 @@ class Generator:
             if (low, high) == (0, 1):
                 return u
             return u * float(high - low) + float(low)
-        spread: Tensor = u * (high - low)
-        return spread + low
+        spread: Tensor = u * (high - low) + low
+        return spread
 
     def normal(
         self,
@@ -242,7 +242,8 @@ class Generator:
     ) -> Tensor:
         """Exponentially distributed numbers of mean `scale`."""
         u = self._draw(random_uniform, shape, dtype, device)
-        return -log1p(-u) * scale
+        drawn: Tensor = -log1p(-u) * scale
+        return drawn
 
     def bernoulli(
         self,
@@ -259,8 +260,8 @@ class Generator:
         """
         if shape is None:
             shape = from_any(p).shape
-        u = self.uniform(shape, device=device)
-        return (u < p).astype(dtype)
+        drawn: Tensor = self.uniform(shape, device=device) < p
+        return drawn.astype(dtype)
 
     def integers(
         self,
@@ -370,8 +371,8 @@ class Generator:
         # Gamma(a) = Gamma(a + 1) U^(1/a) for a < 1.
         u = 1 - self.uniform(size, dtype=wide, device=device)
         small = result * exp(log(u) / minimum(maximum(concentration, 1e-30), 1))
-        result = where(concentration < 1, small, result)
-        return result * scale
+        scaled: Tensor = where(concentration < 1, small, result) * scale
+        return scaled
 
     def permutation(self, x: int | TensorLike, *, axis: int = 0) -> Tensor:
         """The integers below x in random order; or a tensor with its slices along axis so.

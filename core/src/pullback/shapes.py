@@ -184,6 +184,16 @@ def data_dependent(*_: Any, **__: Any) -> None:
     return
 
 
+def checked(rule: ShapeRule) -> Callable[..., dict[str, Any]]:
+    """The `normalize` of an op whose kernels would take shapes that its rule does not allow."""
+
+    def normalize(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+        rule(*shapes, **attributes)
+        return attributes
+
+    return normalize
+
+
 def permuted(shape: Shape, axes: Sequence[int]) -> Shape:
     """The shape after a permutation of the axes."""
     return tuple(shape[axis] for axis in axes)

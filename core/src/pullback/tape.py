@@ -107,6 +107,10 @@ class GradientTape:
                 "this tape has given its gradient; make a new one, call reset(), "
                 "or make it with persistent=True"
             )
+        if self._spans and self._state is not LOCAL.state:
+            raise errors.TapeError(
+                "this tape has listened in another thread; make one for each thread, or call reset()"
+            )
         self._listen()
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback.devices import Device, as_device
+from pullback.dispatch.normal import inside
 from pullback.dtypes import DType, Operand
 from pullback.spec import Arity, Op
 from pullback.tensor import CALL, Tensor, wrap
@@ -27,8 +29,11 @@ def as_tensor(value: Any) -> Tensor | None:
 
 
 def is_cached(value: Any) -> bool:
-    """Whether a Python number can be a key: nan != nan, and 0.0 == -0.0, so they cannot."""
-    return value == value and (value != 0 or type(value) is int or type(value) is bool)
+    """Whether a Python number can be a key: nan != nan and 0.0 == -0.0, so nan and -0.0 cannot."""
+    if value != 0:
+        return bool(value == value)
+    kind = type(value)
+    return kind is int or kind is bool or (kind is float and math.copysign(1.0, value) > 0)
 
 
 def constant(value: Any, dtype: DType, device: Device) -> Tensor:
@@ -223,11 +228,11 @@ def _flatten(op: Op, values: tuple[Any, ...]) -> list[Any]:
     for one, value in zip(op.inputs, values, strict=True):
         if one.arity is Arity.MANY:
             if any(item is None for item in value):
-                raise errors.InputTypeError(f"{op.name}: {one.name} holds None in place of a tensor")
+                raise errors.InputTypeError(f"{one.name} holds None in place of a tensor")
             flat.extend(value)
         else:
             if value is None and one.arity is Arity.ONE:
-                raise errors.InputTypeError(f"{op.name}: {one.name} is missing, got None")
+                raise errors.InputTypeError(f"{one.name} is missing, got None")
             flat.append(value)
     return flat
 
@@ -281,6 +286,13 @@ def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         DTypeError: for dtypes that the op does not take.
         ConversionError: for host data that are no array.
     """
+    try:
+        return _gathered(op, values)
+    except errors.PullbackError as error:
+        raise inside(op, error) from error.__cause__
+
+
+def _gathered(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
     flat = _flatten(op, values)
     if not flat:
         return flat, as_device(None)
@@ -295,8 +307,7 @@ def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
             device = tensor._device
         elif tensor._device is not device:
             raise errors.DeviceError(
-                f"{op.name}: tensors on {device} and {tensor._device}; "
-                f"move one with x.to('{device}')"
+                f"tensors on {device} and {tensor._device}; move one with x.to('{device}')"
             )
     if device is None:
         device = as_device(None)
@@ -308,15 +319,12 @@ def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         elif type(value) in SCALAR_TYPES:
             operands.append(type(value))
         else:
-            try:
-                flat[i] = tensor = from_host(value, None, device)
-            except errors.ConversionError as error:
-                raise errors.ConversionError(f"{op.name}: {error}") from None
+            flat[i] = tensor = from_host(value, None, device)
             operands.append(tensor.dtype)
     key = tuple(operands)
     wanted = op.resolutions.get(key)
     if wanted is None:
-        wanted = op.resolutions[key] = _resolve(op, key)
+        wanted = op.resolutions[key] = op.dtype(key).inputs
     for i, dtype in enumerate(wanted):
         value = flat[i]
         if type(value) is Tensor:
@@ -325,11 +333,3 @@ def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         elif value is not None:
             flat[i] = constant(value, dtype, device)
     return flat, device
-
-
-def _resolve(op: Op, operands: tuple[Operand | None, ...]) -> tuple[DType | None, ...]:
-    try:
-        resolution = op.dtype(operands)
-    except errors.DTypeError as error:
-        raise errors.DTypeError(f"{op.name}: {error}") from None
-    return resolution.inputs

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-#: The annotation of the standard's `copy` arguments. Dispatch takes them and drops them: buffers are
+#: The annotation of the standard's `copy` arguments. Dispatch takes and drops them: buffers are
 #: immutable, so whether one was copied cannot be seen, and no kernel needs to know.
 Copy: TypeAlias = bool | None
 
@@ -43,7 +43,8 @@ class OpFunction(Protocol[P, R_co]):
     spec: Op
     vjp: VJP
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Calls the op."""
 
 
 class VJP:
@@ -64,6 +65,7 @@ class VJP:
     @overload
     def __call__(self, **rules: Callable[..., Any] | None) -> None: ...
     def __call__(self, *targets: str, **rules: Callable[..., Any] | None) -> Any:
+        """Adds rules, or gives a decorator that adds one for `targets`."""
         for name, function in rules.items():
             self._add((name,), function)
         if not targets:

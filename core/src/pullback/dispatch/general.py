@@ -19,6 +19,7 @@ from pullback import errors
 from pullback.devices import Device
 from pullback.dispatch.convert import (
     SCALAR_TYPES,
+    as_tensor,
     counts,
     gather,
     is_cached,
@@ -37,7 +38,7 @@ from pullback.dispatch.recording import (
     reachable,
 )
 from pullback.dtypes import is_floating
-from pullback.spec import Op, Rule
+from pullback.spec import Arity, Op, Rule
 from pullback.tensor import CALL, Tensor, wrap
 
 _CACHED_SCALARS = 256
@@ -45,14 +46,26 @@ _CACHED_SCALARS = 256
 
 def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs of an op without sequences, as tensors of the right dtypes on one device."""
+    read = []
+    for one, value in zip(op.inputs, values, strict=True):
+        found = None if value is None else as_tensor(value)
+        if found is None and (value is not None or one.arity is not Arity.OPTIONAL):
+            break
+        read.append(found)
+    else:
+        # Tensors and variables: the caller compares dtypes and devices itself.
+        return tuple(read)
     flat, _ = gather(op, values)
-    if len(values) == 2 and type(values[0]) is Tensor:
-        scalar, kind = values[1], type(values[1])
-        if kind in SCALAR_TYPES and is_cached(scalar) and flat[1].dtype == values[0].dtype:
-            # The straight-line code looks here before it calls.
-            if len(op.scalars) >= _CACHED_SCALARS:
-                op.scalars.clear()
-            op.scalars[scalar, kind, values[0]._array.dtype] = flat[1]
+    if len(values) == 2:
+        left = type(values[0]) is Tensor
+        tensor, scalar = values if left else values[::-1]
+        if type(tensor) is Tensor and type(scalar) in SCALAR_TYPES and scalar != 0:
+            aligned = flat[1] if left else flat[0]
+            if is_cached(scalar) and aligned.dtype == tensor.dtype:
+                # The straight-line code looks here before it calls.
+                if len(op.scalars) >= _CACHED_SCALARS:
+                    op.scalars.clear()
+                op.scalars[scalar, type(scalar), tensor._array.dtype] = aligned
     return tuple(flat)
 
 
@@ -97,7 +110,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         results = result if isinstance(result, (tuple, list)) else (result,)
         arrays = [tensor._array for tensor in results]
     else:
-        arrays = _run(op, kernel, inputs, attributes, device)
+        arrays = run_kernel(op, kernel, inputs, attributes, device)
 
     hidden = len(op.residuals)
     outputs = arrays[: len(arrays) - hidden] if hidden else arrays
@@ -158,12 +171,13 @@ def run_body(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Any:
             raise explained from error.__cause__
         if isinstance(error, errors.PullbackError):
             raise inside(op, error) from error.__cause__
-        raise
+        fail(op, error, tuple(inputs), attributes)
 
 
-def _run(
+def run_kernel(
     op: Op, kernel: Any, inputs: list[Any], attributes: dict[str, Any], device: Device
 ) -> list[Any]:
+    """What a kernel gives for aligned inputs: native arrays, the residuals last."""
     native = [
         [t._array for t in value]
         if isinstance(value, list)
@@ -179,12 +193,11 @@ def _run(
         fail(op, error, tuple(inputs), attributes)
     arrays = list(result) if isinstance(result, (tuple, list)) else [result]
     expected = len(op.outputs) + len(op.residuals)
-    if len(op.outputs) > 1 or op.residuals:
-        if len(arrays) != expected:
-            raise errors.BackendError(
-                f"{op.name}: the kernel of {device.backend.name!r} returned {len(arrays)} arrays, "
-                f"not the {expected} that the op defines"
-            )
+    if expected > 1 and len(arrays) != expected:
+        raise errors.BackendError(
+            f"{op.name}: the kernel of {device.backend.name!r} returned {len(arrays)} arrays, "
+            f"not the {expected} that the op defines"
+        )
     native_dtypes = device.backend.public_dtypes
     leaves = (one for a in native for one in (a if isinstance(a, list) else [a]))
     kind = next((type(one) for one in leaves if one is not None), None)

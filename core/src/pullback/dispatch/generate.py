@@ -13,7 +13,7 @@ from typing import Any
 from pullback import shapes
 from pullback.dispatch import general
 from pullback.dispatch.convert import SCALAR_TYPES
-from pullback.dispatch.normal import fail
+from pullback.dispatch.normal import PLAIN, REQUIRED, fail
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, reachable
 from pullback.dtypes import as_dtype
 from pullback.spec import Arity, Attribute, Op, Rule
@@ -24,6 +24,7 @@ _NORMAL_FORMS = {
     "Axes": "{0} = _normal_axes({0}, len(_a0.shape))",
     "ShapeLike": "{0} = _as_shape({0})",
     "DTypeLike": "{0} = _as_dtype({0})",
+    **{form: "{0} = _plain_" + form + "({0}, {0!r})" for form in PLAIN},
 }
 
 
@@ -47,6 +48,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_normal_axes": shapes.normal_axes,
         "_as_shape": shapes.as_shape,
         "_as_dtype": as_dtype,
+        **{f"_plain_{form}": function for form, function in PLAIN.items()},
         "_normalize": op.normalize,
         "_scalars": op.scalars,
         "_numbers": SCALAR_TYPES,
@@ -118,17 +120,18 @@ def _straight(op: Op) -> list[str]:
     if len(inputs) == 2 and uniform and not any(optional):
         # A tensor and a Python number, over and over: `align` left the number as a tensor.
         x1, x2 = inputs
-        lines += [
-            f"    if type({x1}) is _Tensor:",
-            f"        _c = _scalars.get(({x2}, type({x2}), {x1}._array.dtype))"
-            f" if type({x2}) in _numbers else None",
-            f"        if _c is not None and _c._device is {x1}._device:",
-            f"            {x2} = _c",
-            "        else:",
-            f"            {everything[1:-1]} = _align(_OP, {everything})",
-            "    else:",
-            f"        {everything[1:-1]} = _align(_OP, {everything})",
-        ]
+        align = f"{everything[1:-1]} = _align(_OP, {everything})"
+        for number, tensor, branch in ((x2, x1, "if"), (x1, x2, "elif")):
+            lines += [
+                f"    {branch} type({tensor}) is _Tensor:",
+                f"        _c = _scalars.get(({number}, type({number}), {tensor}._array.dtype))"
+                f" if type({number}) in _numbers else None",
+                f"        if _c is not None and _c._device is {tensor}._device:",
+                f"            {number} = _c",
+                "        else:",
+                f"            {align}",
+            ]
+        lines += ["    else:", f"        {align}"]
     else:
         lines.append(f"    {everything[1:-1]} = _align(_OP, {everything})")
     lines += [
@@ -208,8 +211,9 @@ def _normalising(op: Op, arrays: list[str]) -> list[str]:
     lines: list[str] = []
     for attribute in op.attributes:
         line = _normal_form(attribute)
+        test = _needs_normal_form(attribute)
         if line:
-            lines += [f"if {attribute.name} is not None:", f"    {line}"]
+            lines += [f"if {test}:", f"    {line}"] if test else [line]
     if op.normalize is not None:
         inputs = [
             f"None if {a} is None else tuple({a}.shape)" if one.arity is Arity.OPTIONAL
@@ -224,6 +228,16 @@ def _normalising(op: Op, arrays: list[str]) -> list[str]:
 
 def _normal_form(attribute: Attribute) -> str:
     return _NORMAL_FORMS.get(attribute.form, "").format(attribute.name)
+
+
+def _needs_normal_form(attribute: Attribute) -> str:
+    """A quick test for values that are to be brought into normal form; "" for every one."""
+    name, form = attribute.name, attribute.form
+    tests = [f"{name} is not None"] if attribute.optional or form not in REQUIRED else []
+    if form in PLAIN:
+        # The type that nearly every call gives.
+        tests.append(f"type({name}) is not {form}")
+    return " and ".join(tests)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -388,7 +402,9 @@ def _pull_source(op: Op) -> str:
                 ]
             found = f"(n{i}, r{i})"
             lines.append(
-                f"            parts.append({found})" if several else f"            return ({found},)"
+                f"            parts.append({found})"
+                if several
+                else f"            return ({found},)"
             )
     lines.append("    return parts" if several else "    return ()")
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pullback import errors, shapes
@@ -10,6 +10,78 @@ from pullback.devices import Device, as_device
 from pullback.dtypes import as_dtype
 from pullback.spec import Op
 from pullback.tensor import Tensor
+
+#: The length to which an argument is quoted in a message.
+_LONGEST = 80
+
+
+def _is_scalar(value: Any, kinds: str) -> bool:
+    """Whether `value` is a 0-d array, or one of NumPy's scalars, of one of NumPy's dtype kinds."""
+    dtype = getattr(value, "dtype", None)
+    return getattr(dtype, "kind", "-") in kinds and getattr(value, "shape", None) == ()
+
+
+def as_bool(value: Any, name: str) -> bool:
+    """A truth value from a bool, or from an integer 0 or 1.
+
+    Raises:
+        InputTypeError: for everything else, whatever Python holds for true.
+    """
+    if (isinstance(value, int) or _is_scalar(value, "biu")) and value in (0, 1):
+        return bool(value)
+    raise errors.InputTypeError(f"{name} is True or False, got {value!r}")
+
+
+def as_int(value: Any, name: str) -> int:
+    """An integer from anything with `__index__`.
+
+    Raises:
+        InputTypeError: for floats and other types that are no integers.
+    """
+    return shapes.as_int(value, f"an integer for {name}")
+
+
+def as_float(value: Any, name: str) -> float:
+    """A real number from one of Python's or NumPy's.
+
+    Raises:
+        InputTypeError: for what is no number, and for tensors: no gradient would reach them.
+        InputValueError: for integers that no float holds.
+    """
+    if isinstance(value, Tensor):
+        raise errors.InputTypeError(f"{name} is a Python number, got a tensor; give x.item()")
+    # bfloat16 is of kind V.
+    if not isinstance(value, (int, float)) and not _is_scalar(value, "biufV"):
+        raise errors.InputTypeError(
+            f"{name} is a real number, got {value!r} of type {type(value).__name__}"
+        )
+    try:
+        return float(value)
+    except OverflowError:
+        raise errors.InputValueError(f"{name} is out of the range of floats") from None
+
+
+def as_word(value: Any, name: str) -> str:
+    """A word.
+
+    Raises:
+        InputTypeError: for what is no str.
+    """
+    if isinstance(value, str):
+        return value
+    raise errors.InputTypeError(f"{name} is a str, got {value!r} of type {type(value).__name__}")
+
+
+#: What checks and converts a plain attribute, by the annotation in the op's signature.
+PLAIN: dict[str, Callable[[Any, str], Any]] = {
+    "bool": as_bool,
+    "int": as_int,
+    "float": as_float,
+    "str": as_word,
+}
+
+#: The forms in which None stands for nothing, unless the annotation adds "| None".
+REQUIRED = frozenset({*PLAIN, "Axis", "ShapeLike", "DTypeLike"})
 
 
 def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str, Any]:
@@ -20,8 +92,10 @@ def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str
         form = attribute.form
         if form == "DeviceLike":
             result[attribute.name] = as_device(value)
-        elif value is None:
+        elif value is None and (attribute.optional or form not in REQUIRED):
             continue
+        elif form in PLAIN:
+            result[attribute.name] = PLAIN[form](value, attribute.name)
         elif form in ("Axis", "Axes"):
             ndim = _leading(inputs).ndim
             normal = shapes.normal_axis if form == "Axis" else shapes.normal_axes
@@ -63,12 +137,40 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
     """The error that the op's own rules give for this call; None if they find none."""
     try:
         normal = normalise(op, list(inputs), attributes)
+    except errors.PullbackError as error:
+        return _named(op, error)
+    except Exception as error:
+        # It sees the call's arguments only: they are at fault.
+        wrong = _wrong_argument(error) or errors.InputTypeError
+        return inside(op, wrong(f"{_call(inputs, attributes)}: {error}"))
+    try:
         op.shape(*shapes_of(inputs), **normal)
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception:
         return None
     return None
+
+
+def _wrong_argument(error: Exception) -> type[errors.PullbackError] | None:
+    """The class for an error of Python's or NumPy's that tells of a wrong argument."""
+    if isinstance(error, IndexError):
+        return errors.IndexingError
+    if isinstance(error, MemoryError):
+        return errors.OutOfMemoryError
+    if isinstance(error, (TypeError, ValueError, ArithmeticError)):
+        return errors.InputValueError
+    return None
+
+
+def _call(inputs: Sequence[Any], attributes: dict[str, Any]) -> str:
+    given = [_describe(value) for value in inputs]
+    return f"({', '.join([*given, *(f'{k}={_short(v)}' for k, v in attributes.items())])})"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def inside(op: Op, error: errors.PullbackError) -> errors.PullbackError:
@@ -95,16 +197,8 @@ def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str
     lacking = None if device is None else lacks(op, device, attributes)
     if lacking is not None:
         raise lacking from None
-    given = ", ".join(_describe(value) for value in inputs)
-    keywords = "".join(f", {name}={value!r}" for name, value in attributes.items())
-    message = f"{op.name}({given}{keywords}): {error}"
-    if isinstance(error, IndexError):
-        raise errors.IndexingError(message) from error
-    if isinstance(error, (TypeError, ValueError)):
-        raise errors.InputValueError(message) from error
-    if isinstance(error, MemoryError):
-        raise error
-    raise errors.BackendError(message) from error
+    kind = _wrong_argument(error) or errors.BackendError
+    raise kind(f"{op.name}{_call(inputs, attributes)}: {error}") from error
 
 
 def lacks(op: Op, device: Device, attributes: dict[str, Any]) -> errors.DTypeError | None:
@@ -122,7 +216,7 @@ def _describe(value: Any) -> str:
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list):
         return "[" + ", ".join(_describe(item) for item in value) + "]"
-    return repr(value)
+    return _short(value)
 
 
 def for_dtype(flat: Sequence[Tensor | None]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import dtypes, errors, state
+from pullback.devices import Device
 from pullback.dispatch.convert import SCALAR_TYPES, from_any
 from pullback.dispatch.recording import paused
 from pullback.dtypes import DType, DTypeLike
@@ -231,23 +232,29 @@ class Layer:
             _CALLS.depth -= 1
             _CALLS.training = outer
 
-    @staticmethod
-    def _input(position: int, value: Any) -> Any:
+    def _input(self, position: int, value: Any) -> Any:
         """An argument with tensors for host data; other arguments than the first may be no data."""
         kind = type(value)
         if kind is Tensor:
             return value
-        if kind is Variable or hasattr(kind, "__array__"):
+        if hasattr(kind, "__pullback_tensor__"):
             return from_any(value)
-        if position == 0 and kind in SCALAR_TYPES:
-            return from_any(value)
+        if hasattr(kind, "__array__") or (position == 0 and kind in SCALAR_TYPES):
+            return from_any(value, None, self._device())
         if isinstance(value, (list, tuple, dict)):
             flat = leaves(value)
             if any(hasattr(type(leaf), "__array__") for leaf in flat):
-                return like(value, iter([Layer._input(position, leaf) for leaf in flat]))
+                return like(value, iter([self._input(position, leaf) for leaf in flat]))
             if position == 0 and isinstance(value, list):
-                return from_any(value)
+                return from_any(value, None, self._device())
         return value
+
+    def _device(self) -> Device | None:
+        """Where host data go: to the variables, if there are any yet."""
+        for place in state.walk(self):
+            if isinstance(place.value, Variable):
+                return place.value.device
+        return None
 
     def _cast(self, value: Any) -> Any:
         if type(value) is Tensor:
@@ -260,10 +267,14 @@ class Layer:
         return value
 
     def _build(self, args: tuple[Any, ...]) -> None:
-        shape: Any = None
-        if args and any(type(leaf) is Tensor for leaf in leaves(args[0])):
-            shape = like(args[0], iter([getattr(x, "shape", None) for x in leaves(args[0])]))
-        self._build_for(shape)
+        flat = leaves(args[0]) if args else []
+        first = next((leaf for leaf in flat if type(leaf) is Tensor), None)
+        if first is None:
+            self._build_for(None)
+            return
+        # Variables are made where the first input is.
+        with first.device:
+            self._build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
 
     def _build_for(self, shape: Any) -> None:
         with paused():

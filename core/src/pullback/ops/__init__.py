@@ -51,6 +51,8 @@ FAMILIES = (
     "convolution_transpose",
     "pooling",
     "adaptive_pooling",
+    "resize",
+    "alignment",
     "random",
     "normalization",
     "batch_normalization",

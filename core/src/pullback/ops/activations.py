@@ -22,6 +22,7 @@ __all__ = [
     "celu",
     "elu",
     "gelu",
+    "gelu_gradient",
     "glu",
     "hard_sigmoid",
     "hard_silu",
@@ -343,15 +344,27 @@ def gelu(x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = Fals
     return narrowed(wide * 0.5 * erfc(wide * -_ROOT_HALF), x)
 
 
-@gelu.vjp("x")
-def _(g: Tensor, x: Tensor, approximate: bool) -> Tensor:
+# ACCUMULATED: as gelu, and the terms cancel where the slope changes its sign.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
+def gelu_gradient(
+    g: TensorLike, x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = False
+) -> Tensor:
+    """The gradient of `gelu` at x, given that of its result.
+
+    >>> print(f"{pb.gelu_gradient(2.0, 0.0).item():.4f}")
+    1.0000
+    """
+    h, wide = widened(g), widened(x)
     if approximate:
-        square = x * x
-        s = sigmoid(x * (square * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE))
+        square = wide * wide
+        s = sigmoid(wide * (square * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE))
         slope = (square * (3 * _TANH_CUBIC) + 1) * (2 * _TANH_SLOPE)
-        return g * s * (x * slope * (1 - s) + 1)
-    density = exp(x * x * -0.5) * (_TANH_SLOPE * 0.5)
-    return g * (erfc(x * -_ROOT_HALF) * 0.5 + x * density)
+        return narrowed(h * (s + wide * slope * s * (1 - s)), x)
+    density = exp(wide * wide * -0.5) * (_TANH_SLOPE * 0.5)
+    return narrowed(h * (erfc(wide * -_ROOT_HALF) * 0.5 + wide * density), x)
+
+
+gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate))
 
 
 def _halves(x: Shape, axis: int, **_: Any) -> Shape:

@@ -18,11 +18,14 @@ from pullback.ops.windows import (
     image_shape,
     spatial_of,
 )
-from pullback.shapes import Shape
+from pullback.shapes import Shape, as_int
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool"]
+
+#: The largest size of a result along one dimension: each element is an op of its own.
+_MOST = 65536
 
 
 def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
@@ -39,8 +42,11 @@ def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
             f"got {output_size!r}"
         )
     out = tuple(
-        size if one is None else int(one) for size, one in zip(spatial, wanted, strict=True)
+        size if one is None else as_int(one, "an integer output size")
+        for size, one in zip(spatial, wanted, strict=True)
     )
+    if min(out) < 1 or max(out) > _MOST:
+        raise errors.ShapeError(f"output_size must be from 1 to {_MOST}, got {output_size!r}")
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 

@@ -12,7 +12,6 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.normalization import (
     affine,
     check_parameter,
-    checked,
     gradient_dtypes,
     laid_out,
     others_of,
@@ -20,7 +19,7 @@ from pullback.ops.normalization import (
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean as mean_of
 from pullback.ops.reductions import sum
-from pullback.shapes import Axis, Shape
+from pullback.shapes import Axis, Shape, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor, TensorLike
 
@@ -87,8 +86,26 @@ def batch_norm(
     return narrowed(y, x), reshape(center, channels), reshape(variance, channels)
 
 
-def _gradient_shapes(x: Shape, *_: Any, axis: int, **__: Any) -> list[Shape]:
-    return [x, (x[axis],), (x[axis],)]
+def _gradient_shapes(
+    x: Shape,
+    scale: Shape | None,
+    mean: Shape,
+    variance: Shape,
+    g: Shape,
+    mean_g: Shape,
+    variance_g: Shape,
+    *,
+    axis: int,
+    **_: Any,
+) -> list[Shape]:
+    channels = (x[axis],)
+    check_parameter("scale", scale, channels)
+    check_parameter("mean", mean, channels)
+    check_parameter("variance", variance, channels)
+    check_parameter("g", g, x)
+    check_parameter("mean_g", mean_g, channels)
+    check_parameter("variance_g", variance_g, channels)
+    return [x, channels, channels]
 
 
 @op(
@@ -96,6 +113,7 @@ def _gradient_shapes(x: Shape, *_: Any, axis: int, **__: Any) -> list[Shape]:
     dtype=gradient_dtypes,
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient", "offset_gradient"),
+    normalize=checked(_gradient_shapes),
 )
 def batch_norm_gradient(
     x: TensorLike,

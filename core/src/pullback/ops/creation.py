@@ -223,6 +223,8 @@ def _steps(
             dtype = dtypes.int64
     if dtypes.kind(dtype) not in (dtypes.INT, dtypes.FLOAT):
         raise errors.DTypeError(f"arange: needs a real dtype, got {dtype}")
+    if _length(start, stop, step) >= 2**63:
+        raise errors.InputValueError(f"arange({start}, {stop}, {step}) fits into no memory")
     return {"start": start, "stop": stop, "step": step, "dtype": dtype, "device": device}
 
 

@@ -27,7 +27,7 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.patterns import tril
 from pullback.ops.reductions import sum
 from pullback.ops.solvers import adjoint, conjugate, identity, solve
-from pullback.shapes import Shape
+from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
 from pullback.tensor import Tensor, TensorLike
 
@@ -225,8 +225,11 @@ def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
     return s[..., :1] * reshape(rtol, (*rtol.shape, 1))
 
 
-def _each(x: Shape, *_: Any, **__: Any) -> Shape:
-    return matrices(x)[0]
+def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+    stack, _, _ = matrices(x)
+    if rtol is not None and broadcast_shapes(stack, rtol) != stack:
+        raise errors.ShapeError(f"rtol is one number, or one for each of {stack}; got shape {rtol}")
+    return stack
 
 
 def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
@@ -239,6 +242,7 @@ def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
     accuracy=EXACT,
     tier=Tier.LINALG,
     differentiable=False,
+    normalize=checked(_each),
 )
 def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
     """The number of singular values above `rtol` times the largest, as int64.
@@ -258,7 +262,8 @@ def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
     return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
 
 
-def _turned(x: Shape, *_: Any, **__: Any) -> Shape:
+def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+    _each(x, rtol)
     stack, rows, columns = matrices(x)
     return (*stack, columns, rows)
 
@@ -268,6 +273,7 @@ def _turned(x: Shape, *_: Any, **__: Any) -> Shape:
     dtype=_with_tolerance("same"),
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
+    normalize=checked(_turned),
 )
 def pinv(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
     """The pseudoinverse of Moore and Penrose: the shortest solution of least squares.

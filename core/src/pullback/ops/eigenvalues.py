@@ -25,7 +25,7 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import max
 from pullback.ops.selection import where
 from pullback.ops.solvers import adjoint, conjugate, identity, solve, square
-from pullback.shapes import Shape
+from pullback.shapes import Shape, checked
 from pullback.spec import BACKWARD_STABLE, Tier
 from pullback.tensor import Tensor, TensorLike
 
@@ -101,6 +101,7 @@ def _values(x: Shape, **_: Any) -> Shape:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
+    normalize=checked(_pairs),
 )
 def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
@@ -129,7 +130,13 @@ def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Te
     return conjugate(inner + adjoint(inner)) / 2
 
 
-@op(shape=_values, dtype=outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+@op(
+    shape=_values,
+    dtype=outputs("real"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    normalize=checked(_values),
+)
 def eigvalsh(x: TensorLike, /) -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 

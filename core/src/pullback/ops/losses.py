@@ -15,7 +15,7 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
-from pullback.shapes import Axis, Shape, broadcast, reduced
+from pullback.shapes import Axis, Shape, broadcast, checked, reduced
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
 from pullback.tensor import Tensor, TensorLike
 
@@ -198,7 +198,16 @@ def sparse_softmax_cross_entropy_with_logits(
     return narrowed(loss, logits), normalizer  # type: ignore[return-value]
 
 
-def _like_logits(logits: Shape, *_: Shape, **__: Any) -> Shape:
+def _like_logits(
+    logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: Any
+) -> Shape:
+    one_each = _classes_without_axis(logits, labels, axis=axis)
+    if g != one_each:
+        raise errors.ShapeError(f"g must have the shape of the loss {one_each}, got {g}")
+    if normalizer != reduced(logits, (axis,), True):
+        raise errors.ShapeError(
+            f"normalizer must have shape {reduced(logits, (axis,), True)}, got {normalizer}"
+        )
     return logits
 
 
@@ -207,7 +216,7 @@ def _keep(operands: Operands, **_: Any) -> Resolution:
     return Resolution(kept.inputs, kept.outputs)
 
 
-@op(shape=_like_logits, dtype=_keep, accuracy=ACCUMULATED)
+@op(shape=_like_logits, dtype=_keep, accuracy=ACCUMULATED, normalize=checked(_like_logits))
 def sparse_softmax_cross_entropy_gradient(
     logits: TensorLike,
     labels: TensorLike,

@@ -143,7 +143,7 @@ def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor:
 broadcast_to.vjp(x=lambda g, x_shape: unbroadcast(g, x_shape))
 
 
-def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
+def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     """All arrays broadcast to one shape (array API standard).
 
     Raises:
@@ -154,7 +154,7 @@ def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
     """
     tensors = [from_any(array) for array in arrays]
     shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
-    return [broadcast_to(tensor, shape) for tensor in tensors]
+    return tuple([broadcast_to(tensor, shape) for tensor in tensors])
 
 
 # ---------------------------------------------------------------------------------------------

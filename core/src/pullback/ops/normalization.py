@@ -15,7 +15,7 @@ from pullback.ops.exponential import sqrt
 from pullback.ops.manipulation import reshape
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean, sum
-from pullback.shapes import Axes, Axis, Shape
+from pullback.shapes import Axes, Axis, Shape, checked, reduced
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor, TensorLike
 
@@ -57,16 +57,6 @@ def _normalized_shape(
     check_parameter("scale", scale, expected)
     check_parameter("offset", offset, expected)
     return x
-
-
-def checked(rule: Any) -> Any:
-    """`normalize` of an op whose kernels would take shapes that its rule does not allow."""
-
-    def normalize(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
-        rule(*shapes, **attributes)
-        return attributes
-
-    return normalize
 
 
 # Layer normalization --------------------------------------------------------------------------
@@ -126,8 +116,15 @@ def gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
     return Resolution(kept.inputs, (dtype,) * 3)
 
 
-def _gradient_shapes(x: Shape, *_: Any, axis: Shape | None, **__: Any) -> list[Shape]:
-    return [x, _parameter_shape(x, axis), _parameter_shape(x, axis)]
+def _gradient_shapes(
+    x: Shape, scale: Shape | None, center: Shape, spread: Shape, g: Shape, *, axis: Shape | None
+) -> list[Shape]:
+    parameter = _parameter_shape(x, axis)
+    check_parameter("scale", scale, parameter)
+    check_parameter("center", center, reduced(x, axis, True))
+    check_parameter("spread", spread, reduced(x, axis, True))
+    check_parameter("g", g, x)
+    return [x, parameter, parameter]
 
 
 @op(
@@ -135,6 +132,7 @@ def _gradient_shapes(x: Shape, *_: Any, axis: Shape | None, **__: Any) -> list[S
     dtype=gradient_dtypes,
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient", "offset_gradient"),
+    normalize=checked(_gradient_shapes),
 )
 def layer_norm_gradient(
     x: TensorLike,
@@ -224,8 +222,10 @@ def _rms_gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
     return Resolution(inputs, outputs[:2])
 
 
-def _rms_gradient_shapes(x: Shape, *_: Any, axis: Shape | None) -> list[Shape]:
-    return [x, _parameter_shape(x, axis)]
+def _rms_gradient_shapes(
+    x: Shape, scale: Shape | None, spread: Shape, g: Shape, *, axis: Shape | None
+) -> list[Shape]:
+    return _gradient_shapes(x, scale, spread, spread, g, axis=axis)[:2]
 
 
 @op(
@@ -233,6 +233,7 @@ def _rms_gradient_shapes(x: Shape, *_: Any, axis: Shape | None) -> list[Shape]:
     dtype=_rms_gradient_dtypes,
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient"),
+    normalize=checked(_rms_gradient_shapes),
 )
 def rms_norm_gradient(
     x: TensorLike,

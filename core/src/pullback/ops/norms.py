@@ -74,7 +74,7 @@ def vector_norm(
         result = extreme(size, axis=axes, keepdims=keepdims)
     elif ord == 0:
         result = count_nonzero(x, axis=axes, keepdims=keepdims)
-    elif ord == 1 or not size.size:
+    elif ord == 1 or (ord > 0 and not size.size):
         result = sum(size, axis=axes, keepdims=keepdims)
     else:
         # In units of the largest element (the smallest, for p < 0): its powers neither overflow nor

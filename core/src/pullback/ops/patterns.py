@@ -103,7 +103,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 triu.vjp(x=lambda g, k: triu(g, k=k))
 
 
-def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
+def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
     """One tensor of coordinates for each axis of a grid (array API standard).
 
     Args:
@@ -134,7 +134,7 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> list[
         sizes = [1] * len(shape)
         sizes[axis] = tensor.size
         results.append(broadcast_to(reshape(tensor, tuple(sizes)), shape))
-    return results
+    return tuple(results)
 
 
 def one_hot(

@@ -19,7 +19,7 @@ from pullback.ops.linear_algebra import matmul, trace
 from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.patterns import eye, tril
 from pullback.ops.reductions import prod
-from pullback.shapes import Shape, broadcast_shapes
+from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, Tier
 from pullback.tensor import CALL, Tensor, TensorLike
 
@@ -138,13 +138,18 @@ def matrix_power(x: TensorLike, /, n: int) -> Tensor:
 
     Raises:
         ShapeError: for matrices that are not square.
-        InputValueError: for a negative power of a singular matrix.
+        InputValueError: for a negative power of a singular matrix, or of one of integers.
 
     >>> pb.linalg.matrix_power([[1, 1], [0, 1]], 5).tolist()
     [[1, 5], [0, 1]]
     """
     size = square(x.shape)[-1]
     if n < 0:
+        if not dtypes.is_floating(x.dtype):
+            raise errors.InputValueError(
+                f"a negative power of a matrix of {x.dtype} is no such matrix; "
+                f"convert it with x.astype(...) first"
+            )
         x, n = inv(x), -n
     if n == 0:
         return broadcast_to(identity(x, size), x.shape)
@@ -257,7 +262,13 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-@op(shape=square, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+@op(
+    shape=square,
+    dtype=floating,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    normalize=checked(square),
+)
 def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.
 

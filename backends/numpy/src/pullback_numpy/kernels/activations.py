@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_numpy.kernels.precision import SHORT, like, wide
+from pullback_numpy.kernels.precision import PIECE, SHORT, like, wide
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -32,6 +32,8 @@ def _relu(x: Any) -> Any:
 
 
 def _relu_gradient(g: Any, out: Any) -> Any:
+    if g.shape != out.shape:
+        g, out = np.broadcast_arrays(g, out)
     return masked(g, np.greater(out, out.dtype.type(0)))
 
 
@@ -89,12 +91,28 @@ def _silu(x: Any) -> Any:
     return like(y, x)
 
 
+def _in_pieces(kernel: Kernel) -> Kernel:
+    """An elementwise kernel of several passes, over pieces: the passes then read from the cache."""
+
+    def run(x: Any) -> Any:
+        if x.size <= 2 * PIECE or not x.flags.c_contiguous:
+            return kernel(x)
+        y = np.empty(x.shape, x.dtype)
+        source, target = x.reshape(-1), y.reshape(-1)
+        for start in range(0, x.size, PIECE):
+            piece = slice(start, start + PIECE)
+            target[piece] = kernel(source[piece])
+        return y
+
+    return run
+
+
 KERNELS: dict[str, Kernel] = {
     "leaky_relu": _leaky_relu,
-    "log_sigmoid": _log_sigmoid,
+    "log_sigmoid": _in_pieces(_log_sigmoid),
     "relu": _relu,
     "relu_gradient": _relu_gradient,
-    "sigmoid": _sigmoid,
-    "silu": _silu,
-    "softplus": _softplus,
+    "sigmoid": _in_pieces(_sigmoid),
+    "silu": _in_pieces(_silu),
+    "softplus": _in_pieces(_softplus),
 }

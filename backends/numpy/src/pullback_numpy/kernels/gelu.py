@@ -19,7 +19,17 @@ from pullback_numpy.kernels.precision import like, wide
 _PIECE = 16384
 _SLOPE = 0.4
 _TAIL = (
-COEFS
+    0.2256758348,
+    0.22567586,
+    0.2076137318,
+    0.1717392548,
+    0.119008479,
+    0.0839157727,
+    -0.04689380554,
+    0.137559563,
+    -0.2355257377,
+    0.1404460232,
+    -0.02921498224,
 )
 _ROOT_HALF = math.sqrt(0.5)
 _TANH_SLOPE = math.sqrt(2 / math.pi)
@@ -49,7 +59,7 @@ def _exact(x: Any) -> Any:
     # x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|)), which cancels on neither side.
     size = np.abs(x)
     tail, _ = _tail(size)
-    tail *= size
+    tail *= np.minimum(size, 100, out=size)  # from 38 on the tail is 0, and 0 * inf would be NaN
     return np.subtract(np.maximum(x, 0), tail, out=tail)
 
 
@@ -111,6 +121,8 @@ def _gelu(x: Any, *, approximate: bool) -> Any:
 
 
 def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
+    if g.shape != x.shape:
+        g, x = np.broadcast_arrays(g, x)
     w, h = (np.ascontiguousarray(wide(a)).reshape(-1) for a in (x, g))
     y = np.empty(w.shape, w.dtype)
     slope = _approximate_slope if approximate else _exact_slope

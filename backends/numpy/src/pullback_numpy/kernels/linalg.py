@@ -33,6 +33,20 @@ def _in_float32(function: Callable[[Any], Any]) -> Kernel:
     return kernel
 
 
+def quiet(kernel: Kernel) -> Kernel:
+    """The kernel without NumPy's floating-point warnings, where code of NumPy's own gives them.
+
+    It costs a microsecond, which such kernels take many times over.
+    """
+
+    @functools.wraps(kernel)
+    def silent(*arrays: Any, **attributes: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return kernel(*arrays, **attributes)
+
+    return silent
+
+
 def _inv(x: Any) -> Any:
     return np.linalg.inv(x)
 
@@ -105,7 +119,7 @@ def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     extreme = np.max if ord > 0 else np.min
     if np.isinf(ord):
         return extreme(size, axis=axis, keepdims=keepdims)
-    if ord == 1 or not size.size:
+    if ord == 1 or (ord > 0 and not size.size):
         return tree_sum(size, axis, keepdims)
     # In float64, in units of the largest element (the smallest, for ord < 0).
     unit = extreme(size, axis=axis, keepdims=True).astype(np.float64)

@@ -23,7 +23,8 @@ def _reshape(x: Any, *, shape: Shape) -> Any:
 def _broadcast_to(x: Any, *, shape: Shape) -> Any:
     if x.shape == shape:
         return x
-    if math.prod(shape) > _WORTH_A_VIEW:
+    if math.prod(shape) > _WORTH_A_VIEW or x.ndim > len(shape):
+        # The latter is an error; an assignment would drop axes of size 1 in front.
         return np.broadcast_to(x, shape)
     result = np.empty(shape, x.dtype)
     result[...] = x

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_numpy.kernels.precision import like, wide
+from pullback_numpy.kernels.precision import like, row_pieces, wide
 from pullback_numpy.kernels.reductions import tree_sum
 
 
@@ -37,9 +37,7 @@ def _mean(x: Any, axes: Any) -> Any:
 def _mean_product(a: Any, b: Any, axes: Any) -> Any:
     """The mean of a * b over axes, which are kept."""
     if axes == (a.ndim - 1,) and a.flags.c_contiguous and b.flags.c_contiguous and a.size:
-        shape = (-1, 1, a.shape[-1])
-        total = np.matmul(a.reshape(shape), b.reshape(shape).transpose(0, 2, 1))
-        return total.reshape((*a.shape[:-1], 1)) / a.dtype.type(a.shape[-1])
+        return np.vecdot(a, b)[..., None] / a.dtype.type(a.shape[-1])
     return _mean(a * b, axes)
 
 
@@ -51,15 +49,40 @@ def _affine(y: Any, scale: Any, offset: Any, axes: Any) -> Any:
     return y
 
 
+def _as_rows(x: Any, axes: Any) -> Any:
+    """x as rows of what is normalized, where those are its last axes; else None."""
+    if not x.size or not x.flags.c_contiguous or axes is None or not axes:
+        return None
+    if axes != tuple(range(x.ndim - len(axes), x.ndim)):
+        return None
+    return x.reshape(-1, _size(x.shape, axes))
+
+
 def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
     w = wide(x)
-    center = np.asarray(_mean(w, axis))
-    y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
-    spread = np.asarray(_mean_product(y, y, axis) + w.dtype.type(epsilon))
+    rows = _as_rows(w, axis)
+    if rows is None:
+        y, center, spread = _layer_norm_of(w, scale, offset, axis, epsilon, None)
+        return like(y, x), center, spread
+    factor, summand = (None if p is None else p.reshape(-1) for p in (scale, offset))
+    y = np.empty(rows.shape, rows.dtype)
+    center, spread = (np.empty((rows.shape[0], 1), rows.dtype) for _ in range(2))
+    for piece in row_pieces(*rows.shape):
+        _, center[piece], spread[piece] = _layer_norm_of(
+            rows[piece], factor, summand, (1,), epsilon, y[piece]
+        )
+    kept = [1 if i in axis else n for i, n in enumerate(x.shape)]
+    return like(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
+
+
+def _layer_norm_of(w: Any, scale: Any, offset: Any, axes: Any, epsilon: float, out: Any) -> Any:
+    center = np.asarray(_mean(w, axes))
+    y = np.subtract(w, center, out=np.empty(w.shape, w.dtype) if out is None else out)
+    spread = np.asarray(_mean_product(y, y, axes) + w.dtype.type(epsilon))
     np.sqrt(spread, out=spread)
     np.reciprocal(spread, out=spread)
     y *= spread
-    return like(_affine(y, scale, offset, axis), x), center, spread
+    return _affine(y, scale, offset, axes), center, spread
 
 
 def _others(x: Any, axes: Any) -> Any:
@@ -68,23 +91,52 @@ def _others(x: Any, axes: Any) -> Any:
 
 def _over_rows(x: Any, axes: Any) -> Any:
     """The sum over axes; over no axes x itself."""
+    if axes == (0,) and x.ndim == 2 and x.shape[0] <= 4096 and x.flags.c_contiguous:
+        return np.dot(np.ones(x.shape[0], x.dtype), x)
     return tree_sum(x, axes, False) if axes else x
 
 
 def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *, axis: Any) -> Any:
     w, h = wide(x), wide(g)
+    rows, rows_g = _as_rows(w, axis), _as_rows(h, axis)
+    if rows is None or rows_g is None:
+        dx = np.empty(w.shape, w.dtype)
+        dscale, doffset = _layer_norm_gradient_of(w, scale, center, spread, h, axis, dx)
+        return like(dx, x), like(dscale, x), like(doffset, x)
+    dx = np.empty(rows.shape, rows.dtype)
+    flat, shape = None if scale is None else scale.reshape(-1), [x.shape[a] for a in axis]
+    middle, width = center.reshape(-1, 1), spread.reshape(-1, 1)
+    parts = [
+        _layer_norm_gradient_of(
+            rows[piece], flat, middle[piece], width[piece], rows_g[piece], (1,), dx[piece]
+        )
+        for piece in row_pieces(*rows.shape)
+    ]
+    dscale, doffset = (tree_sum(np.stack(part), (0,), False) for part in zip(*parts, strict=True))
+    return (
+        like(dx.reshape(x.shape), x),
+        like(dscale.reshape(shape), x),
+        like(doffset.reshape(shape), x),
+    )
+
+
+def _layer_norm_gradient_of(
+    w: Any, scale: Any, center: Any, spread: Any, h: Any, axes: Any, dx: Any
+) -> tuple[Any, Any]:
+    """Writes dx; returns the gradients of scale and offset."""
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
     y *= spread
-    others = _others(w, axis)
-    dscale, doffset = _over_rows(h * y, others), _over_rows(h, others)
-    dx = np.multiply(h, 1 if scale is None else _laid_out(scale, w.shape, axis),
-                     out=np.empty(w.shape, w.dtype))  # fmt: skip
-    slope = _mean_product(dx, y, axis)
-    dx -= _mean(dx, axis)
+    others = _others(w, axes)
+    dscale, doffset = _over_rows(np.multiply(h, y, out=dx), others), _over_rows(h, others)
+    if not others:
+        dscale = dscale.copy()
+    np.multiply(h, 1 if scale is None else _laid_out(scale, w.shape, axes), out=dx)
+    slope = _mean_product(dx, y, axes)
+    dx -= _mean(dx, axes)
     y *= slope
     dx -= y
     dx *= spread
-    return like(dx, x), like(np.asarray(dscale), x), like(np.asarray(doffset), x)
+    return np.asarray(dscale), np.asarray(doffset)
 
 
 def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,3 +25,15 @@ def like(y: Any, x: Any) -> Any:
 def last(x: Any, axis: int) -> Any:
     """x with `axis` moved to the end."""
     return x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)
+
+
+#: Elements of a piece: several float32 arrays of this size stay in a second-level cache, so that
+#: all passes over a piece but the first read from there.
+PIECE = 32768
+
+
+def row_pieces(rows: int, columns: int) -> Iterator[slice]:
+    """Slices of whole rows that hold about PIECE elements each."""
+    step = max(1, PIECE // max(1, columns))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))

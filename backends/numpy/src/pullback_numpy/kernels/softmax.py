@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_numpy.kernels.precision import last, like, wide
+from pullback_numpy.kernels.precision import PIECE, last, like, row_pieces, wide
 from pullback_numpy.kernels.reductions import tree_sum
 
-#: Rows up to this long are reduced through a transposed copy, or BLAS.
+#: Rows up to this long have their maxima taken over a transposed copy.
 _SHORT_ROW = 64
+#: Rows up to this long are summed by BLAS: in a few lanes, accurate enough to some thousand terms.
+_LONG_ROW = 4096
 
 
 def row_max(x: Any, axis: int) -> Any:
@@ -29,32 +31,64 @@ def row_max(x: Any, axis: int) -> Any:
 
 def row_sum(x: Any, axis: int) -> Any:
     """The sum along axis, which is kept."""
-    if axis == x.ndim - 1 and x.shape[axis] <= _SHORT_ROW and x.flags.c_contiguous:
+    if axis == x.ndim - 1 and x.shape[axis] <= _LONG_ROW and x.flags.c_contiguous:
         total = np.dot(x.reshape(-1, x.shape[-1]), np.ones(x.shape[-1], x.dtype))
         return total.reshape((*x.shape[:-1], 1))
     return tree_sum(x, (axis,), True)
+
+
+def _rows(w: Any, axis: int) -> Any:
+    """w as rows of the last axis where that needs no copy and is worth going through in pieces."""
+    if axis == w.ndim - 1 and w.flags.c_contiguous and w.size > 2 * PIECE:
+        return w.reshape(-1, w.shape[-1])
+    return None
+
+
+def _softmax_of(w: Any, axis: int, out: Any = None) -> Any:
+    e = np.subtract(w, row_max(w, axis), out=out)
+    np.exp(e, out=e)
+    e /= row_sum(e, axis)
+    return e
 
 
 def _softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x
     w = wide(x)
-    e = np.subtract(w, row_max(w, axis))
-    np.exp(e, out=e)
-    e /= row_sum(e, axis)
-    return like(e, x)
+    rows = _rows(w, axis)
+    if rows is None:
+        return like(_softmax_of(w, axis), x)
+    y = np.empty(rows.shape, rows.dtype)
+    for piece in row_pieces(*rows.shape):
+        _softmax_of(rows[piece], 1, y[piece])
+    return like(y.reshape(x.shape), x)
+
+
+def _log_softmax_of(w: Any, axis: int, out: Any = None) -> Any:
+    y = np.subtract(w, row_max(w, axis), out=out)
+    y -= np.log(row_sum(np.exp(y), axis))
+    return y
 
 
 def _log_softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x
     w = wide(x)
-    y = np.subtract(w, row_max(w, axis))
-    y -= np.log(row_sum(np.exp(y), axis))
-    return like(y, x)
+    rows = _rows(w, axis)
+    if rows is None:
+        return like(_log_softmax_of(w, axis), x)
+    y = np.empty(rows.shape, rows.dtype)
+    for piece in row_pieces(*rows.shape):
+        _log_softmax_of(rows[piece], 1, y[piece])
+    return like(y.reshape(x.shape), x)
 
 
 def _log_normalizer(w: Any, axis: int) -> Any:
+    """log(sum(exp(w))) along axis, which is kept."""
+    rows = _rows(w, axis)
+    if rows is not None:
+        found = [_log_normalizer(rows[piece], 1) for piece in row_pieces(*rows.shape)]
+        return np.concatenate(found).reshape((*w.shape[:-1], 1))
     top = row_max(w, axis)
     e = np.subtract(w, top)
     np.exp(e, out=e)
@@ -137,13 +171,17 @@ def _sparse_cross_entropy_gradient(
     g = wide(g).reshape(-1, 1)
     if ignore_label is not None:
         g = np.where((flat == ignore_label)[:, None], dtype.type(0), g)
-    p = np.subtract(rows, normalizer.reshape(-1, 1))
-    np.exp(p, out=p)
-    if label_smoothing:
-        p -= dtype.type(label_smoothing / rows.shape[1])
+    p = np.empty(rows.shape, dtype)
+    constants = normalizer.reshape(-1, 1)
+    for piece in row_pieces(*rows.shape):
+        part = np.subtract(rows[piece], constants[piece], out=p[piece])
+        np.exp(part, out=part)
+        if label_smoothing:
+            part -= dtype.type(label_smoothing / rows.shape[1])
+        part *= g[piece]
     index = np.arange(flat.size) if valid is None else np.flatnonzero(valid)
-    p[index, flat if valid is None else flat[valid]] -= dtype.type(1 - label_smoothing)
-    p *= g
+    right = g[index, 0] * dtype.type(1 - label_smoothing)
+    p[index, flat if valid is None else flat[valid]] -= right
     if axis == logits.ndim - 1:
         return like(p.reshape(logits.shape), logits)
     moved = p.reshape(*labels.shape, rows.shape[1])

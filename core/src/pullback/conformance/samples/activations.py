@@ -130,6 +130,34 @@ suite(
     ),
     errors_=[((normal(3),), {"approximate": "erf"}, errors.InputValueError)],
 )
+
+
+def _gelu_gradient(g: Array, x: Array, *, approximate: Any = False) -> Array:
+    if approximate in (True, "tanh"):
+        s = _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+        slope = 2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2)
+        return g * (s + x * slope * s * (1 - s))
+    x = x.astype(np.float64)
+    normal_below = 0.5 * np.vectorize(math.erfc, otypes=[float])(-x * np.sqrt(0.5))
+    return g * (normal_below + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi))
+
+
+suite(
+    "gelu_gradient",
+    _gelu_gradient,
+    (
+        Sample((normal(3, 4, seed=1), normal(3, 4) * 2)),
+        Sample((normal(3, 4, seed=1), normal(3, 4) * 2), {"approximate": True}),
+        Sample((normal(seed=1), normal(seed=2)), note="0-d"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+    ),
+    scale=lambda g, x, **how: (
+        np.abs(g)
+        * (np.exp(-x * x / 2) * (1 + np.abs(x)) + np.where(x > -1, 1, 0))
+        * (1 + x * x).astype(float)
+    ),
+    errors_=[((normal(3), normal(3)), {"approximate": "erf"}, errors.InputValueError)],
+)
 suite(
     "glu",
     _glu,

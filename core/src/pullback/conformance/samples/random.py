@@ -73,7 +73,7 @@ _STATE = [
     ((), {"shape": (2,), "key": -1, "counter": 0}, errors.InputValueError),
     ((), {"shape": (2,), "key": 2**128, "counter": 0}, errors.InputValueError),
     ((), {"shape": (2,), "key": 0, "counter": 2**256}, errors.InputValueError),
-    ((), {"shape": (2,), "key": 0, "counter": 0.5}, errors.InputValueError),
+    ((), {"shape": (2,), "key": 0, "counter": 0.5}, errors.InputTypeError),
     ((), {"shape": (-2,), "key": 0, "counter": 0}, errors.ShapeError),
 ]
 

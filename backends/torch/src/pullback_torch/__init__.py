@@ -1,0 +1,78 @@
+"""The PyTorch backend of pullback: `torch:cpu` and `torch:gpu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from pullback import dtypes
+from pullback.backend import Backend, Memory
+from pullback.hookspecs import hookimpl
+from pullback_torch.host import from_numpy, to_numpy
+from pullback_torch.kernels import KERNELS, UNSIGNED_KERNELS
+
+__all__ = ["TorchBackend", "pullback_register_backend"]
+
+
+class TorchBackend(Backend):
+    """Native arrays are `torch.Tensor`; torch's own autograd is never asked."""
+
+    name = "torch"
+    version = torch.__version__
+    kinds = ("cpu", "gpu")
+    dtypes = {dtype: getattr(torch, dtype.name) for dtype in dtypes.ALL}
+    kernels = KERNELS
+
+    def __init__(self) -> None:
+        super().__init__()
+        unsigned = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
+        for op_name, kernel in UNSIGNED_KERNELS.items():
+            self.offer(op_name, kernel, source=self.name, priority=1, dtypes=unsigned)
+
+    def device_count(self, kind: str) -> int:
+        if kind == "cpu":
+            return 1
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+    def native_device(self, kind: str, index: int) -> torch.device:
+        return torch.device("cpu") if kind == "cpu" else torch.device("cuda", index)
+
+    def from_host(self, array: np.ndarray[Any, Any], device: torch.device, *, copy: bool) -> Any:
+        return from_numpy(array, device, copy=copy)
+
+    def to_host(self, array: torch.Tensor) -> np.ndarray[Any, Any]:
+        host = to_numpy(array)
+        host.flags.writeable = False
+        return host
+
+    def copy_to_device(self, array: torch.Tensor, device: torch.device) -> torch.Tensor:
+        return array.to(device)
+
+    def synchronize(self, device: torch.device) -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    def memory(self, device: torch.device) -> Memory | None:
+        if device.type != "cuda":
+            return None
+        _free, total = torch.cuda.mem_get_info(device)
+        used, held = torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device)
+        return Memory(used, held, total)
+
+    def to_dlpack(self, array: torch.Tensor, **kwargs: Any) -> Any:
+        # The protocol's torch side has no word for read-only: the consumer gets its own, or with
+        # copy=False the tensor's, which it then has to leave as it is.
+        shared = kwargs.pop("copy", None) is False
+        return (array if shared else array.clone()).__dlpack__(**kwargs)
+
+    def from_dlpack(self, value: Any, device: torch.device, *, copy: bool | None) -> torch.Tensor:
+        taken = torch.from_dlpack(value)
+        return taken.clone() if copy else taken
+
+
+@hookimpl
+def pullback_register_backend(register: Callable[..., None]) -> None:
+    register(TorchBackend())

@@ -1,0 +1,53 @@
+"""Between torch and NumPy, and kernels that compute there."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from pullback.backend import Kernel
+
+
+def from_numpy(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> torch.Tensor:
+    """A tensor on `device`; without `copy` it shares memory where torch can."""
+    # torch knows neither negative strides nor arrays that are read-only or out of step with their
+    # items' size.
+    shares = array.flags.aligned and array.flags.writeable and min(array.strides, default=0) >= 0
+    if copy or not shares:
+        array = np.array(array, order="C")
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(device)
+    return torch.from_numpy(array).to(device)
+
+
+def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The values on the host; a view where they are there already."""
+    x = x.cpu().resolve_conj().resolve_neg()
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return x.numpy()
+
+
+def on_host(kernel: Kernel) -> Kernel:
+    """A kernel over NumPy for tensors."""
+
+    @functools.wraps(kernel)
+    def computed(*arrays: Any, **attributes: Any) -> Any:
+        device = (arrays[0][0] if isinstance(arrays[0], list) else arrays[0]).device
+        found = kernel(*[host(x) for x in arrays], **attributes)
+        if isinstance(found, tuple):
+            return tuple(from_numpy(np.asarray(x), device, copy=False) for x in found)
+        return from_numpy(np.asarray(found), device, copy=False)
+
+    return computed
+
+
+def host(x: Any) -> Any:
+    """A tensor, or those of a list, on the host."""
+    if isinstance(x, list):
+        return [to_numpy(one) for one in x]
+    return to_numpy(x) if isinstance(x, torch.Tensor) else x

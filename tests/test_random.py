@@ -1,0 +1,187 @@
+"""Random numbers: what a seed fixes, and the distributions."""
+
+import copy
+import math
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.random import philox
+
+
+class TestState:
+    def test_a_seed_fixes_what_comes(self):
+        a, b = pb.Generator(7), pb.Generator(7)
+        for _ in range(3):
+            np.testing.assert_array_equal(a.normal((5,)).numpy(), b.normal((5,)).numpy())
+        assert not np.array_equal(a.normal((5,)).numpy(), pb.Generator(8).normal((5,)).numpy())
+
+    def test_uniform_numbers_are_numpys(self):
+        host = np.random.Generator(np.random.Philox(key=7, counter=0))
+        ours = pb.Generator(7)
+        np.testing.assert_array_equal(ours.uniform((8,)).numpy(), host.random(8, np.float32))
+        np.testing.assert_array_equal(ours.uniform((4,), dtype="float64").numpy(), host.random(4))
+
+    def test_calls_take_whole_blocks_and_never_overlap(self):
+        generator = pb.Generator(3)
+        first, second = generator.bits((3,), dtype="uint64"), generator.bits((8,), dtype="uint64")
+        words = np.random.Philox(key=3, counter=0).random_raw(12)
+        np.testing.assert_array_equal(first.numpy(), words[:3])
+        np.testing.assert_array_equal(second.numpy(), words[4:])
+        assert generator.state == (3, 3)
+
+    def test_normal_numbers_of_one_call_do_not_return_in_the_next(self):
+        generator = pb.Generator(3)
+        drawn = [generator.normal((n,)).numpy() for n in (1, 3, 5, 8, 9, 2)]
+        assert len(np.unique(np.concatenate(drawn))) == 28
+
+    def test_state_goes_in_and_out(self):
+        generator = pb.Generator(11)
+        generator.uniform((100,))
+        state, ahead = generator.state, generator.normal((4,)).numpy()
+        saved = generator.checkpoint_state()
+        for again in (pb.Generator(0), pb.Generator(1)):
+            again.state = state
+            np.testing.assert_array_equal(again.normal((4,)).numpy(), ahead)
+            assert again.checkpoint_state() == saved
+            again.restore_state(saved)
+            assert again.state == generator.state
+
+    def test_copies_go_their_own_way(self):
+        generator = pb.Generator(5)
+        generator.uniform((9,))
+        for twin in (copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))):
+            assert twin.state == generator.state
+            twin.uniform((9,))
+            assert twin.state != generator.state
+
+    def test_split(self):
+        children = pb.Generator(5).split(3)
+        assert [c.state for c in children] == [c.state for c in pb.Generator(5).split(3)]
+        assert len({child.state for child in children}) == 3
+        parent = pb.Generator(5)
+        parent.split(3)
+        assert parent.state == (5, 3)
+
+    def test_philox_is_numpys(self):
+        for key, counter in ((0, 0), (2**128 - 1, 2**256 - 2), (12345, 2**64 - 1)):
+            words = np.random.Philox(key=key, counter=counter).random_raw(4)
+            assert list(philox(key, counter + 1)) == [int(word) for word in words]
+
+    @pytest.mark.parametrize("state", [(-1, 0), (2**128, 0), (0, -1), (0, 2**256)])
+    def test_no_state_out_of_range(self, state):
+        with pytest.raises(pb.errors.InputValueError, match="key in"):
+            pb.Generator(0).state = state
+
+    def test_threads_share_a_generator(self):
+        generator, drawn = pb.Generator(1), []
+
+        def draw():
+            for _ in range(50):
+                drawn.append(generator.bits((4,), dtype="uint64").numpy())
+
+        threads = [threading.Thread(target=draw) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        words = np.random.Philox(key=1, counter=0).random_raw(800)
+        assert sorted(np.concatenate(drawn).tolist()) == sorted(words.tolist())
+
+    def test_the_default_generator_is_seeded(self):
+        pb.random.seed(4)
+        first = pb.random.normal((3,)).numpy()
+        pb.random.seed(4)
+        np.testing.assert_array_equal(pb.random.normal((3,)).numpy(), first)
+
+
+class TestDistributions:
+    n = 200_000
+
+    @pytest.fixture
+    def generator(self):
+        return pb.Generator(2024)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_uniform(self, generator, dtype):
+        x = generator.uniform((self.n,), -1, 3, dtype=dtype).numpy()
+        assert x.dtype == dtype
+        assert -1 <= x.min() < -0.999
+        assert 2.999 < x.max() < 3
+        assert abs(x.mean() - 1) < 0.02
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_short_floats_stay_below_one(self, generator, dtype):
+        assert generator.uniform((self.n,), dtype=dtype).numpy().astype(float).max() < 1
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_normal(self, generator, dtype):
+        x = generator.normal((self.n,), 2.0, 3.0, dtype=dtype).numpy()
+        assert x.dtype == dtype
+        z = (x - 2) / 3
+        assert abs(z.mean()) < 0.01
+        assert abs(z.std() - 1) < 0.01
+        assert abs((z**4).mean() - 3) < 0.1
+
+    def test_truncated_normal(self, generator):
+        z = generator.truncated_normal((self.n,)).numpy()
+        assert abs(z).max() <= 2
+        assert abs(z.mean()) < 0.01
+        assert abs(z.std() - 0.8796) < 0.005
+
+    def test_bernoulli(self, generator):
+        p = np.array([0.0, 0.25, 1.0])
+        assert generator.bernoulli(p=p).shape == (3,)
+        np.testing.assert_allclose(
+            generator.bernoulli((self.n, 3), p).numpy().mean(0), p, atol=0.01
+        )
+
+    def test_integers(self, generator):
+        x = generator.integers((self.n,), -2, 3).numpy()
+        assert x.dtype == np.int32
+        np.testing.assert_allclose(np.bincount(x + 2) / self.n, 0.2, atol=0.01)
+        wide = generator.integers((self.n,), -(2**63), 2**63, dtype="int64").numpy()
+        assert abs((wide < 0).mean() - 0.5) < 0.01
+        assert set(generator.integers((99,), 2, dtype="uint8").numpy()) == {0, 1}
+        with pytest.raises(pb.errors.InputValueError, match="low < high"):
+            generator.integers((3,), 300, dtype="uint8")
+        with pytest.raises(pb.errors.DTypeError):
+            generator.integers((3,), 3, dtype="float32")
+
+    def test_categorical(self, generator):
+        p = np.array([0.1, 0.0, 0.7, 0.2])
+        with np.errstate(divide="ignore"):
+            drawn = generator.categorical(np.log(p), (self.n,)).numpy()
+        np.testing.assert_allclose(np.bincount(drawn, minlength=4) / self.n, p, atol=0.01)
+        assert generator.categorical(np.zeros((3, 5)), axis=0).shape == (5,)
+        with pytest.raises(pb.errors.ShapeError):
+            generator.categorical(np.zeros((3, 5)), (4,))
+
+    @pytest.mark.parametrize("alpha", [0.3, 1.0, 4.5])
+    def test_gamma(self, generator, alpha):
+        x = generator.gamma((self.n,), alpha, 2.0).numpy()
+        assert x.min() >= 0
+        assert abs(x.mean() / (2 * alpha) - 1) < 0.02
+        assert abs(x.var() / (4 * alpha) - 1) < 0.05
+
+    def test_exponential(self, generator):
+        x = generator.exponential((self.n,), 3.0).numpy()
+        assert x.min() >= 0
+        assert abs(x.mean() - 3) < 0.05
+        assert abs((x > 3).mean() - math.exp(-1)) < 0.01
+
+    def test_permutation(self, generator):
+        np.testing.assert_array_equal(np.sort(generator.permutation(50).numpy()), np.arange(50))
+        x = np.arange(12).reshape(3, 4)
+        moved = generator.permutation(x, axis=1).numpy()
+        np.testing.assert_array_equal(np.sort(moved, axis=1), x)
+
+    def test_dropout(self, generator):
+        y = generator.dropout(np.ones((400, 500), np.float32), 0.25).numpy()
+        assert set(np.unique(y)) == {0, np.float32(1 / 0.75)}
+        assert abs(y.mean() - 1) < 0.01
+        whole = generator.dropout(np.ones((8, 5, 4), np.float32), 0.5, noise_shape=(None, 1, None))
+        assert np.all(np.ptp(whole.numpy(), axis=1) == 0)
