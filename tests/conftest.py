@@ -1,8 +1,13 @@
-"""What every test starts from and must leave behind."""
+"""What tests start from and must leave behind."""
 
 import pytest
 
+import pullback as pb
+from pullback import dtypes, shapes
+from pullback.devices import as_device
 from pullback.dispatch.recording import LISTENING, LOCAL
+from pullback.spec import OPS, ROUNDED
+from pullback.tensor import CALL
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +18,29 @@ def _no_tape_is_left_listening():
         tape.__exit__(None, None, None)
     assert not left, "a tape was left listening"
     assert LISTENING.count == 0, "a tape was left listening in another thread"
+
+
+@pytest.fixture
+def define():
+    """The `op` decorator, elementwise if not told otherwise; its ops are gone after the test."""
+    before = set(OPS)
+
+    def decorator(**given):
+        rules = {"shape": shapes.broadcast, "dtype": dtypes.numeric, "accuracy": ROUNDED}
+        return pb.op(**(rules | given))
+
+    yield decorator
+    for name in set(OPS) - before:
+        del OPS[name], CALL[name]
+
+
+@pytest.fixture
+def offer():
+    """Offers a kernel to the backend of the CPU for one test: `offer(name, kernel)`."""
+    backend = as_device("cpu").backend
+
+    def add(name, kernel, **given):
+        backend.offer(name, kernel, source="test", priority=1000, **given)
+
+    yield add
+    backend.withdraw("test")

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pullback import dtypes, errors
 from pullback.dispatch.convert import constant, from_any
 from pullback.dispatch.recording import HEARD, LISTENING
-from pullback.structure import leaves
 from pullback.tensor import CALL, Tensor
 
 #: What a source gets on which a target does not depend.

@@ -109,7 +109,7 @@ class GradientTape:
             )
         if self._spans and self._state is not LOCAL.state:
             raise errors.TapeError(
-                "this tape has listened in another thread; make one for each thread, or call reset()"
+                "this tape has listened in another thread; make one for each, or call reset()"
             )
         self._listen()
         return self

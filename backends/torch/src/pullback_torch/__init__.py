@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ class TorchBackend(Backend):
     name = "torch"
     version = torch.__version__
     kinds = ("cpu", "gpu")
-    dtypes = {dtype: getattr(torch, dtype.name) for dtype in dtypes.ALL}
+    dtypes: ClassVar = {dtype: getattr(torch, dtype.name) for dtype in dtypes.ALL}
     kernels = KERNELS
 
     def __init__(self) -> None:
@@ -33,29 +33,36 @@ class TorchBackend(Backend):
             self.offer(op_name, kernel, source=self.name, priority=1, dtypes=unsigned)
 
     def device_count(self, kind: str) -> int:
+        """One CPU, and the GPUs that CUDA sees."""
         if kind == "cpu":
             return 1
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
     def native_device(self, kind: str, index: int) -> torch.device:
+        """torch's own device."""
         return torch.device("cpu") if kind == "cpu" else torch.device("cuda", index)
 
     def from_host(self, array: np.ndarray[Any, Any], device: torch.device, *, copy: bool) -> Any:
+        """A tensor on `device`."""
         return from_numpy(array, device, copy=copy)
 
     def to_host(self, array: torch.Tensor) -> np.ndarray[Any, Any]:
+        """The values; a read-only view of what is on the CPU."""
         host = to_numpy(array)
         host.flags.writeable = False
         return host
 
     def copy_to_device(self, array: torch.Tensor, device: torch.device) -> torch.Tensor:
+        """From device to device without the host."""
         return array.to(device)
 
     def synchronize(self, device: torch.device) -> None:
+        """Waits for the streams of a GPU."""
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
     def memory(self, device: torch.device) -> Memory | None:
+        """What torch's allocator has; None for the CPU."""
         if device.type != "cuda":
             return None
         _free, total = torch.cuda.mem_get_info(device)
@@ -63,16 +70,17 @@ class TorchBackend(Backend):
         return Memory(used, held, total)
 
     def to_dlpack(self, array: torch.Tensor, **kwargs: Any) -> Any:
-        # The protocol's torch side has no word for read-only: the consumer gets its own, or with
-        # copy=False the tensor's, which it then has to leave as it is.
+        """torch does not say read-only: a copy, or with copy=False what must be left as it is."""
         shared = kwargs.pop("copy", None) is False
         return (array if shared else array.clone()).__dlpack__(**kwargs)
 
     def from_dlpack(self, value: Any, device: torch.device, *, copy: bool | None) -> torch.Tensor:
+        """Shares memory unless told to copy."""
         taken = torch.from_dlpack(value)
         return taken.clone() if copy else taken
 
 
 @hookimpl
 def pullback_register_backend(register: Callable[..., None]) -> None:
+    """Called by pullback when the backend is first asked for."""
     register(TorchBackend())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -51,6 +52,11 @@ def _conv(
     x: Any, kernel: Any, *, strides: Any, padding: Any, dilation: Any, groups: int, data_format: str
 ) -> Any:
     images = _padded(_first(_wide_on_cpu(x), data_format), padding)
+    window = zip(images.shape[2:], kernel.shape, strides, dilation, strict=False)
+    out = [max(0, (n - step * (k - 1) - 1) // stride + 1) for n, k, stride, step in window]
+    if not (math.prod(out) and images.numel() and kernel.numel()):
+        y = images.new_zeros((x.shape[0], kernel.shape[-1], *out))
+        return _back(y, data_format).to(x.dtype)
     convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[len(strides) - 1]
     with _exact(x):
         y = convolve(images, _turned(_wide_on_cpu(kernel)), None, strides, 0, dilation, groups)
@@ -70,6 +76,8 @@ def _conv_input_gradient(
     g: Any, kernel: Any, *, input_shape: Any, strides: Any, padding: Any, dilation: Any,
     groups: int, data_format: str,
 ) -> Any:  # fmt: skip
+    if not (g.numel() and kernel.numel()):
+        return g.new_zeros(input_shape)
     y, weight = _first(_wide_on_cpu(g), data_format), _turned(_wide_on_cpu(kernel))
     shape = list(input_shape)
     if data_format == "channels_last":
@@ -85,6 +93,8 @@ def _conv_kernel_gradient(
     x: Any, g: Any, *, kernel_shape: Any, strides: Any, padding: Any, dilation: Any,
     groups: int, data_format: str,
 ) -> Any:  # fmt: skip
+    if not (x.numel() and g.numel()):
+        return x.new_zeros(kernel_shape)
     images = _padded(_first(_wide_on_cpu(x), data_format), padding)
     y = _first(_wide_on_cpu(g), data_format)
     *window, channels, filters = kernel_shape

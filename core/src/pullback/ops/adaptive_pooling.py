@@ -45,7 +45,7 @@ def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
         size if one is None else as_int(one, "an integer output size")
         for size, one in zip(spatial, wanted, strict=True)
     )
-    if min(out) < 1 or max(out) > _MOST:
+    if not all(1 <= one <= _MOST for one in out):
         raise errors.ShapeError(f"output_size must be from 1 to {_MOST}, got {output_size!r}")
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 

@@ -191,6 +191,9 @@ def scatter_update(
     return primitive()
 
 
+scatter_update.vjp(indices=None)
+
+
 @scatter_update.vjp("x")
 def _(g: Tensor, indices: Tensor, updates_shape: Shape, axis: int) -> Tensor:
     nothing = full(tuple(updates_shape), 0, dtype=g.dtype, device=g.device)

@@ -29,7 +29,7 @@ def last(x: Any, axis: int) -> Any:
 
 #: Elements of a piece: several float32 arrays of this size stay in a second-level cache, so that
 #: all passes over a piece but the first read from there.
-PIECE = 32768
+PIECE = 65536
 
 
 def row_pieces(rows: int, columns: int) -> Iterator[slice]:
