@@ -23,7 +23,7 @@ BACKENDS = ROOT / "backends"
 FLOORS = (
     ("errors", "dtypes", "shapes", "structure", "version"),
     ("spec", "backend", "hookspecs", "checks", "discovery", "packs"),
-    ("interchange", "tensor", "registry", "plugins", "devices"),
+    ("interchange", "tensor", "strings", "registry", "plugins", "devices"),
     ("dispatch",),
     ("ops", "linalg", "fft", "namespace_info"),
     ("backward", "cotangents", "tape", "gradients", "custom"),

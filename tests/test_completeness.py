@@ -148,7 +148,7 @@ def _modules():
             yield info.name
 
 
-@pytest.mark.parametrize("name", _modules())
+@pytest.mark.parametrize("name", list(_modules()))
 def test_examples_of_module_run(name):
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)

@@ -35,7 +35,7 @@ class TestAsarray:
             ([np.float64(1), np.float64(2)], pb.float64),
             (memoryview(b"ab"), pb.uint8),
         ],
-        ids=str,
+        ids=lambda value: type(value).__name__ if isinstance(value, memoryview) else str(value),
     )
     def test_default_dtypes(self, value, dtype):
         x = pb.asarray(value)
@@ -45,7 +45,7 @@ class TestAsarray:
     @pytest.mark.parametrize(
         "value",
         [[[1], [1, 2]], ["a"], "a", None, object(), [2**64], [2**63, -1], np.array(["a"]), {1: 2}],
-        ids=str,
+        ids=lambda value: type(value).__name__ if type(value) is object else str(value),
     )
     def test_what_is_no_array_raises(self, value):
         with pytest.raises(errors.ConversionError):

@@ -31,8 +31,8 @@ _ATTRIBUTES = [
     0.0, 0.5, 1.5, -2.0, float("nan"), float("inf"), 1j,
     np.int64(0), np.int8(-1), np.int64(9), np.uint8(1), np.float32(1.0), np.bool_(True),
     "", "x", "same", "float32", "cpu:7", b"x",
-    (), [], (0,), (0, 0), (0, 1), (1, 0), (-1, -2), (0, -1), [2, 3], (9,), (1.0,), (1.5, 2), (None,),
-    (0, None), ("a",), ((0, 1), (1, 2)), ((1,),), (-1,), (10**20,), (2, -1), [[1, 2], [3]],
+    (), [], (0,), (0, 0), (0, 1), (1, 0), (-1, -2), (0, -1), [2, 3], (9,), (1.0,), (1.5, 2),
+    (None,), (0, None), ("a",), ((0, 1), (1, 2)), ((1,),), (-1,), (10**20,), (2, -1), [[1, 2], [3]],
     np.array([0, 1]), np.array(1), np.array([0.5]), np.zeros((2, 2)),
     {}, {0: 1}, {1, 2}, object(), len, int, float, np.float32, np.dtype("U3"), slice(0, 1), ...,
     range(2),
@@ -122,7 +122,8 @@ def draw_call(draw, names=None):
     _, inputs, attributes = draw(st.sampled_from(BY_OP[name]))
     op = OPS[name]
     inputs, attributes = list(inputs), dict(attributes)
-    parameters = [one.name for one in (*op.inputs, *op.attributes)]
+    # A key in normal form is made by x[key] alone; the ops take it at its word.
+    parameters = [one.name for one in (*op.inputs, *op.attributes) if one.name != "key"]
     if not parameters:
         return name, inputs, attributes
     for place in draw(st.lists(st.sampled_from(parameters), min_size=1, max_size=2)):
@@ -192,17 +193,18 @@ def check(name, inputs, attributes, *, as_tensors, taped):
             else:
                 result = op.function(*bound.args, **bound.kwargs)
         except errors.PullbackError as error:
-            assert name in str(error), f"{who}: the message does not name the op: {error!r}"
-            assert not isinstance(error, errors.BackendError), f"{who}: {error!r}"
-            outcome = type(error)
+            outcome = error
         except Exception as error:
             raise AssertionError(f"{who}: raised {error!r}") from error
         else:
             outcome = None
     assert not heard, f"{who}: warned {heard[0].message!r}"
-    if outcome is None and not any(hasattr(value, "__next__") for value in inputs):
+    if outcome is not None:
+        assert name in str(outcome), f"{who}: the message does not name the op: {outcome!r}"
+        assert not isinstance(outcome, errors.BackendError), f"{who}: {outcome!r}"
+    elif not any(hasattr(value, "__next__") for value in inputs):
         as_the_rules_say(op, inputs, attributes, result, who)
-    return outcome
+    return outcome and type(outcome)
 
 
 def _as_dispatch_sees(op, inputs):
@@ -230,3 +232,125 @@ def as_the_rules_say(op, inputs, attributes, result, who):
         assert shape is None or one.shape == tuple(shape), f"{who}: {one.shape}, rule {shape}"
         assert one.dtype == dtype, f"{who}: {one.dtype}, rule {dtype}"
         assert one.numpy().shape == one.shape
+
+
+_CALLS = st.composite(draw_call)()
+_COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+
+
+@settings(max_examples=800, derandomize=True, **_COMMON)
+@given(_CALLS, st.booleans(), st.booleans())
+def test_wrong_calls_of_ops(call, as_tensors, taped):
+    check(*call, as_tensors=as_tensors, taped=taped)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, **_COMMON)
+@given(_CALLS, st.booleans(), st.booleans())
+def test_ten_thousand_wrong_calls_of_ops(call, as_tensors, taped):
+    check(*call, as_tensors=as_tensors, taped=taped)
+
+
+@pytest.mark.parametrize("name", sorted(BY_OP))
+def test_every_op_takes_no_tensor_for_text(name):
+    """What is no number, in the place of each input in turn."""
+    _, inputs, attributes = BY_OP[name][0]
+    for position, value in enumerate(inputs):
+        many = OPS[name].inputs[position].arity is Arity.MANY
+        for wrong in ("x", ["a", "b"], [[1, 2], [3]], np.array(["a"]), object(), {}, {"a": 1}):
+            given_ = [*inputs[:position], [wrong] if many else wrong, *inputs[position + 1 :]]
+            outcome = check(name, given_, attributes, as_tensors=True, taped=False)
+            assert outcome is not None, f"{name}: took {wrong!r} for input {position} of {value!r}"
+
+
+@pytest.mark.parametrize("name", sorted(BY_OP))
+def test_every_attribute_is_checked(name):
+    """An object that is nothing in particular, in the place of each attribute in turn."""
+    op = OPS[name]
+    _, inputs, attributes = BY_OP[name][0]
+    for attribute in op.attributes:
+        if attribute.name == "key":
+            continue
+        for wrong in (object(), {}, len, "no such word"):
+            given_ = {**attributes, attribute.name: wrong}
+            outcome = check(name, list(inputs), given_, as_tensors=True, taped=False)
+            assert outcome is not None, f"{name}: took {wrong!r} for {attribute.name}"
+
+
+# Functions that are no ops ----------------------------------------------------------------------
+
+_ONES = np.ones((3, 4), np.float32)
+#: A right call of each: the function, its arguments.
+FUNCTIONS = {
+    "asarray": (lambda x, dtype: pb.asarray(x, dtype=dtype), ([[1.0, 2.0]], "float32")),
+    "arange": (pb.arange, (0, 6, 2)),
+    "linspace": (pb.linspace, (0.0, 1.0, 5)),
+    "zeros": (lambda shape, dtype: pb.zeros(shape, dtype=dtype), ((2, 3), "float32")),
+    "ones": (lambda shape, device: pb.ones(shape, device=device), ((2, 3), "cpu")),
+    "full": (pb.full, ((2, 3), 7.0)),
+    "zeros_like": (pb.zeros_like, (_ONES,)),
+    "full_like": (pb.full_like, (_ONES, 2.0)),
+    "eye": (pb.eye, (3, 4)),
+    "tril": (pb.tril, (_ONES,)),
+    "meshgrid": (pb.meshgrid, (np.arange(3), np.arange(2))),
+    "broadcast_arrays": (pb.broadcast_arrays, (_ONES, np.ones(4))),
+    "split": (lambda x, parts, axis: pb.split(x, parts, axis=axis), (_ONES, 2, 1)),
+    "unstack": (pb.unstack, (_ONES,)),
+    "take": (pb.take, (_ONES, np.array([0, 2]))),
+    "repeat": (pb.repeat, (_ONES, 2)),
+    "one_hot": (pb.one_hot, (np.array([0, 2]), 3)),
+    "clip": (pb.clip, (_ONES, 0.0, 0.5)),
+    "result_type": (pb.result_type, (_ONES, np.int32)),
+    "can_cast": (pb.can_cast, (np.dtype("int8"), np.dtype("int32"))),
+    "finfo": (pb.finfo, ("float32",)),
+    "iinfo": (pb.iinfo, ("int32",)),
+    "isdtype": (pb.isdtype, (np.dtype("int8"), "integral")),
+    "x[key]": (lambda x, key: pb.asarray(x)[key], (_ONES, (1, slice(0, 2)))),
+    "x[key] = value": (
+        lambda x, key, value: pb.asarray(x).__setitem__(key, value), (_ONES, (1, slice(0, 2)), 5.0)
+    ),
+    "x.reshape": (lambda x, shape: pb.asarray(x).reshape(shape), (_ONES, (4, 3))),
+    "x.sum": (lambda x, axis: pb.asarray(x).sum(axis), (_ONES, 0)),
+    "x.astype": (lambda x, dtype: pb.asarray(x).astype(dtype), (_ONES, "int32")),
+    "x.to": (lambda x, device: pb.asarray(x).to(device), (_ONES, "cpu")),
+    "x @ y": (lambda x, y: pb.asarray(x) @ y, (_ONES, np.ones((4, 2), np.float32))),
+    "x ** y": (lambda x, y: pb.asarray(x) ** y, (_ONES, 2)),
+}  # fmt: skip
+
+
+def function_call(draw):
+    """The name of a function and its arguments, one of them replaced."""
+    name = draw(st.sampled_from(sorted(FUNCTIONS)))
+    arguments = list(FUNCTIONS[name][1])
+    place = draw(st.integers(0, len(arguments) - 1))
+    arguments[place] = draw(st.sampled_from(_INPUTS if draw(st.booleans()) else _ATTRIBUTES))
+    return name, arguments
+
+
+def check_function(name, arguments):
+    """One call; raises AssertionError if it ends in anything but a result or our error."""
+    who = f"{name}({', '.join(map(described, arguments))})"
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="pullback")
+        try:
+            FUNCTIONS[name][0](*arguments)
+        except errors.PullbackError as error:
+            return type(error)
+        except Exception as error:
+            raise AssertionError(f"{who}: raised {error!r}") from error
+    assert not heard, f"{who}: warned {heard[0].message!r}"
+    return None
+
+
+@settings(max_examples=500, derandomize=True, **_COMMON)
+@given(st.composite(function_call)())
+def test_wrong_calls_of_functions(call):
+    check_function(*call)
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000, **_COMMON)
+@given(st.composite(function_call)())
+def test_five_thousand_wrong_calls_of_functions(call):
+    check_function(*call)

@@ -93,6 +93,7 @@ from pullback.ops.special import *
 from pullback.ops.trigonometric import *
 from pullback.plugins import *
 from pullback.shapes import broadcast_shapes
+from pullback.strings import StringTensor
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 from pullback.variable import Variable
@@ -102,6 +103,7 @@ newaxis = None
 
 if TYPE_CHECKING:
     from pullback.custom import custom_gradient
+    from pullback.graph import executing_eagerly
 
 #: What stands on floors above the tensors: the module that each name is taken from when asked for.
 _LAZY = {
@@ -111,6 +113,7 @@ _LAZY = {
     "Model": "pullback.layers",
     "Sequential": "pullback.layers",
     "custom_gradient": "pullback.custom",
+    "executing_eagerly": "pullback.graph",
     "latest_checkpoint": "pullback.checkpoint",
 }
 _LAZY_MODULES = frozenset(
@@ -138,6 +141,7 @@ __all__ = [
     "Device",
     "GradientTape",
     "Memory",
+    "StringTensor",
     "Tensor",
     "Variable",
     "__array_api_version__",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 from pullback import errors
@@ -52,6 +52,8 @@ def as_shape(value: Any) -> Shape:
                 break
         else:
             return value
+    elif isinstance(value, (str, bytes, Mapping, Set)):
+        raise errors.InputTypeError(f"a shape is an integer or a sequence of them, got {value!r}")
     else:
         value = tuple(value) if isinstance(value, Iterable) else (value,)
     shape = tuple([as_int(size, "an integer size in a shape") for size in value])

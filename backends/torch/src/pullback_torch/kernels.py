@@ -16,6 +16,7 @@ from pullback_torch.host import on_host
 
 GENERIC = array_api.kernels(xp)
 HOST = array_api.kernels(np)
+WIDE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 # torch's functions of two arrays of one dtype. Those of the generic table promote first.
 ELEMENTWISE = {
@@ -33,6 +34,8 @@ ELEMENTWISE = {
 
 def _forwards(x: Any, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
     """The key without the negative steps that torch does not take, and what to turn round then."""
+    if not any(type(entry) is slice and (entry.step or 1) < 0 for entry in key):
+        return key, []
     found, turned, axis = [], [], 0
     for entry in key[:-1]:
         if type(entry) is slice:
@@ -159,10 +162,19 @@ def _eig(x: Any) -> Any:
     return tuple(found.to(result) for found in torch.linalg.eig(x.to(wide)))
 
 
+def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+    # torch takes no axes for all of them.
+    if dtype is None and axis != () and x.dtype in WIDE:
+        return torch.sum(x, axis, keepdims)
+    return _in_int64("sum")(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
 def _matmul(x1: Any, x2: Any) -> Any:
-    if x1.device.type == "cuda" and not (x1.dtype.is_floating_point or x1.dtype.is_complex):
-        return on_host(np.matmul)(x1, x2)
-    return GENERIC["matmul"](x1, x2) if x1.device.type == "cpu" else torch.matmul(x1, x2)
+    gpu = x1.device.type == "cuda"
+    if x1.dtype in WIDE or (gpu and x1.dtype.is_floating_point):
+        return torch.matmul(x1, x2)
+    # Integers have no product of matrices on a GPU; 16-bit floats none on a CPU that adds in more.
+    return on_host(np.matmul)(x1, x2) if gpu else GENERIC["matmul"](x1, x2)
 
 
 def _each(names: str, make: Callable[[Kernel], Kernel]) -> dict[str, Kernel]:
@@ -172,7 +184,7 @@ def _each(names: str, make: Callable[[Kernel], Kernel]) -> dict[str, Kernel]:
 KERNELS: dict[str, Kernel] = {
     **GENERIC,
     **ELEMENTWISE,
-    **{n: _in_int64(n) for n in ("sum", "prod", "cumulative_sum", "cumulative_prod")},
+    **{name: _in_int64(name) for name in ("prod", "cumulative_sum", "cumulative_prod")},
     **_each("fft hfft ifft ihfft irfft rfft fftn ifftn irfftn rfftn", _line_by_line),
     **_each("cholesky eigh qr slogdet solve svd", _checked),
     # torch.log is further off than NumPy's, and the terms of digamma cancel.
@@ -184,6 +196,7 @@ KERNELS: dict[str, Kernel] = {
     "searchsorted": _searchsorted,
     "strided_slice": _strided_slice,
     "strided_update": _strided_update,
+    "sum": _sum,
     "take": _take,
     **neural.KERNELS,
 }

@@ -116,18 +116,17 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
 
 def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else axis
-    shape = [x.shape[a] for a in axes]
-    y = wide(x)
-    if axes and axes == tuple(range(x.ndim - len(axes), x.ndim)) and x.numel():
-        scale, offset = (None if p is None else p.to(y.dtype) for p in (scale, offset))
-        y, center, spread = torch.native_layer_norm(y, shape, scale, offset, epsilon)
-        return y.to(x.dtype), center, spread
-    variance, center = torch.var_mean(y, axes, correction=0, keepdim=True)
-    spread = torch.rsqrt(variance + epsilon)
-    y = (y - center) * spread
-    laid_out = [n if a in axes else 1 for a, n in enumerate(x.shape)]
-    y = y if scale is None else y * scale.reshape(laid_out)
-    y = y if offset is None else y + offset.reshape(laid_out)
+    if not axes:
+        # torch wants an axis: one element is its own mean.
+        given = [one if one is None else one[..., None] for one in (x, scale, offset)]
+        found = _layer_norm(*given, axis=(x.ndim,), epsilon=epsilon)
+        return tuple(one[..., 0] for one in found)
+    # torch normalizes the last axes.
+    last = tuple(range(-len(axes), 0))
+    y = torch.movedim(wide(x), axes, last)
+    given = [None if one is None else wide(one) for one in (scale, offset)]
+    found = torch.native_layer_norm(y, y.shape[-len(axes) :], *given, epsilon)
+    y, center, spread = (torch.movedim(one, last, axes) for one in found)
     return y.to(x.dtype), center, spread
 
 

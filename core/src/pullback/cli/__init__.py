@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 
 from pullback import errors
-from pullback.cli import backends
+from pullback.cli import backends, conform
 from pullback.version import __version__
 
 __all__ = ["main"]
 
-_COMMANDS = (backends,)
+_COMMANDS = (backends, conform)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -63,8 +63,8 @@ class Dataset:
 
         Args:
             tensors: an array, a list, or a structure of them: a tuple is a tuple of arrays, a
-                list is one array. Strings are taken as well, and stay on the host. Arrays are not
-                copied: do not change them.
+                list is one array. Strings are taken as well: a batch of them is a `StringTensor`,
+                one is a Python string. Arrays are not copied: do not change them.
 
         >>> pairs = pb.data.Dataset.from_tensor_slices(([1.0, 2.0], ["cat", "dog"]))
         >>> [(float(x), str(name)) for x, name in pairs]

@@ -18,6 +18,7 @@ from pullback.data.source import Cursor, Element, Epoch, joined
 from pullback.devices import Device
 from pullback.dispatch.convert import from_any
 from pullback.dispatch.recording import paused
+from pullback.strings import StringTensor
 from pullback.structure import leaves, like
 from pullback.tensor import Tensor
 
@@ -29,9 +30,11 @@ def as_tensors(element: Element) -> Element:
 
 def _tensor(leaf: Any) -> Any:
     if isinstance(leaf, (str, bytes)):
+        return leaf.item() if isinstance(leaf, np.generic) else leaf
+    if isinstance(leaf, StringTensor):
         return leaf
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "USO":
-        return leaf
+        return StringTensor(leaf)
     return from_any(leaf)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,16 @@ def from_any(value: Any, dtype: DType | None = None, device: Device | None = Non
     if device is not None and tensor._device is not device:
         tensor = CALL["to_device"](tensor, device)
     return tensor
+
+
+def together(values: Sequence[Any]) -> list[Tensor]:
+    """Tensors of all values; host data go to where the first tensor among them is."""
+    found = [as_tensor(value) for value in values]
+    device = next((tensor.device for tensor in found if tensor is not None), None)
+    return [
+        from_host(value, None, device) if tensor is None else tensor
+        for value, tensor in zip(values, found, strict=True)
+    ]
 
 
 # ---------------------------------------------------------------------------------------------

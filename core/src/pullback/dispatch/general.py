@@ -65,7 +65,8 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 # The straight-line code looks here before it calls.
                 if len(op.scalars) >= _CACHED_SCALARS:
                     op.scalars.clear()
-                op.scalars[scalar, type(scalar), tensor._array.dtype] = aligned
+                key = (scalar, type(scalar), tensor._array.dtype)
+                op.scalars[key if left else key[::-1]] = aligned
     return tuple(flat)
 
 
@@ -102,7 +103,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
             )
             missing.tier = op.tier
             raise missing
-        if not (op.rules and tracked):
+        if not (tracked and (op.rules or not op.differentiable)):
             found = _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
             return found if len(op.outputs) == 1 else named(op, found)
         with paused():

@@ -122,10 +122,12 @@ def _straight(op: Op) -> list[str]:
         x1, x2 = inputs
         align = f"{everything[1:-1]} = _align(_OP, {everything})"
         for number, tensor, branch in ((x2, x1, "if"), (x1, x2, "elif")):
+            # On the left it has a key of its own: a rule may look at the first input alone.
+            key = [number, f"type({number})", f"{tensor}._array.dtype"]
+            key = key if number is x2 else key[::-1]
             lines += [
                 f"    {branch} type({tensor}) is _Tensor:",
-                f"        _c = _scalars.get(({number}, type({number}), {tensor}._array.dtype))"
-                f" if type({number}) in _numbers else None",
+                f"        _c = _scalars.get({_tuple(key)}) if type({number}) in _numbers else None",
                 f"        if _c is not None and _c._device is {tensor}._device:",
                 f"            {number} = _c",
                 "        else:",

@@ -22,13 +22,17 @@ from pullback.layers.pooling import (
     MaxPool2D,
     MaxPool3D,
 )
+from pullback.layers.recurrent import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "Activation",
     "AveragePool1D",
     "AveragePool2D",
     "AveragePool3D",
     "BatchNormalization",
+    "Bidirectional",
     "Conv1D",
     "Conv2D",
     "Conv3D",
@@ -48,7 +52,9 @@ __all__ = [
     "MaxPool2D",
     "MaxPool3D",
     "Model",
+    "Recurrent",
     "Reshape",
     "Sequential",
+    "SimpleRNN",
     "initializers",
 ]

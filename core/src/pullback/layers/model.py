@@ -9,6 +9,7 @@ from pullback import errors
 from pullback.dispatch.recording import paused
 from pullback.layers.basic import Embedding
 from pullback.layers.layer import Layer
+from pullback.layers.recurrent import Recurrent
 from pullback.tensor import CALL
 
 __all__ = ["Model", "Sequential"]
@@ -30,6 +31,12 @@ class Model(Layer):
     >>> list(model.named_variables)
     ['first/kernel', 'first/bias', 'second/kernel', 'second/bias']
     """
+
+    def reset_states(self) -> None:
+        """Has the next call of every stateful layer in it begin with zeros."""
+        for layer in self.sublayers.values():
+            if isinstance(layer, Recurrent):
+                layer.reset_states()
 
     def summary(self, print_line: Callable[[str], Any] = print) -> None:
         """Prints the layers with the shapes and numbers of their variables."""
@@ -112,6 +119,7 @@ class Sequential(Model):
             dtype = "int32" if isinstance(first, Embedding) else "float32"
             with paused():
                 self(CALL["full"]((1, *shape), 0, dtype=dtype), training=False)
+            self.reset_states()
 
     def call(self, x: Any) -> Any:
         """What the last layer gives."""

@@ -24,7 +24,7 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool"]
 
-#: The largest size of a result along one dimension: each element is an op of its own.
+#: The largest size that may be asked for along one dimension: each element is an op of its own.
 _MOST = 65536
 
 
@@ -41,12 +41,10 @@ def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
             f"output_size needs one number or one for each of {len(spatial)} spatial dimensions, "
             f"got {output_size!r}"
         )
-    out = tuple(
-        size if one is None else as_int(one, "an integer output size")
-        for size, one in zip(spatial, wanted, strict=True)
-    )
-    if not all(1 <= one <= _MOST for one in out):
+    asked = [None if one is None else as_int(one, "an integer output size") for one in wanted]
+    if not all(one is None or 1 <= one <= _MOST for one in asked):
         raise errors.ShapeError(f"output_size must be from 1 to {_MOST}, got {output_size!r}")
+    out = tuple(size if one is None else one for size, one in zip(spatial, asked, strict=True))
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 

@@ -14,6 +14,7 @@ from pullback.dispatch.recording import HEARD, LISTENING
 from pullback.dtypes import DTypeLike, as_dtype, same
 from pullback.shapes import first
 from pullback.spec import EXACT
+from pullback.strings import StringTensor, is_text
 from pullback.tensor import CALL, Tensor, TensorLike, wrap
 
 __all__ = ["asarray", "from_dlpack", "to_device"]
@@ -34,7 +35,7 @@ def asarray(
 
     NumPy arrays keep their dtype. Python numbers and nested lists of them get the default dtype of
     their kind: float32, int32 (a wider one for values that need it), complex64. Lists may hold
-    tensors, which are stacked: gradients flow into them.
+    tensors, which are stacked: gradients flow into them. Strings become a `StringTensor`.
 
     Args:
         obj: a tensor, a variable, an array of NumPy or any library, a number, nested sequences.
@@ -44,7 +45,7 @@ def asarray(
             have to; without it, tensors are taken as they are and host data are copied.
 
     Raises:
-        ConversionError: for what is no array of numbers.
+        ConversionError: for what is no array of numbers or strings.
         InputValueError: with copy=False, for what cannot be had without a copy.
 
     >>> pb.asarray([[1, 2], [3, 4]]).shape
@@ -67,7 +68,12 @@ def asarray(
         return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=copy)
     if copy is False:
         return _shared(obj, dtype, as_device(device))
-    return from_host(obj, dtype, device)
+    try:
+        return from_host(obj, dtype, device)
+    except errors.ConversionError:
+        if dtype is None and is_text(obj):
+            return StringTensor(obj)  # type: ignore[return-value]
+        raise
 
 
 CALL["asarray"] = asarray

@@ -264,6 +264,16 @@ def arange(
     return primitive()
 
 
+def _number(value: Any) -> float | complex:
+    number = from_any(value).item() if hasattr(value, "dtype") else value
+    if not isinstance(number, (int, float, complex)):
+        raise errors.InputTypeError(f"linspace: runs between numbers, got {value!r}")
+    try:
+        return number if isinstance(number, complex) else float(number)
+    except OverflowError:
+        raise errors.InputValueError("linspace: an end is out of the range of floats") from None
+
+
 def linspace(
     start: int | float | complex,
     stop: int | float | complex,
@@ -294,6 +304,7 @@ def linspace(
     if num < 0:
         raise errors.InputValueError(f"linspace: num must not be negative, got {num}")
     spaces = num - 1 if endpoint else num
+    start, stop = _number(start), _number(stop)
     span = stop - start
     if dtype is None:
         dtype = dtypes.DEFAULT_COMPLEX if isinstance(span, complex) else dtypes.DEFAULT_FLOAT

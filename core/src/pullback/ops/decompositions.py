@@ -226,7 +226,7 @@ def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
 
 
 def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
-    stack, _, _ = matrices(x)
+    stack = matrices(x)[0]
     if rtol is not None and broadcast_shapes(stack, rtol) != stack:
         raise errors.ShapeError(f"rtol is one number, or one for each of {stack}; got shape {rtol}")
     return stack

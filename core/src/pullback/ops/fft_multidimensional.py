@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from types import NoneType
 from typing import Any
 
 from pullback import dtypes, errors
@@ -50,6 +51,9 @@ def _sizes(
     """`s` and `axes` in full; `mirrored` where the last axis of the input is half a spectrum."""
     (shape,) = shapes
     check_norm(norm)
+    for given in (s, axes):
+        if isinstance(given, (str, Mapping, Set)) or not isinstance(given, (Iterable, NoneType)):
+            raise errors.InputTypeError(f"s and axes are sequences of integers, got {given!r}")
     if axes is None:
         axes = range(len(shape)) if s is None else range(-len(s), 0)
     places = tuple(normal_axis(axis, len(shape)) for axis in axes)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.dispatch import Copy, op, primitive
-from pullback.dispatch.convert import from_any
+from pullback.dispatch.convert import together
 from pullback.dispatch.general import unbroadcast
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
@@ -152,7 +152,7 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     >>> [x.tolist() for x in pb.broadcast_arrays([1, 2], [[3]])]
     [[[1, 2]], [[3, 3]]]
     """
-    tensors = [from_any(array) for array in arrays]
+    tensors = together(arrays)
     shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
     return tuple([broadcast_to(tensor, shape) for tensor in tensors])
 

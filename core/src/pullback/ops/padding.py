@@ -54,6 +54,8 @@ def _widths(
             raise errors.ShapeError(f"mode {mode!r} has nothing to repeat in shape {shape}")
     if hasattr(constant_values, "item"):
         constant_values = constant_values.item()
+    if not isinstance(constant_values, (bool, int, float, complex)):
+        raise errors.InputTypeError(f"constant_values is a number, got {constant_values!r}")
     return {"pad_width": widths, "mode": mode, "constant_values": constant_values}
 
 

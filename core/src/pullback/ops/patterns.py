@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pullback import dtypes, errors
 from pullback.devices import DeviceLike
 from pullback.dispatch import op
-from pullback.dispatch.convert import from_any
+from pullback.dispatch.convert import from_any, together
 from pullback.dtypes import DTypeLike, as_dtype, same
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
@@ -119,7 +119,7 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     """
     if indexing not in ("xy", "ij"):
         raise errors.InputValueError(f'meshgrid: indexing is "xy" or "ij", got {indexing!r}')
-    tensors = [from_any(array) for array in arrays]
+    tensors = together(arrays)
     for tensor in tensors:
         if tensor.ndim > 1:
             raise errors.ShapeError(f"meshgrid: needs 1-d tensors, got shape {tensor.shape}")

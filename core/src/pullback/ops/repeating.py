@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback import errors
+from pullback import dtypes, errors
 from pullback.dispatch import op
 from pullback.dispatch.convert import from_any
 from pullback.dtypes import same
@@ -135,6 +135,8 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     axis = normal_axis(axis, x.ndim)
     size = x.shape[axis]
     times = from_any(repeats, None, x.device) if not isinstance(repeats, int) else None
+    if times is not None and times.size and not dtypes.kind(times.dtype) <= dtypes.INT:
+        raise errors.DTypeError(f"repeat: repeats are integers, got {times.dtype}")
     if times is not None and times.size == 1:
         repeats, times = int(times), None
     if times is None:

@@ -68,7 +68,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     plan = _plan(x.shape, key, x)
     whole = (...,) if plan.basic is None else plan.basic
     if not plan.tensors:
-        value = _trimmed(value, len(sliced_shape(x.shape, whole)))
+        value = _trimmed(value, len(sliced_shape(x.shape, whole)), x)
         return strided_update(x, value, key=whole)
     value = _into(x, value)
     if plan.basic is None and len(plan.tensors) == 1 and value.size == 1:
@@ -80,7 +80,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     part = x if plan.basic is None else strided_slice(x, key=plan.basic)
     merged, index, axis, order = _merge(part, plan)
     wanted = taken_shape(merged.shape, index.shape, axis=axis)
-    value = _trimmed(value, len(wanted))
+    value = _trimmed(value, len(wanted), x)
     if broadcast_shapes(wanted, value.shape) != wanted:
         raise errors.ShapeError(
             f"x[...] = value: a value of shape {value.shape} does not broadcast to {wanted}"
@@ -265,21 +265,26 @@ def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] 
     return x, ravel_indices(indices, sizes), start, order
 
 
-def _trimmed(value: TensorLike, ndim: int) -> TensorLike:
+def _trimmed(value: TensorLike, ndim: int, x: Tensor) -> TensorLike:
     """A value without axes of size 1 in front that the place it goes to does not have."""
     if type(value) in SCALAR_TYPES:
         return value
-    value = from_any(value)
+    value = _beside(x, value)
     while value.ndim > ndim and value.shape[0] == 1:
         value = reshape(value, value.shape[1:])
     return value
+
+
+def _beside(x: Tensor, value: TensorLike) -> Tensor:
+    """A value as a tensor; host data go to where x is."""
+    return from_any(value) if as_tensor(value) is not None else from_any(value, None, x.device)
 
 
 def _into(x: Tensor, value: TensorLike) -> Tensor:
     """A value as a tensor of x's dtype, beside x."""
     kind = type(value) if type(value) in SCALAR_TYPES else None
     if kind is None:
-        value = from_any(value) if as_tensor(value) is not None else from_any(value, None, x.device)
+        value = _beside(x, value)
     if dtypes.kind(kind or value.dtype) > dtypes.kind(x.dtype):
         raise errors.DTypeError(
             f"x[...] = value: a {kind.__name__ if kind else value.dtype} does not go into a "

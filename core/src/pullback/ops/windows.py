@@ -25,6 +25,10 @@ Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 
 
+#: Nothing along one spatial dimension is larger; counting up to it takes time.
+_MOST = 2**31 - 1
+
+
 def sizes(value: Any, count: int, what: str) -> Shape:
     """`count` positive integers, from one or from a sequence.
 
@@ -36,10 +40,10 @@ def sizes(value: Any, count: int, what: str) -> Shape:
         if isinstance(value, Iterable)
         else (as_int(value, f"an integer or a sequence for {what}"),) * count
     )
-    if len(found) != count or (found and min(found) < 1):
+    if len(found) != count or not all(1 <= one <= _MOST for one in found):
         raise errors.ShapeError(
-            f"{what} must be positive, one number or one for each of {count} spatial dimensions, "
-            f"got {value!r}"
+            f"{what} must be from 1 to {_MOST}, one number or one for each of {count} spatial "
+            f"dimensions, got {value!r}"
         )
     return found
 

@@ -81,8 +81,8 @@ def take(x, indices, *, axis):
 
 
 def scatter_add(x, indices, updates, *, axis):
-    # One update after the other: in float64, so that the error does not grow with their number.
-    result = x.astype(np.float64) if x.dtype.kind == "f" else x.copy()
+    # One update after the other: in more digits, for the error grows with their number.
+    result = x.astype(np.longdouble) if x.dtype.kind == "f" else x.copy()
     np.add.at(result, at(x, indices, axis), updates)
     return result.astype(x.dtype)
 

@@ -48,7 +48,7 @@ def _leaky_relu(x: Any, *, negative_slope: float) -> Any:
 def _sigmoid(x: Any) -> Any:
     if x.dtype in SHORT:
         return _sigmoid(x.astype(np.float32)).astype(x.dtype)
-    if x.size and x.min() < -80:
+    if x.size and not x.min() >= -80:  # NaN too: it hides what else there is
         # exp(-x) overflows, or has little left before it does: a second exponential then.
         e = np.abs(x, out=fresh(x))
         np.negative(e, out=e)

@@ -60,6 +60,9 @@ def _eigvalsh(x: Any) -> Any:
 
 
 def _svdvals(x: Any) -> Any:
+    # LAPACK writes of infinities to the terminal, and gives NaN, which no rank can be told from.
+    if not np.isfinite(x).all():
+        raise ValueError("matrices must not contain infinities or NaN")
     return np.linalg.svdvals(x)
 
 
@@ -122,8 +125,8 @@ def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     if ord == 1 or (ord > 0 and not size.size):
         return tree_sum(size, axis, keepdims)
     # In float64, in units of the largest element (the smallest, for ord < 0).
-    unit = extreme(size, axis=axis, keepdims=True).astype(np.float64)
-    unit[(unit == 0) | np.isinf(unit)] = 1
+    unit = np.asarray(extreme(size, axis=axis, keepdims=True), np.float64)
+    unit = np.where((unit == 0) | np.isinf(unit), 1.0, unit)
     found = tree_sum((size / unit) ** ord, axis, keepdims) ** (1 / ord)
     return np.asarray(found * unit.reshape(np.shape(found))).astype(size.dtype)
 

@@ -96,13 +96,19 @@ def _strided_slice(x: Any, *, key: tuple[Any, ...]) -> Any:
 
 def _strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
     result = x.copy()
-    result[key] = value
+    part = result[key]
+    if value.ndim > part.ndim:
+        raise ValueError("more axes than the part has")  # an assignment would drop those of size 1
+    part[...] = value
     return result
 
 
 def _strided_place(value: Any, *, shape: Shape, key: tuple[Any, ...]) -> Any:
     result = np.zeros(shape, value.dtype)
-    result[key] = value
+    part = result[key]
+    if value.shape != part.shape:
+        raise ValueError("not the shape of the part")
+    part[...] = value
     return result
 
 

@@ -1,0 +1,181 @@
+"""The torch backend: conformance on the CPU and on a GPU if there is one, and its own doings."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import pullback as pb
+from pullback import dtypes
+from pullback.conformance import checks
+from pullback.conformance.case import cases
+from pullback.conformance.samples import load
+from pullback.devices import as_device
+from pullback.spec import OPS
+
+CPU = as_device("torch:cpu")
+DEVICES = [CPU, *([as_device("torch:gpu")] if torch.cuda.is_available() else [])]
+SUITES = {name: suite for name, suite in load().items() if name in OPS}
+CASES = [
+    case
+    for device in DEVICES
+    for name, suite in SUITES.items()
+    for case in cases(OPS[name], suite, device)
+]
+# Every dtype for values; one sample of each op to differentiate. All by the slow test.
+SMOOTH = {}
+for case in CASES:
+    if case.op.differentiable and case.sample.gradient and case.dtype == dtypes.float64:
+        SMOOTH.setdefault((case.op.name, case.device), case)
+
+
+def over(found):
+    return pytest.mark.parametrize("case", found, ids=lambda case: f"{case.device.kind}-{case}")
+
+
+@over(CASES)
+def test_values(case):
+    checks.value(case)
+    checks.rules(case)
+    checks.body(case)
+
+
+@over(SMOOTH.values())
+def test_gradients(case):
+    checks.unchanged(case)
+    checks.gradient(case)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+@pytest.mark.parametrize("name", [name for name, suite in SUITES.items() if suite.errors])
+def test_errors(name, device):
+    checks.wrong_calls(OPS[name], SUITES[name], device)
+
+
+@pytest.mark.slow
+@over(CASES)
+def test_everything(case):
+    for check in checks.CHECKS.values():
+        check(case)
+
+
+# The host ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+def test_there_and_back(dtype):
+    array = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype)
+    for given in (array, array.T, array[::-1], array[:, ::2], array[0, 0], array[:0]):
+        back = pb.asarray(given, device=CPU).numpy()
+        assert back.dtype == dtype
+        np.testing.assert_array_equal(back, given)
+
+
+def test_numpy_is_a_read_only_view():
+    x = pb.ones(3, device=CPU)
+    assert x.numpy().ctypes.data == x._array.data_ptr()
+    with pytest.raises(ValueError, match="read-only"):
+        x.numpy()[0] = 2
+
+
+def test_what_comes_in_is_copied_or_shared():
+    array = np.ones(3, np.float32)
+    copied = CPU.backend.from_host(array, CPU.native, copy=True)
+    shared = CPU.backend.from_host(array, CPU.native, copy=False)
+    array[0] = 2
+    assert copied.tolist() == [1, 1, 1]
+    assert shared.tolist() == [2, 1, 1]
+
+
+def test_an_array_that_is_read_only_is_not_shared():
+    array = np.ones(3, ml_dtypes.bfloat16)
+    array.flags.writeable = False
+    assert CPU.backend.from_host(array, CPU.native, copy=False).dtype == torch.bfloat16
+
+
+def test_conjugates_leave_as_numbers():
+    x = pb.conj(pb.asarray([1 + 2j], device=CPU))
+    assert x.numpy().tolist() == [1 - 2j]
+
+
+# Other libraries ---------------------------------------------------------------------------------
+
+
+def test_dlpack_out_copies_unless_told_not_to():
+    x = pb.ones(3, device=CPU)
+    torch.from_dlpack(x)[0] = 5
+    assert x.tolist() == [1, 1, 1]
+    capsule = x.__dlpack__(copy=False)
+    assert torch.utils.dlpack.from_dlpack(capsule).data_ptr() == x._array.data_ptr()
+
+
+def test_dlpack_in_shares_unless_told_to_copy():
+    tensor = torch.ones(3)
+    shared = CPU.backend.from_dlpack(tensor, CPU.native, copy=None)
+    copied = CPU.backend.from_dlpack(tensor, CPU.native, copy=True)
+    tensor[0] = 2
+    assert shared.tolist() == [2, 1, 1]
+    assert copied.tolist() == [1, 1, 1]
+
+
+def test_moving_between_backends_keeps_the_gradient():
+    x = pb.asarray([1.0, 2.0], device="cpu")
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = pb.sum(x.to("torch:cpu") ** 2)
+    assert str(y.device) == "torch:cpu:0"
+    gradient = tape.gradient(y, x)
+    assert str(gradient.device) == "cpu:0"
+    assert gradient.tolist() == [2, 4]
+
+
+# What torch lacks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_arithmetic_of_unsigned_integers(dtype):
+    x = pb.asarray(np.array([3, 5], dtype), device=CPU)
+    assert (x + x).dtype == dtype
+    assert (x - 4).tolist() == [np.iinfo(dtype).max, 1]
+    assert (x // 2).tolist() == [1, 2]
+    assert pb.concat([x, x]).tolist() == [3, 5, 3, 5]
+    assert pb.sum(x).tolist() == 8
+
+
+def test_steps_backwards():
+    host = np.arange(24).reshape(2, 3, 4)
+    x = pb.asarray(host, device=CPU)
+    for key in (np.s_[::-1], np.s_[..., ::-2], np.s_[1, ::-1, None, 3:0:-1], np.s_[:, 0:2:-1]):
+        np.testing.assert_array_equal(x[key].numpy(), host[key])
+        changed, wanted = pb.asarray(host, device=CPU), host.copy()
+        changed[key] = wanted[key] = -host[key]
+        np.testing.assert_array_equal(changed.numpy(), wanted)
+
+
+def test_network_learns_what_it_learns_on_numpy():
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(16, 6, 6, 1)).astype(np.float32)
+    labels = (images.mean((1, 2, 3)) > 0).astype(np.int32)
+
+    def losses(device):
+        with pb.device(device):
+            pb.random.seed(0)
+            layers = pb.layers
+            model = pb.Sequential(
+                [
+                    layers.Conv2D(4, 3, padding="same", activation="relu"),
+                    layers.MaxPool2D(2),
+                    layers.Flatten(),
+                    layers.Dense(2),
+                ]
+            )
+            optimizer = pb.optimizers.Adam(0.02)
+            for _ in range(10):
+                with pb.GradientTape() as tape:
+                    loss = pb.losses.sparse_softmax_cross_entropy(labels, model(images))
+                variables = model.trainable_variables
+                gradients = tape.gradient(loss, variables)
+                optimizer.apply_gradients(zip(gradients, variables, strict=True))
+                yield float(loss)
+
+    np.testing.assert_allclose(list(losses(CPU)), list(losses("cpu")), rtol=1e-4)

@@ -1,0 +1,163 @@
+"""`pullback conform NAME`: whether a backend is right, and how much of the specification it has."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pullback import errors
+from pullback.cli import table
+from pullback.conformance.plan import Area
+from pullback.conformance.report import Failure, Report, percent, total
+from pullback.conformance.runner import conform
+from pullback.spec import SPEC_VERSION, Op, Tier
+
+#: So many failures of one op are printed; JSON has all of them.
+SHOWN = 3
+#: So many names of ops stand in one line.
+NAMED = 8
+
+
+def add(subcommands: Any) -> None:
+    """Adds the subcommand to those of the command line."""
+    parser = subcommands.add_parser(
+        "conform",
+        help="measure a backend against the op specification",
+        description="Measures a backend against the op specification: values, dtypes, gradients "
+        "and edge cases of every op in the tiers and dtypes that it claims. The exit status is 0 "
+        "only where nothing fails.",
+    )
+    parser.add_argument("name", metavar="NAME", help="a backend, or one of its devices")
+    parser.add_argument(
+        "--ops", metavar="GLOB,...", default="", help="only these ops, such as softmax or 'conv*'"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="each sample in one dtype, and few gradients"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write everything found as JSON; - prints it alone"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures and prints; the exit status is 0 when the backend does all that it claims."""
+    patterns = arguments.ops.split(",")
+    report = conform(arguments.name, ops=patterns, quick=arguments.quick, progress=_progress)
+    if arguments.json == "-":
+        print(json.dumps(report.as_dict(), indent=2))
+    else:
+        if arguments.json is not None:
+            _write(Path(arguments.json), json.dumps(report.as_dict(), indent=2) + "\n")
+        show(report)
+    return 0 if report.passed else 1
+
+
+def show(report: Report) -> None:
+    """Prints the tables, the score, and what failed."""
+    pace = "quick" if report.quick else "full"
+    print(
+        f"{report.name} {report.version} on {report.device}: {pace} conformance to version "
+        f"{SPEC_VERSION} of the op specification"
+    )
+    print(f"dtypes: {', '.join(report.dtypes)}\n")
+    if report.stopped:
+        print("Stopped before the first op, because the basics do not work yet:\n")
+        print(f"  {report.stopped}\n")
+        print("Every check needs from_host, to_host and add. Repair this first, and run it again.")
+        return
+    _show_families(report)
+    print()
+    _show_tiers(report)
+    _show_failures(report)
+    _show_notes(report)
+    seconds = f"{report.seconds:.0f} s"
+    print(f"\nscore: {percent(report.count)} of {report.count.total} checks in {seconds}")
+
+
+def _show_families(report: Report) -> None:
+    rows = []
+    for name, found in report.families().items():
+        missing = sum(row.missing for row in found)
+        rows.append(
+            [
+                name,
+                str(len(found)),
+                str(sum(row.kernel for row in found)),
+                str(missing or "-"),
+                *(str(total(row.counts[area] for row in found)) for area in Area),
+                percent(total(row.count for row in found)),
+            ]
+        )
+    table.show(["family", "ops", "kernels", "missing", *map(str, Area), "score"], rows)
+
+
+def _show_tiers(report: Report) -> None:
+    rows = []
+    for tier in Tier:
+        found = report.of(tier)
+        if tier not in report.tiers:
+            rows.append([tier, "-", "-", "not claimed"])
+            continue
+        primitives = [row for row in found if row.op.primitive]
+        served = sum(row.kernel for row in primitives)
+        count = total(row.count for row in found)
+        rows.append([tier, f"{served}/{len(primitives)}", str(count), percent(count)])
+    rows.append(["total", "", str(report.count), percent(report.count)])
+    table.show(["tier", "primitives", "checks", "score"], rows)
+
+
+def _show_failures(report: Report) -> None:
+    by_op: dict[str, list[Failure]] = {}
+    by_need: dict[str, dict[str, None]] = {}
+    for one in report.failures:
+        if one.needs:
+            by_need.setdefault(one.needs, {})[one.op] = None
+        else:
+            by_op.setdefault(one.op, []).append(one)
+    for name, found in by_op.items():
+        print(f"\n{name}: {len(found)} failed; again: {found[0].rerun}")
+        for one in found[:SHOWN]:
+            where = ", ".join(part for part in (one.sample, one.dtype) if part)
+            print(f"  {one.check}{f' [{where}]' if where else ''}: {one.message}")
+        if len(found) > SHOWN:
+            print(f"  and {len(found) - SHOWN} more (--json FILE has all)")
+    for need, ops in by_need.items():
+        print(f"\nThere is no kernel for {need}, so that these fail as well: {_some(ops)}")
+
+
+def _show_notes(report: Report) -> None:
+    beyond: dict[str, list[str]] = {}
+    for name, row in report.rows.items():
+        for tier in sorted(row.beyond):
+            beyond.setdefault(tier, []).append(name)
+    for tier, names in beyond.items():
+        print(f"\nNot counted where they need the tier {tier}, not claimed: {_some(names)}")
+    if report.unknown:
+        print(f"\nWithout samples, so nothing is known of them: {_some(report.unknown)}")
+
+
+def _some(names: Iterable[str]) -> str:
+    first, rest = list(names)[:NAMED], list(names)[NAMED:]
+    return ", ".join(first) + (f" and {len(rest)} more" if rest else "")
+
+
+def _progress(ops: Sequence[Op]) -> Iterable[Op]:
+    """Shows how far the run is, on a terminal."""
+    from tqdm import tqdm
+
+    bar = tqdm(ops, unit="op", disable=not sys.stderr.isatty(), leave=False)
+    for op in bar:
+        bar.set_postfix_str(op.name)
+        yield op
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise errors.InputValueError(f"--json {path}: {error.strerror or error}") from error

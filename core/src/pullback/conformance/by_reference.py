@@ -1,0 +1,129 @@
+"""Gradients held against differences of the reference, for backends without float64.
+
+Central differences need more digits than float32 has, so that they are taken of the reference, on
+the host. Where a result is right in more than one way there is nothing to hold it against.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback import dtypes
+from pullback.conformance.accuracy import eps
+from pullback.conformance.case import Case, results, widen
+from pullback.conformance.compare import require
+from pullback.conformance.differences import Differentiation, differences, inner
+from pullback.conformance.gradients import FIRST_ELEMENTS, NARROW_EPS, settle
+from pullback.conformance.sample import Array
+from pullback.tape import GradientTape
+
+#: The step of mixed second differences in float64.
+SECOND_STEP = 2e-4
+
+
+class ReferenceLoss:
+    """Re(sum(conj(c) * reference)), as a function of the differentiable inputs in float64."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.d = Differentiation(case)
+        found = case.call()
+        several = found if isinstance(found, (tuple, list)) else (found,)
+        self.floating = [i for i, one in enumerate(several) if dtypes.is_floating(one.dtype)]
+        self.cotangents = self.d.cotangents()
+        # As the reference gets them: whole numbers that the op takes as floats are made so.
+        self.flat = [
+            widen(leaf, np.float64)
+            for value in case._lifted()
+            for leaf in (value if isinstance(value, (list, tuple)) else [value])
+        ]
+
+    @property
+    def point(self) -> list[Array]:
+        """The differentiable inputs in float64."""
+        return [self.flat[i] for i in self.d.wanted]
+
+    def __call__(self, point: list[Array]) -> float:
+        """The loss at a point."""
+        flat = list(self.flat)
+        for i, value in zip(self.d.wanted, point, strict=True):
+            flat[i] = value
+        given = [
+            flat.pop(0) if length is None else [flat.pop(0) for _ in range(length)]
+            for length in self.d.lengths
+        ]
+        with np.errstate(all="ignore"):
+            found = results(self.case.suite.reference(*given, **self.case.sample.attributes))
+        wide = [np.asarray(widen(one, np.float64)) for one in self.cotangents]
+        return inner(wide, [found[i] for i in self.floating])
+
+
+def first_order(case: Case) -> None:
+    """The gradient has the dtype of its input, and is what differences of the reference say.
+
+    Raises:
+        ConformanceError: where it is not.
+    """
+    loss = ReferenceLoss(case)
+    d = loss.d
+    if not d.wanted or not loss.cotangents:
+        return
+    names = [d.names[i] for i in d.wanted]
+    found = d.gradient(d.tensors(d.point), d.tensors(loss.cotangents))
+    gradients = settle(case, found, d.point, names, "the gradient")
+    if case.suite.compare is not None or case.dtype is None:
+        return
+    differences(
+        case,
+        loss,
+        loss.point,
+        [np.asarray(widen(g, np.float64)) for g in gradients],
+        names,
+        elements=FIRST_ELEMENTS,
+        tolerance=NARROW_EPS * eps(case.dtype),
+        what="the gradient",
+    )
+
+
+def second_order(case: Case) -> None:
+    """The gradient of <gradient, v> along u is the mixed second difference along u and v.
+
+    Raises:
+        ConformanceError: where it is not.
+    """
+    loss = ReferenceLoss(case)
+    d = loss.d
+    if not d.wanted or not loss.cotangents or case.suite.compare is not None or case.dtype is None:
+        return
+    xs, cotangents = d.tensors(d.point), d.tensors(loss.cotangents)
+    with GradientTape() as outer:
+        outer.watch(xs)
+        first = d.gradient(xs, cotangents)
+    live = [k for k, g in enumerate(first) if g is not None]
+    if not live:
+        return
+    # Other inputs stay where they are.
+    vs = [_unit(d, x) if k in live else np.zeros_like(x) for k, x in enumerate(d.point)]
+    found = outer.gradient([first[k] for k in live], xs, d.tensors([vs[k] for k in live]))
+    names = [d.names[i] for i in d.wanted]
+    second = settle(case, found, d.point, names, "the second gradient")
+    us = [_unit(d, x) for x in d.point]
+    h = SECOND_STEP
+
+    def moved(a: float, b: float) -> float:
+        return loss([x + h * (a * u + b * v) for x, u, v in zip(loss.point, us, vs, strict=True)])
+
+    expected = (moved(1, 1) - moved(1, -1) - moved(-1, 1) + moved(-1, -1)) / (4 * h * h)
+    actual = inner(us, second)
+    scale = max([1.0, abs(expected), *(float(np.max(np.abs(x), initial=0.0)) for x in second)])
+    require(
+        abs(actual - expected) <= 4 * NARROW_EPS * eps(case.dtype) * scale,
+        case,
+        f"the second gradient along a random direction is {actual:.6g}, by differences of the "
+        f"reference {expected:.6g}",
+    )
+
+
+def _unit(d: Differentiation, x: Array) -> Array:
+    """A random direction in the dtype of `x`, of the length of a step along one element."""
+    return np.asarray(d.like(x) / np.sqrt(max(1, x.size)), x.dtype)

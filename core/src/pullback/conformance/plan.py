@@ -1,0 +1,207 @@
+"""What a run measures of an op: which checks, of which samples, in which dtypes.
+
+A check counts only where it has something to look at, so that no score is made of checks that could
+not have failed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.conformance import by_reference, checks
+from pullback.conformance.case import Case, cases, holds, label, leaves, touched
+from pullback.conformance.lasting import lasting
+from pullback.conformance.sample import Suite
+from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.spec import Op
+
+#: The dtypes that central differences are taken in.
+WIDE: tuple[DType, ...] = (dtypes.float64, dtypes.complex128)
+
+
+class Area(enum.StrEnum):
+    """The columns of the report."""
+
+    VALUES = "values"
+    DTYPES = "dtypes"
+    GRADIENTS = "gradients"
+    SECOND = "second"
+    EDGES = "edges"
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One check of one op; `case` is None for the wrong calls, which are the op's."""
+
+    op: Op
+    suite: Suite
+    device: Device
+    check: str
+    area: Area
+    case: Case | None
+
+    @property
+    def sample(self) -> str:
+        """What the sample is called."""
+        return "" if self.case is None else label(self.case.sample)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype under test; empty for samples that have their own."""
+        return "" if self.case is None or self.case.dtype is None else str(self.case.dtype)
+
+    def run(self) -> None:
+        """Runs the check.
+
+        Raises:
+            ConformanceError: when what it looks at is wrong. Kernels may raise anything else.
+        """
+        if self.case is None:
+            checks.wrong_calls(self.op, self.suite, self.device)
+        else:
+            _FUNCTIONS[self.check](self.case)
+
+
+def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
+    """Every item of an op; with `quick`, each sample in one dtype and few gradients."""
+    by_sample: dict[int, list[Case]] = {}
+    for case in cases(op, suite, device):
+        by_sample.setdefault(id(case.sample), []).extend([case, *_other_integers(case)])
+    every = [case for found in by_sample.values() for case in found]
+    # In a quick run the dtypes take turns, so that an op is seen in all of them.
+    turns = {found[turn % len(found)] for turn, found in enumerate(by_sample.values())}
+    chosen = turns if quick else set(every)
+    seen: set[tuple[str, DType | None]] = set()
+    for case in every:
+        for check, (area, applies) in _CHECKS.items():
+            if not applies(case):
+                continue
+            if area in (Area.GRADIENTS, Area.SECOND):
+                if quick and (check, case.dtype) in seen:
+                    continue
+                seen.add((check, case.dtype))
+            elif case not in chosen:
+                continue
+            if check == "value" and _is_edge(case):
+                area = Area.EDGES
+            yield Item(op, suite, device, check, area, case)
+    if suite.errors:
+        yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
+
+
+def _other_integers(case: Case) -> Iterator[Case]:
+    """A case of int32 alone in the other integer dtypes that hold its values."""
+    whole = [leaf for leaf in leaves(case.inputs) if leaf.dtype == dtypes.int32]
+    if case.dtype is not None or not whole:
+        return
+    for dtype in dtypes.INTEGER:
+        info = np.iinfo(dtype)
+        fits = all(np.all((info.min <= leaf) & (leaf <= info.max)) for leaf in whole)
+        if dtype != dtypes.int32 and fits:
+            inputs = tuple(_cast(value, dtype) for value in case.inputs)
+            found = replace(case, sample=replace(case.sample, inputs=inputs), dtype=dtype)
+            if _takes(found):
+                yield found
+
+
+def _takes(case: Case) -> bool:
+    """Whether the op takes these dtypes, and the backend holds them."""
+    attributes = case.sample.attributes
+    try:
+        touched(case.op, case.inputs, attributes)
+    except errors.DTypeError:
+        return False
+    return holds(case.device, case.op, case.inputs, attributes)
+
+
+def _cast(value: Any, dtype: DType) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_cast(item, dtype) for item in value]
+    whole = isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.int32
+    return value.astype(dtype) if whole else value
+
+
+def _is_edge(case: Case) -> bool:
+    """Whether the inputs are scalars, or one of them is empty."""
+    found = leaves(case.inputs)
+    return all(leaf.ndim == 0 for leaf in found) or any(leaf.size == 0 for leaf in found)
+
+
+def _always(case: Case) -> bool:
+    return True
+
+
+def _takes_arrays(case: Case) -> bool:
+    return bool(leaves(case.inputs))
+
+
+def _has_layouts(case: Case) -> bool:
+    return any(leaf.ndim for leaf in leaves(case.inputs))
+
+
+def _has_both(case: Case) -> bool:
+    return not case.op.primitive and bool(case.device.backend.offers(case.op.name))
+
+
+def _mixes(case: Case) -> bool:
+    alone = [x for x in case.inputs if not isinstance(x, (list, tuple))]
+    return sum(leaf.dtype in dtypes.REAL_FLOATING for leaf in leaves(alone)) > 1
+
+
+def _is_smooth(case: Case) -> bool:
+    dtype = case.dtype
+    floating = dtype is not None and dtypes.is_floating(dtype)
+    return case.op.differentiable and case.sample.gradient and floating
+
+
+def _is_wide(case: Case) -> bool:
+    return _is_smooth(case) and case.dtype in WIDE
+
+
+def _is_narrow(case: Case) -> bool:
+    return _is_smooth(case) and case.dtype not in WIDE and _has_wide(case)
+
+
+def _is_alone(case: Case) -> bool:
+    return _is_smooth(case) and case.dtype not in WIDE and not _has_wide(case)
+
+
+def _is_single(case: Case) -> bool:
+    return case.dtype == dtypes.float32 and _is_alone(case)
+
+
+def _has_wide(case: Case) -> bool:
+    """Whether the backend has the dtype that gradients of this one are compared with."""
+    wide = dtypes.complex128 if case.dtype == dtypes.complex64 else dtypes.float64
+    return wide in case.device.backend.dtypes
+
+
+_FUNCTIONS: dict[str, Callable[[Case], None]] = {
+    **checks.CHECKS,
+    "lasting": lasting,
+    "reference_gradient": by_reference.first_order,
+    "reference_second_gradient": by_reference.second_order,
+}
+#: For each check of a case, its column, and whether it has something to look at.
+_CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
+    "value": (Area.VALUES, _always),
+    "body": (Area.VALUES, _has_both),
+    "rules": (Area.DTYPES, _always),
+    "mixed": (Area.DTYPES, _mixes),
+    "unchanged": (Area.EDGES, _takes_arrays),
+    "deterministic": (Area.EDGES, _always),
+    "lasting": (Area.EDGES, _has_layouts),
+    "layouts": (Area.EDGES, _has_layouts),
+    "gradient": (Area.GRADIENTS, _is_wide),
+    "narrow_gradient": (Area.GRADIENTS, _is_narrow),
+    "second_gradient": (Area.SECOND, _is_wide),
+    "reference_gradient": (Area.GRADIENTS, _is_alone),
+    "reference_second_gradient": (Area.SECOND, _is_single),
+}

@@ -1,0 +1,206 @@
+"""What a run found: counts by op, which add up to families, tiers and a score."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pullback.conformance.plan import Area, Item
+from pullback.spec import SPEC_VERSION, Op, Tier
+
+#: How dispatch says that a primitive has no kernel.
+_LACKS = re.compile(r"(\w+): the backend \S+ has no kernel")
+
+
+@dataclass(slots=True)
+class Count:
+    """So many checks passed of so many."""
+
+    passed: int = 0
+    total: int = 0
+
+    def add(self, other: Count) -> None:
+        """Adds another count to this one."""
+        self.passed += other.passed
+        self.total += other.total
+
+    @property
+    def whole(self) -> bool:
+        """Whether none failed."""
+        return self.passed == self.total
+
+    def __str__(self) -> str:
+        """As in a table: "-" where there was nothing to check, "12" or "11/12"."""
+        if not self.total:
+            return "-"
+        return str(self.total) if self.whole else f"{self.passed}/{self.total}"
+
+
+def percent(count: Count) -> str:
+    """The score, rounded down: 100 % is said only where nothing failed.
+
+    >>> percent(Count(9999, 10000))
+    '99.9 %'
+    """
+    if not count.total:
+        return "-"
+    if count.whole:
+        return "100 %"
+    return f"{math.floor(1000 * count.passed / count.total) / 10:.1f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One check that did not pass; `message` says what was expected and what came."""
+
+    op: str
+    sample: str
+    dtype: str
+    check: str
+    message: str
+    rerun: str
+    #: The primitive without a kernel that another op asked for.
+    needs: str = ""
+
+
+@dataclass(slots=True)
+class Row:
+    """What was found of one op."""
+
+    op: Op
+    #: Whether the backend serves it by a kernel of its own.
+    kernel: bool
+    counts: dict[Area, Count] = field(default_factory=lambda: {area: Count() for area in Area})
+    #: The tiers, not claimed, that some of its samples ask for.
+    beyond: set[str] = field(default_factory=set)
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is a primitive without a kernel."""
+        return self.op.primitive and not self.kernel
+
+    @property
+    def count(self) -> Count:
+        """All checks of the op."""
+        return total(self.counts.values())
+
+
+def total(counts: Iterable[Count]) -> Count:
+    """The sum of counts."""
+    found = Count()
+    for one in counts:
+        found.add(one)
+    return found
+
+
+@dataclass
+class Report:
+    """What a run found of a backend. `rows` holds the ops of the tiers that it claims."""
+
+    name: str
+    device: str
+    version: str
+    tiers: frozenset[Tier]
+    dtypes: tuple[str, ...]
+    quick: bool
+    rows: dict[str, Row] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    #: Ops without samples, which nothing can be said of.
+    unknown: list[str] = field(default_factory=list)
+    #: Why nothing more was measured, when the basics do not work.
+    stopped: str = ""
+    seconds: float = 0.0
+
+    @property
+    def count(self) -> Count:
+        """All checks."""
+        return total(row.count for row in self.rows.values())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the backend does all that it claims, as far as was looked."""
+        missing = any(row.missing for row in self.rows.values())
+        return not self.stopped and not missing and self.count.whole and self.count.total > 0
+
+    def families(self) -> dict[str, list[Row]]:
+        """The rows of each op family."""
+        found: dict[str, list[Row]] = {}
+        for row in self.rows.values():
+            found.setdefault(row.op.family, []).append(row)
+        return found
+
+    def of(self, tier: Tier) -> list[Row]:
+        """The rows of a tier."""
+        return [row for row in self.rows.values() if row.op.tier is tier]
+
+    def missing(self) -> Iterator[Op]:
+        """The primitives of claimed tiers that have no kernel."""
+        for row in self.rows.values():
+            if row.missing:
+                yield row.op
+
+    def failed(self, item: Item, message: str) -> None:
+        """Takes down that a check failed."""
+        rerun = self.rerun(item.op.name)
+        asked = _LACKS.search(message)
+        needs = asked[1] if asked and asked[1] != item.op.name else ""
+        self.failures.append(
+            Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs)
+        )
+
+    def lacks(self, op: Op) -> None:
+        """Takes down that a primitive has no kernel."""
+        message = f"there is no kernel for this primitive of the tier {op.tier}, which is claimed"
+        self.failures.append(Failure(op.name, "", "", "kernel", message, self.rerun(op.name)))
+
+    def rerun(self, op: str) -> str:
+        """The command that measures one op in full."""
+        return f"pullback conform {shlex.quote(self.name)} --ops {op}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "backend": self.name,
+            "version": self.version,
+            "device": self.device,
+            "spec_version": SPEC_VERSION,
+            "dtypes": list(self.dtypes),
+            "quick": self.quick,
+            "seconds": round(self.seconds, 1),
+            "passed": self.passed,
+            "stopped": self.stopped or None,
+            "total": _score(self.count),
+            "tiers": {str(tier): self._tier(tier) for tier in Tier},
+            "families": {
+                name: {
+                    "kernels": sum(row.kernel for row in rows),
+                    "ops": len(rows),
+                    **{str(area): _score(total(row.counts[area] for row in rows)) for area in Area},
+                }
+                for name, rows in self.families().items()
+            },
+            "missing": [op.name for op in self.missing()],
+            "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},
+            "without_samples": self.unknown,
+            "failures": [
+                {name: getattr(one, name) for name in Failure.__slots__} for one in self.failures
+            ],
+        }
+
+    def _tier(self, tier: Tier) -> dict[str, Any]:
+        rows = self.of(tier)
+        return {
+            "claimed": tier in self.tiers,
+            "primitives": sum(row.op.primitive for row in rows),
+            "kernels": sum(row.op.primitive and row.kernel for row in rows),
+            **_score(total(row.count for row in rows)),
+        }
+
+
+def _score(count: Count) -> dict[str, Any]:
+    share = count.passed / count.total if count.total else None
+    return {"passed": count.passed, "checks": count.total, "score": share}

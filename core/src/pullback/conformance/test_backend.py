@@ -1,0 +1,57 @@
+"""The conformance of a backend as tests for pytest, with its choice, its output and its workers.
+
+    pytest -p pullback.conformance.plugin --pyargs pullback.conformance --backend NAME
+
+One test for each sample in each dtype, with all of its checks.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pullback import errors
+from pullback.conformance import basics
+from pullback.conformance.compare import ConformanceError
+from pullback.conformance.plan import Item
+from pullback.conformance.runner import TierError, attempt, planned, select
+from pullback.devices import as_device
+
+_CALL = (
+    "say which backend: pytest -p pullback.conformance.plugin --pyargs pullback.conformance "
+    "--backend NAME"
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each case of the backend that `--backend` names."""
+    config = metafunc.config
+    name = config.getoption("backend", None)
+    if not name:
+        raise pytest.UsageError(_CALL)
+    try:
+        device = as_device(name)
+        ops = select(config.getoption("ops").split(","))
+        basics.check(device)
+    except (errors.PullbackError, ConformanceError) as error:
+        raise pytest.UsageError(f"{name}: {error}") from None
+    cases: dict[str, list[Item]] = {}
+    for op in ops:
+        if op.tier in device.backend.tiers:
+            for item in planned(op, device, quick=config.getoption("quick")):
+                name = f"{op.name}[errors]" if item.case is None else str(item.case)
+                cases.setdefault(name, []).append(item)
+    metafunc.parametrize("items", cases.values(), ids=list(cases))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_conformance(items: list[Item]) -> None:
+    """Every check of one sample in one dtype passes."""
+    found = []
+    for item in items:
+        try:
+            wrong = attempt(item)
+        except TierError as error:
+            pytest.skip(str(error))
+        if wrong is not None:
+            found.append(f"{item.check}: {wrong}")
+    assert not found, "\n".join(found)

@@ -1,0 +1,175 @@
+"""Tensors of strings. They stay on the host: no device computes with text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback.tensor import CALL
+
+__all__ = ["StringTensor", "is_text"]
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a string, or an array or nested list of nothing but strings."""
+    if isinstance(value, (str, bytes, StringTensor)):
+        return True
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return all(isinstance(one, (str, bytes)) for one in value.flat)
+        return value.dtype.kind in "US"
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(is_text(one) for one in value)
+    return False
+
+
+class StringTensor:
+    """Strings in the shape of an array, as `pb.asarray` and datasets give them.
+
+    It can be sliced, compared, iterated over and printed; single elements are Python strings.
+    Comparisons give tensors of truth values.
+
+    Args:
+        value: a string, or nested lists or an array of strings.
+
+    >>> names = pb.asarray(["cat", "dog"])
+    >>> names
+    StringTensor(['cat', 'dog'], shape=(2,))
+    >>> names[1], (names == "cat").tolist()
+    ('dog', [True, False])
+
+    Raises:
+        ConversionError: for what is no array of strings.
+    """
+
+    __slots__ = ("_array",)
+    # NumPy leaves operators to this class, which refuses them.
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any) -> None:
+        if not is_text(value):
+            raise errors.ConversionError(f"{type(value).__name__} is no array of strings")
+        self._array: np.ndarray[Any, Any]
+        try:
+            self._array = np.array(value)
+        except ValueError:
+            raise errors.ConversionError(
+                "nested lists of unequal lengths are no array; pad them to one length"
+            ) from None
+        self._array.flags.writeable = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return tuple(self._array.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._array.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of strings."""
+        return self._array.size
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype of the strings."""
+        return self._array.dtype
+
+    @property
+    def device(self) -> str:
+        """Where strings are: "host"."""
+        return "host"
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The strings as an array that cannot be written to."""
+        return self._array
+
+    def tolist(self) -> Any:
+        """The strings as nested lists; a string if there are no axes."""
+        return self._array.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise errors.InputTypeError("a string tensor of no axes has no length")
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._array
+
+    def __getitem__(self, key: Any) -> Any:
+        given = key if isinstance(key, tuple) else (key,)
+        try:
+            found = self._array[tuple(_index(part) for part in given)]
+        except IndexError as error:
+            raise errors.IndexingError(str(error)) from None
+        return StringTensor(found) if isinstance(found, np.ndarray) else found.item()
+
+    def __str__(self) -> str:
+        return f"{self._array} shape={self.shape} dtype=str device=host"
+
+    def __repr__(self) -> str:
+        return f"StringTensor({self.tolist()!r}, shape={self.shape})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._array.item() if spec and not self.ndim else str(self), spec)
+
+    # Comparisons ---------------------------------------------------------------------------------
+
+    def _compared(self, name: str, other: Any) -> Any:
+        if not is_text(other):
+            return NotImplemented
+        theirs = other._array if isinstance(other, StringTensor) else np.asarray(other)
+        try:
+            return CALL["asarray"](np.asarray(getattr(self._array, name)(theirs)))
+        except ValueError:
+            raise errors.ShapeError(
+                f"strings of the shapes {self.shape} and {theirs.shape} cannot be compared"
+            ) from None
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared("__ne__", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared("__lt__", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared("__le__", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared("__gt__", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared("__ge__", other)
+
+    # Arithmetic ----------------------------------------------------------------------------------
+
+    def _refuse(self, *_: Any) -> Any:
+        raise errors.DTypeError(
+            "there is no arithmetic on strings; x.tolist() gives Python's, to work with"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _refuse
+    __neg__ = __pos__ = __abs__ = __float__ = __int__ = __bool__ = _refuse
+
+
+def _index(part: Any) -> Any:
+    """A part of a key: tensors of integers or truth values index as arrays do."""
+    return part.numpy() if hasattr(type(part), "__pullback_tensor__") else part

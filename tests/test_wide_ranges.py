@@ -1,0 +1,203 @@
+"""Elementwise ops and reductions from the smallest subnormal to the largest number.
+
+Each result is compared with the reference of the op's conformance suite, computed in float64 (in
+extended precision for float64), and must be as near as the op's class of accuracy says.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.conformance import checks
+from pullback.conformance.accuracy import EXTENDED
+from pullback.conformance.case import Case
+from pullback.conformance.sample import Sample
+from pullback.conformance.samples import load
+from pullback.devices import as_device
+from pullback.spec import OPS
+
+SUITES = load()
+CPU = as_device("cpu")
+DTYPES = ["float32", "float64"] if EXTENDED else ["float32"]
+
+UNARY = [
+    *("abs", "negative", "positive", "reciprocal", "sign", "square", "sqrt"),
+    *("exp", "expm1", "log", "log10", "log1p", "log2"),
+    *("sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("ceil", "floor", "trunc", "round", "signbit", "isnan", "isinf", "isfinite"),
+    *("erf", "erfc", "erfinv"),
+    *("relu", "relu6", "hard_tanh", "hard_sigmoid", "hard_silu", "leaky_relu", "elu", "celu"),
+    *("selu", "sigmoid", "softplus", "log_sigmoid", "silu", "softsign"),
+]
+BINARY = [
+    *("add", "subtract", "multiply", "divide", "remainder", "pow"),
+    *("maximum", "minimum", "hypot", "atan2", "logaddexp", "copysign"),
+    *("equal", "less", "less_equal", "greater", "greater_equal", "not_equal"),
+    *("absolute_error", "squared_error", "huber_loss", "hinge_loss", "log_cosh_loss"),
+]
+
+
+def sizes(dtype, count):
+    """Sizes over the whole range of the dtype, subnormal numbers and its limits among them."""
+    info = np.finfo(dtype)
+    rng = np.random.default_rng(count)
+    wide = np.geomspace(float(info.tiny), float(info.max) / 2, count)
+    near_one = rng.uniform(0.1, 10, count // 2)
+    usual = 10.0 ** rng.uniform(-30, 30, count)
+    ends = [info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny, info.max, info.eps, 1]
+    return np.concatenate([wide, near_one, usual, np.asarray(ends, np.float64)]).astype(dtype)
+
+
+def values(dtype, count):
+    """Both signs of `sizes`, zeros, infinities and NaN."""
+    found = sizes(dtype, count)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan], dtype)
+    return np.concatenate([found, -found, special]).astype(np.float64)
+
+
+def check(name, dtype, *inputs, **attributes):
+    """The op on these inputs is as near to its reference as its class of accuracy says."""
+    sample = Sample(tuple(inputs), attributes, gradient=False)
+    case = Case(OPS[name], SUITES[name], sample, CPU, np.dtype(dtype))
+    with warnings.catch_warnings():
+        # References are NumPy's and SciPy's, which warn of 1/0.
+        warnings.simplefilter("ignore")
+        checks.value(case)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name, dtype):
+    check(name, dtype, values(dtype, 400))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name, dtype):
+    x = values(dtype, 24)
+    check(name, dtype, x[:, None], x)
+
+
+@pytest.mark.parametrize("name", ["gelu", "mish"])
+def test_unary_of_finite_values(name):
+    # The references give NaN for 0 * inf. Subnormal results of a product lose digits in its factors.
+    x = values("float32", 400)
+    check(name, "float32", x[np.isfinite(x) & ~((x < -80) & (x > -110))])
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma"])
+def test_gamma_functions(name):
+    # Their references add decimal digits: from 1e-30 to 1e30 only, above 0.
+    rng = np.random.default_rng(0)
+    check(name, "float32", 10.0 ** rng.uniform(-30, 5, 40))
+
+
+def test_xlogy():
+    x = values("float32", 24)
+    check("xlogy", "float32", x[:, None], x[~np.isnan(x)])
+
+
+def test_floor_divide():
+    # Beyond 2**24 a quotient is no longer told apart from its neighbours.
+    x = values("float32", 60)
+    x1, x2 = (one.reshape(-1) for one in np.meshgrid(x, x))
+    with np.errstate(all="ignore"):
+        kept = np.abs(x1 / x2) < 2**24
+    check("floor_divide", "float32", x1[kept], x2[kept])
+
+
+def test_cross_entropy_of_wide_logits():
+    x = values("float32", 60)
+    labels = np.array([0.0, 1e-30, 0.25, 0.5, 1.0])
+    check("sigmoid_cross_entropy_with_logits", "float32", x[np.isfinite(x)][:, None], labels)
+
+
+def test_a_nan_spoils_nothing_beside_it():
+    x = np.array([np.nan, -92.0, -88.0, 3.0], np.float32)
+    for name in UNARY:
+        function = OPS[name].function
+        together, alone = function(x).numpy()[1:], function(x[1:]).numpy()
+        np.testing.assert_array_equal(together, alone, err_msg=name)
+
+
+# Reductions -------------------------------------------------------------------------------------
+
+
+def spread(*shape, low=-30.0, high=30.0, seed=0):
+    """Both signs, with sizes from 10**low to 10**high, evenly in their logarithms."""
+    rng = np.random.default_rng([seed, *shape])
+    return rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(low, high, shape)
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "logsumexp", "vector_norm"])
+def test_reductions(name, axis):
+    check(name, "float32", spread(31, 257), axis=axis)
+    check(name, "float32", spread(31, 257, low=-45, high=-37), axis=axis)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_variance(name):
+    check(name, "float32", spread(31, 257, low=-15, high=15), axis=1)
+    check(name, "float32", 1e6 + spread(31, 257, low=-3, high=1), axis=1)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax(name, axis):
+    check(name, "float32", spread(31, 257), axis=axis)
+    check(name, "float32", spread(31, 257, low=-30, high=2), axis=axis)
+    check(name, "float32", 1e4 + spread(31, 257, low=-3, high=1), axis=axis)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_normalization(name):
+    x = spread(31, 257, low=-15, high=15)
+    check(name, "float32", x, None, None) if name == "layer_norm" else check(
+        name, "float32", x, None
+    )
+
+
+def laid(x, layout):
+    return {
+        "C": x,
+        "F": np.asfortranarray(x),
+        "turned": x.swapaxes(0, -1),
+        "every other": np.repeat(x, 2, axis=-1)[..., ::2],
+        "backwards": x[::-1, ..., ::-1],
+    }[layout]
+
+
+def near_the_sum(name, x, axis):
+    """Within 1e-6 of the sum (mean) of the sizes."""
+    found = getattr(pb, name)(pb.asarray(x, copy=False), axis=axis).numpy()
+    wide = np.asarray(x, np.float64)
+    goal, scale = getattr(wide, name)(axis=axis), getattr(np.abs(wide), name)(axis=axis)
+    distance = np.abs(found - goal) / np.where(scale == 0, 1, scale)
+    assert found.dtype == np.float32
+    assert np.max(distance) < 1e-6, f"{np.max(distance):.3g} of the sum of sizes"
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize("layout", ["C", "F", "turned", "every other", "backwards"])
+@pytest.mark.parametrize("shape", [(100, 1000, 3), (3, 100_000), (100_000, 3), (300_000,)])
+def test_sums_of_many(name, layout, shape):
+    x = laid(np.random.default_rng(0).uniform(0, 1, shape).astype(np.float32), layout)
+    for axis in (None, *range(x.ndim)):
+        near_the_sum(name, x, axis)
+    near_the_sum(name, np.full_like(x, 0.1), 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize("layout", ["C", "F", "turned", "every other", "backwards"])
+@pytest.mark.parametrize(
+    "shape", [(10_000_000,), (10_000_000, 1), (2, 5_000_000), (5_000_000, 2), (100, 1000, 100)]
+)
+def test_sums_of_ten_millions(name, layout, shape):
+    x = laid(np.random.default_rng(0).uniform(0, 1, shape).astype(np.float32), layout)
+    for axis in (None, *range(x.ndim)):
+        near_the_sum(name, x, axis)
