@@ -31,7 +31,7 @@ def clip_gradient(x, norm: float):
 
     @pb.custom_gradient
     def identity(x):
-        return x, lambda g: pb.clip_by_norm(g, norm=norm)
+        return x, lambda g: pb.clip_by_norm(g, max_norm=norm)
 
     return identity(x)
 

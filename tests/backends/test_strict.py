@@ -55,8 +55,12 @@ for case in CASES:
     if case.op.differentiable and case.sample.gradient and case.dtype == dtypes.float64:
         FIRST_SMOOTH.setdefault(case.op.name, case)
 
-# The library passes NumPy's remarks on divisions by zero and the like through.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+# The library passes NumPy's remarks on divisions by zero and the like through, and makes one of its
+# own where its dtypes meet NumPy's as keys of one dictionary.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype"),
+]
 
 
 def over(found):

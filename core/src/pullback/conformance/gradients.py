@@ -125,6 +125,8 @@ def narrow(case: Case) -> None:
     names = [d.names[i] for i in d.wanted]
     found = d.gradient(d.tensors(point), d.tensors(cotangents))
     gradients = settle(case, found, point, names, "the gradient")
+    if case.suite.compare is not None:
+        return  # a result that is right in several ways has as many gradients
     wide = Differentiation(replace(case.with_inputs(_wide(case.inputs)), dtype=None))
     expected = wide.gradient(
         wide.tensors(wide.point), wide.tensors([_wider(one) for one in cotangents])

@@ -29,7 +29,7 @@ def lasting(case: Case) -> None:
 
 
 def _other(value: Any, floats: bool) -> Any:
-    """Half of floats, which most domains keep; whole numbers, where they are alone, turned round."""
+    """Floats halved, which most domains allow; whole numbers, where they are alone, turned."""
     if isinstance(value, (list, tuple)):
         return [_other(item, floats) for item in value]
     if not isinstance(value, np.ndarray):

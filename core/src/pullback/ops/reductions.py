@@ -266,6 +266,8 @@ def var(
     """
     wide = widened(x)
     away = wide - mean(wide, axis=axis, keepdims=True)
+    # The mean is rounded to a digit of x, which may be large beside what is left.
+    away = away - mean(away, axis=axis, keepdims=True)
     total = sum(away * away, axis=axis, keepdims=keepdims)
     return (total / _freedom(x.shape, axis, correction)).astype(x.dtype)
 

@@ -128,8 +128,9 @@ def _rows_sum(y: Any, axis: int) -> Any:
         split = y[(*index, slice(whole))].reshape((*before, blocks, _ROWS, group, *after))
         partial = _add(split, axis + 1).reshape((*before, blocks * group, *after))
         if whole < n:
-            rest = _add(y[(*index, slice(whole, n))], axis, None, None, True)
-            partial = np.concatenate([partial, rest], axis)
+            # Less than a block, which is still as many as group * _ROWS rows.
+            rest = _rows_sum(y[(*index, slice(whole, n))], axis)
+            partial = np.concatenate([partial, np.expand_dims(rest, axis)], axis)
         y = partial
     return _add(y, axis)
 
@@ -182,6 +183,8 @@ def _count_nonzero(x: Any, *, axis: Any, keepdims: bool) -> Any:
 def _var(x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
     away = np.asarray(wide - _mean(wide, axis=axis, keepdims=True))
+    # The mean is rounded to a digit of x, which may be large beside what is left.
+    away -= _mean(away, axis=axis, keepdims=True)
     np.multiply(away, away, out=away)
     left = _count(x, axis) - correction
     found = tree_sum(away, axis, keepdims) / (left if left > 0 else 0)
