@@ -68,7 +68,7 @@ def train(model, names: list[str], alphabet: str, epochs: int, seed: int) -> Non
         .shuffle(seed=seed)
         .batch(BATCH_SIZE)
     )
-    optimizer = pb.optimizers.Adam(0.004)
+    optimizer = pb.optimizers.Adam(0.006)
     with tqdm(total=epochs * len(dataset), desc="training") as bar:
         for _ in range(epochs):
             mean = pb.metrics.Mean("loss")
@@ -106,8 +106,8 @@ def new_names(model, known: list[str], alphabet: str, count: int, options) -> li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--units", type=int, default=128, help="of the LSTM")
+    parser.add_argument("--epochs", type=int, default=18)
+    parser.add_argument("--units", type=int, default=96, help="of the LSTM")
     parser.add_argument("--count", type=int, default=30, help="how many names to write")
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--names", type=Path, default=NAMES, help="a file with a name on each line")

@@ -66,7 +66,7 @@ def test_comparisons(names):
     same = names == "cat"
     assert type(same) is pb.Tensor
     assert same.tolist() == [[True, False], [False, False]]
-    assert (names != names).tolist() == [[False, False], [False, False]]  # noqa: PLR0124
+    assert (names != names).tolist() == [[False, False], [False, False]]
     assert (names < ["cow", "d"]).tolist() == [[True, False], [False, False]]
     assert (names[0] >= names[0][0]).tolist() == [True, True]
     assert (names == 1) is False

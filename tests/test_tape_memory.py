@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import time
 import weakref
 
 import numpy as np
@@ -288,28 +287,6 @@ def test_deep_marks():
     assert float(tapes[-1].gradient(y, x)) == 6.0
     assert float(tapes[-1].gradient(y, x)) == 6.0
     del tapes, tape, y, x
-
-
-@pytest.mark.slow
-def test_cost_of_an_op_does_not_grow_with_depth():
-    def per_op(length, repeat):
-        best = float("inf")
-        for _ in range(repeat):
-            start = time.process_time()
-            x, y, tape = chain(length)
-            tape.gradient(y, x)
-            best = min(best, (time.process_time() - start) / length)
-        return best
-
-    # What other tests have loaded is no part of what the collector looks through here.
-    gc.collect()
-    gc.freeze()
-    try:
-        shallow, deep = per_op(1000, 50), per_op(100_000, 3)
-    finally:
-        gc.unfreeze()
-    print(f"per op: {shallow * 1e6:.2f} us at 1,000, {deep * 1e6:.2f} us at 100,000")
-    assert deep <= 3 * shallow
 
 
 def test_let_go_graph_raises_for_a_later_tape():

@@ -118,6 +118,14 @@ def test_dlpack_in_shares_unless_told_to_copy():
     assert copied.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_tensor_of_torch_is_taken_as_it_is(dtype):
+    tensor = torch.ones(3, dtype=dtype)
+    x = pb.from_dlpack(tensor, device="torch:cpu")
+    assert x.device is CPU
+    assert x._array.data_ptr() == tensor.data_ptr()
+
+
 def test_moving_between_backends_keeps_the_gradient():
     x = pb.asarray([1.0, 2.0], device="cpu")
     with pb.GradientTape() as tape:

@@ -120,7 +120,6 @@ _LAZY_MODULES = frozenset(
     {
         "array_api",
         "checkpoint",
-        "compat",
         "conformance",
         "data",
         "fft",
@@ -131,7 +130,6 @@ _LAZY_MODULES = frozenset(
         "optimizers",
         "random",
         "state",
-        "summary",
     }
 )
 

@@ -51,9 +51,9 @@ class _PublicDTypes(dict[Any, DType]):
 
 
 class Backend:
-    """The base of every backend. A plugin subclasses it, fills `kernels`, and registers an instance.
+    """The base of every backend. A plugin subclasses it, fills `kernels`, registers an instance.
 
-    Native arrays must have `.shape` and `.dtype`; `dtypes` maps public dtypes to what `.dtype` gives.
+    Native arrays must have `.shape` and `.dtype`; `dtypes` maps public dtypes to what that is.
     """
 
     #: The name that qualified devices use, such as "torch" in "torch:cpu:0".
@@ -101,7 +101,7 @@ class Backend:
         raise NotImplementedError(f"{type(self).__name__}.from_host")
 
     def to_host(self, array: Native) -> np.ndarray[Any, Any]:
-        """A NumPy array with the values; a read-only view where that is possible. Waits for them."""
+        """A NumPy array with the values, once they are there; a read-only view where possible."""
         raise NotImplementedError(f"{type(self).__name__}.to_host")
 
     def copy_to_device(self, array: Native, device: Any) -> Native:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,25 +27,29 @@ class NumPyBackend(Backend):
     name = "numpy"
     version = np.__version__
     kinds = ("cpu",)
-    dtypes = {dtype: dtype for dtype in pullback.dtypes.ALL}
-    kernels = KERNELS
+    dtypes: ClassVar = {dtype: dtype for dtype in pullback.dtypes.ALL}
+    kernels: ClassVar = KERNELS
 
     def from_host(self, array: np.ndarray[Any, Any], device: None, *, copy: bool) -> Any:
+        """The array itself, or a copy in C order."""
         # Dispatch knows dtypes by identity, and an array that was unpickled has one of its own.
         dtype = as_dtype(array.dtype)
         native = np.array(array, order="C") if copy else array
         return native if native.dtype is dtype else native.view(dtype)
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        """A read-only view."""
         view: np.ndarray[Any, Any] = array.view()
         view.flags.writeable = False
         return view
 
     def native(self, value: Any) -> Any:
+        """An array from a NumPy scalar."""
         # Ufuncs and reductions give NumPy scalars where the result is 0-d.
         return np.asarray(value)
 
     def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+        """A capsule on the array that cannot be written through."""
         version = kwargs.get("max_version")
         if version is not None and tuple(version) >= (1, 0):
             view = array.view()
@@ -57,9 +61,11 @@ class NumPyBackend(Backend):
         return (array if shared else array.copy()).__dlpack__(**kwargs)
 
     def from_dlpack(self, value: Any, device: None, *, copy: bool | None) -> Any:
+        """An array that shares memory with `value` where `copy` allows."""
         return np.from_dlpack(value, copy=copy)
 
 
 @hookimpl
 def pullback_register_backend(register: Callable[..., None]) -> None:
+    """Registers the backend with pullback."""
     register(NumPyBackend())

@@ -132,8 +132,14 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
     kind = _DLPACK_KINDS.get(int(number))
     if kind is None:
         raise errors.DeviceError(f"from_dlpack: no backend drives devices of DLPack type {number}")
-    source = as_device(f"{kind}:{index if kind == 'gpu' else 0}")
-    target = source if device is None else as_device(device)
+    place = (kind, int(index) if kind == "gpu" else 0)
+    target = None if device is None else as_device(device)
+    if target is None or (target.kind, target.index) != place:
+        source = as_device("{}:{}".format(*place))
+        target = source if target is None else target
+    else:
+        # x is where it is wanted, and the backend that drives that device takes it itself.
+        source = target
     if target is not source and copy is False:
         raise errors.InputValueError(
             f"from_dlpack: an array on {source} is no tensor on {target} without a copy; "

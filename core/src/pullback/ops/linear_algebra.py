@@ -129,7 +129,8 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     [[3, 4], [6, 8]]
     """
     _outer_shape(x1.shape, x2.shape)
-    return reshape(x1, (x1.shape[0], 1)) * x2
+    product: Tensor = reshape(x1, (x1.shape[0], 1)) * x2
+    return product
 
 
 # ---------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     *stacks, rows, columns = x.shape
     start, length = _diagonal_span(rows, columns, offset)
     if not length:
-        return x.reshape((*stacks, rows * columns))[..., :0]
+        return reshape(x, (*stacks, rows * columns))[..., :0]
     line = reshape(x, (*stacks, rows * columns))
     return line[..., start : start + (length - 1) * (columns + 1) + 1 : columns + 1]
 

@@ -105,7 +105,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
     if ord == 1:
         return g * direction
     if ord == _INF or ord == -_INF:
-        hit = (size == out).astype(size.dtype)
+        hit: Tensor = (size == out).astype(size.dtype)
         return g * direction * (hit / sum(hit, axis=axis, keepdims=True))
     ratio = where(nothing, 1, size / where(out == 0, 1, out))
     return g * direction * where(nothing, 0, pow(ratio, ord - 1))

@@ -194,7 +194,7 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
 
 
 def _share(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
-    hit = x == expand(out, x.shape, axis, keepdims)
+    hit: Tensor = x == expand(out, x.shape, axis, keepdims)
     ties = sum(hit, axis=axis, keepdims=keepdims, dtype=g.dtype)
     return hit.astype(g.dtype) * expand(g / ties, x.shape, axis, keepdims)
 

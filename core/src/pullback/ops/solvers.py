@@ -159,7 +159,7 @@ def matrix_power(x: TensorLike, /, n: int) -> Tensor:
             result = x if result is None else matmul(result, x)
         n >>= 1
         if not n:
-            assert result is not None
+            assert isinstance(result, Tensor)
             return result
         x = matmul(x, x)
 

@@ -23,7 +23,8 @@ def phases(vectors: Array) -> Array:
 
 def turned(vectors: Array) -> Array:
     """Column vectors, free in sign or phase, with those chosen."""
-    return vectors * phases(vectors).astype(vectors.dtype)
+    result: Array = vectors * phases(vectors).astype(vectors.dtype)
+    return result
 
 
 def turned_pair(columns: Array, rows: Array) -> tuple[Array, Array]:
