@@ -342,6 +342,20 @@ def test_some_of_many_failures_are_shown(capsys):
     assert len(report.failures) > command.SHOWN
 
 
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_no_column_is_lost_on_a_narrow_terminal(columns, capsys, monkeypatch):
+    report = conform("numpy", ops=["conv_transpose", "fft*"], quick=True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", columns)
+    command.show(report)
+    out = capsys.readouterr().out
+    header = next(line for line in out.splitlines() if "family" in line)
+    assert header.split() == [
+        "family", "ops", "kernels", "values", "dtypes", "grads", "2nd", "edges", "score",
+    ]  # fmt: skip
+    assert out.count("100 %") > 4
+
+
 def test_patterns():
     assert [op.name for op in select(["conv*"])] == [n for n in OPS if n.startswith("conv")]
     assert len(select([])) == len(OPS)

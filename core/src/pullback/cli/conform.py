@@ -18,6 +18,8 @@ from pullback.spec import SPEC_VERSION, Op, Tier
 
 #: So many failures of one op are printed; JSON has all of them.
 SHOWN = 3
+#: Columns with a shorter title than their area.
+TITLES = {Area.GRADIENTS: "grads", Area.SECOND: "2nd"}
 #: So many names of ops stand in one line.
 NAMED = 8
 
@@ -80,6 +82,8 @@ def show(report: Report) -> None:
 
 
 def _show_families(report: Report) -> None:
+    # A column for what is missing only where something is: the table has to fit 80 columns.
+    lacking = ["missing"] if any(report.missing()) else []
     rows = []
     for name, found in report.families().items():
         missing = sum(row.missing for row in found)
@@ -88,12 +92,13 @@ def _show_families(report: Report) -> None:
                 name,
                 str(len(found)),
                 str(sum(row.kernel for row in found)),
-                str(missing or "-"),
+                *(str(missing or "-") for _ in lacking),
                 *(str(total(row.counts[area] for row in found)) for area in Area),
                 percent(total(row.count for row in found)),
             ]
         )
-    table.show(["family", "ops", "kernels", "missing", *map(str, Area), "score"], rows)
+    areas = [TITLES.get(area, area) for area in Area]
+    table.show(["family", "ops", "kernels", *lacking, *areas, "score"], rows)
 
 
 def _show_tiers(report: Report) -> None:

@@ -13,7 +13,7 @@ _LEAST = 24
 
 def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints a table. The last column takes the room that is left, and wraps."""
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and _fits(header, rows):
         try:
             from rich import box
             from rich.console import Console
@@ -22,7 +22,7 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         except ImportError:
             pass
         else:
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
             for title in header[:-1]:
                 table.add_column(title, no_wrap=True)
             table.add_column(header[-1], overflow="fold")
@@ -34,6 +34,13 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(plain(header, rows, width))
+
+
+def _fits(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the terminal has room for it: rich would leave columns out without a word."""
+    *widths, last = (max(map(len, column)) for column in zip(header, *rows, strict=True))
+    needed = sum(widths) + 2 * len(widths) + min(last, _LEAST)
+    return needed + 2 <= shutil.get_terminal_size().columns
 
 
 def plain(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:

@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("items", cases.values(), ids=list(cases))
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore")
 def test_conformance(items: list[Item]) -> None:
     """Every check of one sample in one dtype passes."""
     found = []
