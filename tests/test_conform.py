@@ -348,7 +348,7 @@ def test_no_column_is_lost_on_a_narrow_terminal(columns, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", columns)
     command.show(report)
-    out = capsys.readouterr().out
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     header = next(line for line in out.splitlines() if "family" in line)
     assert header.split() == [
         "family", "ops", "kernels", "values", "dtypes", "grads", "2nd", "edges", "score",
