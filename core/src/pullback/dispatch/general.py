@@ -65,8 +65,8 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 # The straight-line code looks here before it calls.
                 if len(op.scalars) >= _CACHED_SCALARS:
                     op.scalars.clear()
-                key = (scalar, type(scalar), tensor._array.dtype)
-                op.scalars[key if left else key[::-1]] = aligned
+                key = (scalar, type(scalar), tensor._device, tensor._array.dtype)
+                op.scalars[key if left else (*key, True)] = aligned
     return tuple(flat)
 
 

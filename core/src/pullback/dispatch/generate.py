@@ -122,13 +122,15 @@ def _straight(op: Op) -> list[str]:
         x1, x2 = inputs
         align = f"{everything[1:-1]} = _align(_OP, {everything})"
         for number, tensor, branch in ((x2, x1, "if"), (x1, x2, "elif")):
-            # On the left it has a key of its own: a rule may look at the first input alone.
-            key = [number, f"type({number})", f"{tensor}._array.dtype"]
-            key = key if number is x2 else key[::-1]
+            # On the left it has a key of its own: a rule may look at the first input alone. The
+            # device comes before the dtype: those of two libraries are not to be compared.
+            key = [number, f"type({number})", f"{tensor}._device", f"{tensor}._array.dtype"]
+            if number is x1:
+                key.append("True")
             lines += [
                 f"    {branch} type({tensor}) is _Tensor:",
                 f"        _c = _scalars.get({_tuple(key)}) if type({number}) in _numbers else None",
-                f"        if _c is not None and _c._device is {tensor}._device:",
+                "        if _c is not None:",
                 f"            {number} = _c",
                 "        else:",
                 f"            {align}",
