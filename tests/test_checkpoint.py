@@ -653,3 +653,20 @@ class TestManager:
         assert len(manager.checkpoints) == 7
         with pytest.raises(pb.errors.InputValueError, match="at least 1"):
             pb.CheckpointManager(pb.Checkpoint(), tmp_path, keep=0)
+
+
+def test_a_restoration_that_does_not_fit_is_nobody_elses_error(tmp_path):
+    def model(units):
+        return pb.Sequential([pb.layers.Dense(units), pb.layers.Dense(2)])
+
+    saved = model(4)
+    saved(pb.ones((1, 3)))
+    path = pb.Checkpoint(model=saved).save(tmp_path / "model")
+    wrong = model(7)
+    pb.Checkpoint(model=wrong).restore(path)
+    with pytest.raises(pb.errors.CheckpointError, match="does not fit"):
+        wrong(pb.ones((1, 3)))
+    assert model(9)(pb.ones((1, 3))).shape == (1, 2)
+    right = model(4)
+    pb.Checkpoint(model=right).restore(path)
+    np.testing.assert_array_equal(right(pb.ones((1, 3))), saved(pb.ones((1, 3))))

@@ -603,3 +603,12 @@ class TestInitializers:
             pb.errors.InputValueError, match=r"'glorot' is no initializer.*he_normal"
         ):
             initializers.get("glorot")
+
+
+def test_a_window_that_does_not_fit_is_an_error():
+    # Channels first where last are expected is the usual cause.
+    with pytest.raises(pb.errors.LayerError, match="data_format"):
+        pb.layers.Conv2D(3, 3)(pb.zeros((8, 1, 28, 28)))
+    with pytest.raises(pb.errors.LayerError, match="does not fit"):
+        pb.layers.MaxPool2D(4)(pb.zeros((1, 2, 2, 1)))
+    assert pb.layers.Conv2D(3, 3)(pb.zeros((0, 8, 8, 1))).shape == (0, 6, 6, 3)

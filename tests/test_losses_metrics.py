@@ -209,3 +209,13 @@ class TestMetrics:
         m(9.0)
         other(9.0)
         assert other.result() == m.result() == 4.0
+
+
+def test_no_step_is_taken_from_a_label_outside_the_classes():
+    logits = pb.asarray([[1.0, 2.0], [0.5, -0.5]])
+    with pb.GradientTape() as tape:
+        tape.watch(logits)
+        losses = pb.sparse_softmax_cross_entropy_with_logits(logits, pb.asarray([0, 2]))
+    gradient = tape.gradient(losses, logits).numpy()
+    assert np.isnan(gradient[1]).all()
+    assert np.isfinite(gradient[0]).all()

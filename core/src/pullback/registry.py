@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: What to do on a machine without a backend. The only place in core that names one.
 INSTALL = "install one for this machine: pip install pullback-numpy (CPU)"
 
+_LIST = "`pullback backends` lists what is here, and why what is not ready is not"
+
 _BACKENDS, _DEFAULT, _KERNELS, _OPS = (
     f"pullback.{what}" for what in ("backends.", "default.", "kernels.", "ops")
 )
@@ -170,7 +172,9 @@ class Registry:
         if reasons:
             text = f"no usable backend for {kind}: {'; '.join(reasons)}"
             raise errors.BackendNotFoundError(text) from cause
-        raise errors.BackendNotFoundError(f"no installed backend drives a {kind}; {INSTALL}")
+        raise errors.BackendNotFoundError(
+            f"no installed backend drives a {kind}; {INSTALL if kind == 'cpu' else _LIST}"
+        )
 
     def count(self, backend: Backend, kind: str) -> int:
         """The number of usable devices of `kind` that `backend` found when it was loaded."""

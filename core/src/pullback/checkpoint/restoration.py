@@ -114,7 +114,12 @@ class Restoration:
         if not graph.roots:
             self._drop()
             return
-        found, _ = self._match(graph)
+        try:
+            found, _ = self._match(graph)
+        except errors.CheckpointError:
+            # It has been said once, to who made the objects; it is nobody else's error.
+            self._drop()
+            raise
         self._give(graph, found)
         if not (self._left or self._states):
             self._drop()

@@ -83,6 +83,7 @@ class _Conv(Images):
             groups=self.groups,
             data_format=self.data_format,
         )
+        self.check_fits(x.shape, y.shape)
         if self.use_bias:
             bias = self.bias
             if self.data_format == "channels_first":

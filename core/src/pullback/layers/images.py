@@ -35,6 +35,14 @@ class Images(Layer):
                 f"needs inputs of {self.dimensions + 2} axes (batch, {inner}), got shape {shape}"
             )
 
+    def check_fits(self, shape: Any, result: Any) -> None:
+        """Raises LayerError where not one window has fitted into inputs of `shape`."""
+        if 0 in result and 0 not in shape:
+            raise errors.LayerError(
+                f"the window does not fit into inputs of shape {shape} ({self.data_format}); "
+                f'use padding="same", or say where the channels are with data_format'
+            )
+
     @property
     def channels_axis(self) -> int:
         """Where the channels are."""

@@ -43,13 +43,15 @@ class _Pool(Images):
     def call(self, x: Any) -> Any:
         """The pooled input."""
         self.check(x.shape)
-        return CALL[self.op](
+        y = CALL[self.op](
             x,
             window=self.pool_size,
             strides=self.strides,
             padding=self.padding,
             data_format=self.data_format,
         )
+        self.check_fits(x.shape, y.shape)
+        return y
 
 
 class _GlobalPool(Images):

@@ -9,6 +9,7 @@ from pullback.dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
 from pullback.ops.activations import sigmoid
 from pullback.ops.arithmetic import abs, maximum, minimum
+from pullback.ops.comparison import isnan
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.patterns import one_hot
 from pullback.ops.precision import narrowed, widened
@@ -252,16 +253,18 @@ def _(
     g: Tensor,
     logits: Tensor,
     labels: Tensor,
+    out: Tensor,
     normalizer: Tensor,
     axis: int,
     label_smoothing: float,
     ignore_label: int | None,
 ) -> Tensor:
+    # A label outside the classes made the loss NaN: no step is to be taken from it.
     return sparse_softmax_cross_entropy_gradient(
         logits,
         labels,
         normalizer,
-        g,
+        where(isnan(out), out, g),
         axis=axis,
         label_smoothing=label_smoothing,
         ignore_label=ignore_label,
