@@ -192,7 +192,10 @@ def __getattr__(name: str) -> Any:
     elif name in _LAZY_MODULES:
         value = _import_module(f"pullback.{name}")
     else:
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+        # difflib is loaded only for this message.
+        close = _import_module("difflib").get_close_matches(name, __dir__(), 2)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}")
     globals()[name] = value
     return value
 

@@ -7,7 +7,7 @@ API reference read them. A rule or a kernel is looked up here and nowhere else.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,20 +133,13 @@ class Op:
         return bool(self.rules)
 
     @property
-    def names(self) -> dict[str, int]:
-        """The position of every name that a rule may ask for, by name."""
-        return {name: i for i, name in enumerate(self._names())}
-
-    def _names(self) -> Iterator[str]:
+    def names(self) -> list[str]:
+        """Every name that a rule may ask for."""
+        found = [*self.outputs, *self.residuals, "wanted"]
         for one in self.inputs:
-            yield one.name
-            yield f"{one.name}_shape"
-            yield f"{one.name}_dtype"
-        yield from self.outputs
-        yield from self.residuals
-        for attribute in self.attributes:
-            yield attribute.name
-        yield "wanted"
+            found += (one.name, f"{one.name}_shape", f"{one.name}_dtype")
+        found += [attribute.name for attribute in self.attributes]
+        return found
 
     def __repr__(self) -> str:
         return f"<op {self.name}: {'primitive' if self.primitive else 'composite'}, {self.family}>"

@@ -92,10 +92,11 @@ class VJP:
             return
         code = function.__code__
         needs = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-        unknown = [need for need in needs if need not in op.names]
+        names = op.names
+        unknown = [need for need in needs if need not in names]
         if unknown:
             raise errors.DefinitionError(
-                f"{op.name}.vjp: a rule asks for {unknown}; it may ask for {list(op.names)}"
+                f"{op.name}.vjp: a rule asks for {unknown}; it may ask for {names}"
             )
         rule = Rule(targets, tuple(needs), function, joint=len(targets) > 1)
         op.rules.update(dict.fromkeys(targets, rule))
@@ -207,12 +208,14 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
 
 
 def _public(spec: Op, body: FunctionType) -> FunctionType:
-    names: dict[str, Any] = generate.namespace(spec)
+    # Filled at the first call, as the code is made.
+    names: dict[str, Any] = {"__name__": body.__module__}
     function = FunctionType(_stub.__code__, names, body.__name__)
 
     def specialise() -> FunctionType:
         with _LOCK:
             if function.__code__ is _stub.__code__:
+                names.update(generate.namespace(spec))
                 code = generate.forward(spec, names)
                 # Defaults first: another thread may call the function between two of these lines.
                 function.__defaults__ = body.__defaults__
