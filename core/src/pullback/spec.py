@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback import errors
 from pullback.dtypes import DTypeRule
@@ -54,16 +53,14 @@ class Arity(enum.Enum):
     MANY = "many"
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """A parameter of an op that takes a tensor (or None, or a sequence of tensors)."""
 
     name: str
     arity: Arity
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(NamedTuple):
     """A parameter of an op that is no tensor.
 
     `form` is the annotation that says how dispatch normalises it: "Axis" and "Axes" count from the
@@ -76,8 +73,7 @@ class Attribute:
     optional: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A gradient rule: `function(g, *needs)` gives the cotangents of the inputs `targets`.
 
     `needs` names what the rule takes after g: inputs, outputs ("out" for a single one), residuals,
@@ -90,10 +86,34 @@ class Rule:
     joint: bool
 
 
-@dataclass(slots=True, eq=False)
 class Op:
-    """One op of the specification."""
+    """One op of the specification. Takes the fields before `rules` as keywords."""
 
+    # No dataclasses here: generating their methods takes 3 ms of every `import pullback`.
+    __slots__ = (
+        "accuracy",
+        "attributes",
+        "body",
+        "differentiable",
+        "dtype",
+        "family",
+        "function",
+        "index",
+        "inputs",
+        "name",
+        "normalize",
+        "outputs",
+        "primitive",
+        "pull",
+        "record",
+        "residuals",
+        "resolutions",
+        "rules",
+        "scalars",
+        "shape",
+        "simple",
+        "tier",
+    )
     name: str
     body: Callable[..., Any]
     inputs: tuple[Input, ...]
@@ -111,16 +131,24 @@ class Op:
     index: int
     #: Whether straight-line code serves it: a fixed number of inputs, one result, no residuals.
     simple: bool
-    rules: dict[str, Rule | None] = field(default_factory=dict)
+    rules: dict[str, Rule | None]
     #: Input dtypes as they come, to the dtypes they are converted to.
-    resolutions: dict[Any, Any] = field(default_factory=dict)
+    resolutions: dict[Any, Any]
     #: Python numbers that came second to a tensor of a dtype, as tensors.
-    scalars: dict[Any, Any] = field(default_factory=dict)
+    scalars: dict[Any, Any]
     #: The public function.
-    function: Any = None
+    function: Any
     #: Generated at the first use (dispatch.generate): records one call, pulls one cotangent back.
-    record: Any = None
-    pull: Any = None
+    record: Any
+    pull: Any
+
+    def __init__(self, **given: Any) -> None:
+        for name, value in given.items():
+            setattr(self, name, value)
+        self.rules = {}
+        self.resolutions = {}
+        self.scalars = {}
+        self.function = self.record = self.pull = None
 
     @property
     def doc(self) -> str:
