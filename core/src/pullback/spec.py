@@ -156,11 +156,6 @@ class Op:
         return self.body.__doc__ or ""
 
     @property
-    def has_rule(self) -> bool:
-        """Whether the op carries a gradient rule of its own."""
-        return bool(self.rules)
-
-    @property
     def names(self) -> list[str]:
         """Every name that a rule may ask for."""
         found = [*self.outputs, *self.residuals, "wanted"]

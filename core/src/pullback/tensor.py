@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pullback import errors, interchange
-from pullback.dtypes import BOOL, CMPLX, DType, DTypeLike, kind
+from pullback.dtypes import CMPLX, DType, DTypeLike, kind
 from pullback.shapes import Shape
 
 if TYPE_CHECKING:
@@ -425,8 +425,3 @@ def wrap(array: Any, device: Device, node: Any = None) -> Tensor:
     tensor._device = device
     tensor._node = node
     return tensor
-
-
-def is_boolean(tensor: Tensor) -> bool:
-    """Whether the tensor holds truth values."""
-    return kind(tensor.dtype) == BOOL

@@ -12,7 +12,8 @@ from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import logaddexp
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import flip, moveaxis
-from pullback.ops.reductions import accumulating, widened
+from pullback.ops.precision import widened
+from pullback.ops.reductions import accumulating
 from pullback.shapes import Axis, Shape
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor, TensorLike

@@ -14,7 +14,8 @@ from pullback.ops.creation import zeros_like
 from pullback.ops.decompositions import svdvals
 from pullback.ops.eigenvalues import matrices
 from pullback.ops.exponential import sqrt
-from pullback.ops.reductions import count_nonzero, expand, max, min, reduce_some, sum, widened
+from pullback.ops.precision import widened
+from pullback.ops.reductions import count_nonzero, expand, max, min, reduce_some, sum
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduced
 from pullback.spec import ACCUMULATED, BACKWARD_STABLE, Tier

@@ -24,6 +24,7 @@ from pullback.ops.comparison import isinf
 from pullback.ops.creation import full
 from pullback.ops.exponential import exp, log, sqrt
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims, reshape
+from pullback.ops.precision import widened
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduce, reduced, size_of
 from pullback.spec import ACCUMULATED, EXACT, FEW_ULP
@@ -54,11 +55,6 @@ def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tenso
 def count(shape: Shape, axis: Any) -> int:
     """How many elements each element of a reduction over normal `axis` stands for."""
     return size_of(shape if axis is None else [shape[a] for a in axis])
-
-
-def widened(x: Tensor) -> Tensor:
-    """x, or for 16-bit floats x in float32, in which their sums are taken."""
-    return x.astype(dtypes.float32) if x.dtype.itemsize == 2 else x
 
 
 # ---------------------------------------------------------------------------------------------

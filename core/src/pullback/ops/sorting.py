@@ -11,7 +11,8 @@ from pullback.ops.creation import full
 from pullback.ops.indexing import take_along_axis
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import permute_dims, reshape
-from pullback.ops.reductions import count, reduce_some, widened
+from pullback.ops.precision import widened
+from pullback.ops.reductions import count, reduce_some
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Axis, Shape, first, reduced
 from pullback.spec import ACCUMULATED, EXACT
