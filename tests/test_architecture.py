@@ -28,7 +28,7 @@ FLOORS = (
     ("ops", "linalg", "fft", "namespace_info"),
     ("backward", "cotangents", "tape", "gradients", "custom"),
     ("graph",),
-    ("variable", "state", "random"),
+    ("variable", "state", "random", "config"),
     ("layers", "losses", "metrics", "optimizers"),
     ("checkpoint", "summary", "data"),
     ("cli", "conformance", "compat"),
@@ -42,6 +42,9 @@ FLOOR[ARRAY_API] = FLOOR["spec"] + 1
 
 # What a backend may use of core: the specification and what it is given to build on.
 PUBLIC = {"errors", "dtypes", "shapes", "spec", "backend", "hookspecs", ARRAY_API}
+
+# Modules that are not named as their distributions are.
+DISTRIBUTIONS = {"google": "protobuf", "google_crc32c": "google-crc32c"}
 
 # Third-party packages that `import pullback` may load: the dtypes need them.
 EARLY = {"numpy", "ml_dtypes"}
@@ -238,7 +241,10 @@ class TestThirdParty:
             name = one.module.split(".")[0]
             if name in sys.stdlib_module_names or is_ours(one.module):
                 continue
-            assert name in self.dependencies(), f"{place(path, one.line)}: {name} is not declared"
+            distribution = DISTRIBUTIONS.get(name, name)
+            assert distribution in self.dependencies(), (
+                f"{place(path, one.line)}: {name} is not declared"
+            )
             assert name in EARLY or one.late or one.for_types or conformance, (
                 f"{place(path, one.line)}: import {name} inside the function that needs it"
             )

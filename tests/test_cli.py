@@ -13,8 +13,8 @@ import pytest
 import pullback
 from pullback import cli, spec
 from pullback.backend import Backend, Offer
-from pullback.cli import backends, table
-from pullback.packs import PackInfo
+from pullback.cli import backends, kernels, table
+from pullback.packs import OpsInfo, PackInfo
 from pullback.registry import BackendInfo
 from pullback.version import __version__
 
@@ -58,7 +58,7 @@ class TestBackends:
     def test_prints_json(self, there, capsys):
         there(READY, GONE)
         assert cli.main(["backends", "--json"]) == 0
-        first, second = json.loads(capsys.readouterr().out)
+        first, second = json.loads(capsys.readouterr().out)["backends"]
         assert first["devices"] == ["cpu:0"]
         assert first["packs"][0]["state"] == "switched off"
         assert second["state"] == "no driver; [install] one there"
@@ -66,7 +66,29 @@ class TestBackends:
     def test_prints_json_of_nothing(self, there, capsys):
         there()
         assert cli.main(["backends", "--json"]) == 1
-        assert json.loads(capsys.readouterr().out) == []
+        assert json.loads(capsys.readouterr().out) == {"backends": [], "ops": []}
+
+    def test_lists_kernels_that_are_left_out_and_ops(self, there, capsys, monkeypatch):
+        there(READY._replace(packs=(), left_out=("one is wrong", *["so is this"] * 6)))
+        plugins = [
+            OpsInfo("more", "more-ops", "1.0", ("sinc", "versine"), "ready"),
+            OpsInfo("bad", "bad-ops", "2.0", (), "the ops plugin 'bad' failed"),
+        ]
+        monkeypatch.setattr(backends, "ops_plugins", lambda: plugins)
+        assert cli.main(["backends"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[2].split() == ["-", "kernel", "left", "out:", "one", "is", "wrong"]
+        assert lines[-3].endswith("left out: 2 more (--json)")
+        assert lines[-2].split() == ["ops:", "more", "1.0", "-", "ready:", "sinc,", "versine"]
+        assert lines[-1].endswith("the ops plugin 'bad' failed")
+
+    def test_chooses_kernel_packs(self, there, monkeypatch):
+        there(READY)
+        chosen = []
+        monkeypatch.setattr(backends, "use_kernel_packs", chosen.append)
+        for given in ("fast, slow", ""):
+            cli.main(["backends", "--packs", given])
+        assert chosen == [["fast", "slow"], []]
 
     def test_with_rich(self, there, capsys, monkeypatch):
         pytest.importorskip("rich")
@@ -92,32 +114,51 @@ class TestBackends:
 
 class TestKernels:
     @pytest.fixture(autouse=True)
-    def _offers(self, there, monkeypatch):
+    def offers(self, there, monkeypatch):
+        found = [
+            Offer(operator.add, "quick", 10, frozenset({pullback.dtypes.float32})),
+            Offer(operator.add, "mill", 0, None),
+        ]
+
         class Mill(Backend):
             name = "mill"
 
             def offers(self, op_name):
-                return (
-                    Offer(operator.add, "fast", 10, frozenset({pullback.dtypes.float32})),
-                    Offer(operator.add, "mill", 0, None),
-                )
+                return tuple(found)
 
         there(READY, GONE)
-        monkeypatch.setattr(backends.registry, "backend", lambda name: Mill())
+        monkeypatch.setattr(kernels.registry, "backend", lambda name: Mill())
+        return found
 
-    def test_in_order(self, capsys):
+    def test_in_order_and_why(self, capsys):
         assert cli.main(["backends", "--kernels", "add"]) == 0
         assert capsys.readouterr().out.splitlines() == [
-            "backend  served by  priority  dtypes",
-            "mill     fast       10        float32",
-            "mill     mill       0         all",
+            "backend  served by  priority  dtypes   why",
+            "mill     quick      10        float32  a kernel pack, of the highest priority",
+            "mill     mill       0         all      its own kernel, for the dtypes that are left",
+            "mill     fast       10        -        a kernel pack, not used: switched off",
+            "loom     nothing    -         -        the backend cannot be used: no driver; "
+            "[install] one there",
         ]
+
+    def test_what_is_never_reached(self, offers, capsys):
+        offers.append(Offer(operator.add, "late", -5, None))
+        assert cli.main(["backends", "--kernels", "add", "--json"]) == 0
+        rows = {row["source"]: row for row in json.loads(capsys.readouterr().out)}
+        assert rows["late"]["why"] == "a kernel pack, never reached: mill takes every dtype"
+        assert [name for name, row in rows.items() if row["used"]] == ["quick", "mill"]
+
+    def test_a_primitive_that_nobody_serves(self, offers, capsys):
+        offers.clear()
+        assert cli.main(["backends", "--kernels", "solve"]) == 1
+        assert "a primitive of the tier linalg without a kernel" in capsys.readouterr().out
 
     def test_composites_run_their_body_at_last(self, capsys, monkeypatch):
         monkeypatch.setattr(spec.OPS["add"], "primitive", False)
         assert cli.main(["backends", "--kernels", "add", "--json"]) == 0
         rows = json.loads(capsys.readouterr().out)
-        assert [row["source"] for row in rows] == ["fast", "mill", "decomposition"]
+        assert [row["source"] for row in rows] == ["quick", "mill", "decomposition", "fast", ""]
+        assert rows[2]["why"].endswith("never reached: mill takes every dtype")
 
     def test_of_an_unknown_op(self, capsys):
         assert cli.main(["backends", "--kernels", "ad"]) == 1
@@ -163,7 +204,7 @@ class TestProgram:
     def test_backends_that_are_installed(self):
         done = self.run("backends", "--json")
         assert not done.stderr
-        for row in json.loads(done.stdout):
+        for row in json.loads(done.stdout)["backends"]:
             assert row["state"] != "ready" or row["devices"]
 
     def test_a_reader_that_goes_away(self):

@@ -81,7 +81,7 @@ def test_tiers_that_are_not_claimed_do_not_count():
     assert report.failures == []
     assert report.passed
     assert set(report.rows) == {"add", "gelu", "relu"}
-    assert report.rows["gelu"].beyond == {"special"}
+    assert report.rows["gelu"].beyond == set()
 
 
 def test_dtypes_that_are_not_declared_do_not_count():
@@ -351,7 +351,7 @@ def test_no_column_is_lost_on_a_narrow_terminal(columns, capsys, monkeypatch):
     out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     header = next(line for line in out.splitlines() if "family" in line)
     assert header.split() == [
-        "family", "ops", "kernels", "values", "dtypes", "grads", "2nd", "edges", "score",
+        "family", "kernels", "lack", "values", "dtypes", "grads", "2nd", "edges", "score",
     ]  # fmt: skip
     assert out.count("100 %") > 4
 
@@ -370,20 +370,38 @@ def test_percent_is_rounded_down():
 # Through pytest ----------------------------------------------------------------------------------
 
 
+KIT = ("--pyargs", "pullback.conformance")
+
+
 def through_pytest(*arguments, cwd):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    call = [sys.executable, "-m", "pytest", "-q", "-p", "pullback.conformance.plugin"]
-    call += ["-p", "no:cacheprovider", "--pyargs", "pullback.conformance", *arguments]
+    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(call, cwd=cwd, env=clean, capture_output=True, text=True)
 
 
 def test_pytest_runs_the_same_checks(tmp_path):
-    done = through_pytest("--backend", "numpy", "--ops", "relu,reciprocal", "--quick", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
+    done = through_pytest(*KIT, "--backend", "numpy", "--ops", "relu,exp", "--quick", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
 
 def test_pytest_says_what_is_missing(tmp_path):
-    done = through_pytest(cwd=tmp_path)
+    done = through_pytest(*KIT, cwd=tmp_path)
     assert done.returncode != 0
     assert "--backend NAME" in done.stdout + done.stderr
+
+
+def test_other_runs_of_pytest_are_left_alone(tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--backend')\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n"
+        "def test_it(pytestconfig):\n"
+        "    assert pytestconfig.getoption('backend') == 'own'\n"
+        "    assert '_pullback_pytest' in sys.modules\n"
+        "    assert 'pullback' not in sys.modules\n"
+        "    assert 'numpy' not in sys.modules\n"
+    )
+    done = through_pytest("test_it.py", "--backend", "own", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

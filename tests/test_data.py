@@ -196,7 +196,7 @@ ORDER_OF_SEED_0 = [5, 7, 1, 6, 3, 2, 4, 0]
 BUFFERED_ORDER_OF_SEED_0 = [1, 0, 5, 3, 2, 7, 4, 6]
 
 
-PIPELINES = {
+PIPELINES = {  # of every stage and source, alone and behind others
     "slices": lambda: ints(13),
     "shuffle": lambda: ints(13).shuffle(seed=4),
     "buffer": lambda: ints(13).shuffle(5, seed=4),
@@ -209,7 +209,47 @@ PIPELINES = {
     "enumerate": lambda: ints(13).shuffle(seed=4).enumerate().map(lambda i, x: i * 100 + x),
     "prefetch": lambda: ints(13).shuffle(5, seed=4).batch(2).prefetch(3),
     "prefetch repeat": lambda: ints(5).shuffle(seed=4).prefetch(2).repeat(3),
-}
+    "buffer behind map": lambda: ints(40).map(lambda x: x + 1).shuffle(6, seed=4).batch(4),
+    "buffer behind repeat": lambda: ints(5).shuffle(seed=1).repeat(4).shuffle(7, seed=4),
+    "shard": lambda: ints(17).shuffle(seed=4).shard(3, 1),
+    "shard buffer": lambda: ints(29).shard(3, 2).shuffle(4, seed=4),
+    "zip": lambda: ints(7).shuffle(seed=4).zip(ints(9).shuffle(3, seed=5)).map(digits),
+    "zip batch": lambda: Dataset.zip(ints(7), ints(9)).batch(3).map(digits),
+    "concatenate": lambda: ints(4).shuffle(seed=4).concatenate(ints(5).shuffle(2, seed=4)),
+    "concatenate buffer": lambda: ints(4).concatenate(ints(5)).shuffle(3, seed=4),
+    "interleave": lambda: ints(5).shuffle(seed=4).interleave(counted, cycle=3, block=2),
+    "interleave one": lambda: ints(5).interleave(counted, cycle=1),
+    "interleave prefetch": lambda: ints(5).interleave(lambda n: counted(n).prefetch(2)),
+    "unbatch": lambda: ints(13).shuffle(seed=4).batch(4).unbatch(),
+    "window": lambda: ints(9).shuffle(seed=4).window(3, shift=1),
+    "window wide": lambda: ints(20).window(2, shift=5, drop_remainder=False),
+    "padded": lambda: ints(7).map(lambda n: pb.ones((int(n),)) * n).padded_batch(2),
+    "threads": lambda: ints(13).shuffle(5, seed=4).map(lambda x: x * 2, parallel=3).batch(2),
+    "threads prefetch": lambda: ints(13).map(lambda x: x * 2, parallel=3).prefetch(2),
+    "threads repeat": lambda: ints(4).shuffle(seed=4).map(lambda x: x + 1, parallel=2).repeat(3),
+    "seeded map": lambda: ints(9).map(noisy, seed=5).repeat(2),
+    "seeded threads": lambda: ints(9).map(noisy, seed=5, parallel=3).prefetch(1).repeat(2),
+    "cache": lambda: ints(6).shuffle(seed=4).cache().repeat(3),
+    "cache shuffle": lambda: ints(6).map(lambda x: x * 3).cache().shuffle(6, seed=4).repeat(3),
+    "generator": lambda: Dataset.from_generator(lambda: range(9)).shuffle(4, seed=4).batch(2),
+    "everything": lambda: (
+        ints(11).shuffle(seed=1).shard(2, 0).interleave(counted, cycle=2)
+        .map(noisy, seed=3, parallel=2).cache().shuffle(5, seed=2).repeat(2).batch(3).prefetch(2)
+    ),
+}  # fmt: skip
+
+
+def digits(x, y):
+    return x * 100 + y
+
+
+def counted(number):
+    """A dataset of as many elements as a number says, in an order of their own."""
+    return Dataset.from_tensor_slices(np.arange(int(number)) + 10 * int(number)).shuffle(seed=9)
+
+
+def noisy(x, generator):
+    return x + generator.integers((), 0, 1000) * 10
 
 
 class TestPosition:
@@ -287,17 +327,6 @@ class TestPrefetch:
             next(iterator)
         with pytest.raises(StopIteration):
             next(iterator)
-
-    def test_thread_ends_with_its_iterator(self):
-        before = set(threading.enumerate())
-        iterator = iter(ints(1000).prefetch(1))
-        next(iterator)
-        (thread,) = set(threading.enumerate()) - before
-        assert thread.name == "pullback-prefetch"
-        del iterator
-        gc.collect()
-        thread.join(timeout=5)
-        assert not thread.is_alive()
 
     def test_position_only_before_the_first_element(self):
         cursor = ints(3).prefetch(1).open((0,))

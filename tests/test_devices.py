@@ -271,6 +271,15 @@ class TestInForce:
             assert str(as_device()) == "cpu:0"
         as_device()
 
+    def test_a_stranger_with_a_gpu_is_not_imported_to_see_it(self, use):
+        loads: list[str] = []
+        use(entries(Cpu, owns=True), entries(Both, loads=loads))
+        assert str(as_device()) == str(device("cpu")) == "cpu:0"
+        with pytest.raises(errors.BackendNotFoundError, match="name one in full: both:gpu"):
+            device("gpu")
+        assert not loads
+        assert str(device("both:gpu")) == "both:gpu:0"
+
     def test_a_stranger_alone(self, use):
         use(entries(Both))
         assert as_device() is device("gpu") is device("both:gpu:0")

@@ -275,7 +275,7 @@ class TestLearningRates:
 
     def test_exponential(self):
         smooth = O.schedules.exponential_decay(0.1, 10, 0.5)
-        stairs = O.schedules.exponential_decay(0.1, 10, 0.5, staircase=True)
+        stairs = O.schedules.step_decay(0.1, 10, 0.5)
         assert [smooth(0), smooth(10)] == [0.1, 0.05]
         assert smooth(5) == pytest.approx(0.1 * math.sqrt(0.5))
         assert [stairs(9), stairs(10), stairs(19)] == [0.1, 0.05, 0.05]

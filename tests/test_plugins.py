@@ -290,6 +290,18 @@ class TestPlainKinds:
         with pytest.raises(errors.DeviceError, match="one:cpu or two:cpu"):
             registry(made("one"), made("two")).plain("cpu")
 
+    def test_of_an_owner_leave_strangers_alone(self):
+        stranger = made("stranger", kinds=("cpu", "gpu"))
+        gpu = entry("backends.gpu", "stranger", stranger.load())
+        stranger.loads.clear()
+        plugins = registry(stranger, gpu, made("one"), entry("default.cpu", "one", None))
+        with pytest.raises(errors.BackendNotFoundError, match=r"name one in full: stranger:gpu"):
+            plugins.plain("gpu")
+        assert plugins.plain("cpu").name == "one"
+        assert not stranger.loads + gpu.loads
+        with pytest.raises(errors.BackendNotFoundError, match="no installed backend drives a gpu"):
+            registry(made("one"), entry("default.cpu", "one", None)).plain("gpu")
+
     def test_claimed_twice(self):
         plugins = registry(
             made("one"), made("two"), entry("default.cpu", "one", 0), entry("default.cpu", "two", 0)
@@ -354,6 +366,21 @@ class TestKernels:
     def load(self, **kernels):
         return registry(made("one", kernels=kernels)).backend("one")
 
+    def left_out(self, **kernels) -> str:
+        """What is said of a kernel that cannot be called; the rest of its backend works."""
+        plugins = registry(made("one", kernels={"fake_sum": max, **kernels}))
+        with pytest.warns(RuntimeWarning, match=r"'one' \(some-dist 1\.5\).*left out") as caught:
+            backend = plugins.backend("one")
+        (info,) = plugins.info()
+        (said,) = info.left_out
+        assert info.state == "ready"
+        assert len(caught) == 1
+        assert said in str(caught[0].message)
+        for op_name in kernels:
+            assert backend.kernel(op_name, None) is None
+        assert "fake_sum" in kernels or backend.kernel("fake_sum", None) is max
+        return said
+
     @pytest.mark.parametrize(
         "kernel",
         [
@@ -374,8 +401,8 @@ class TestKernels:
         "kernel", [lambda x1: x1, lambda a, b, c: a, lambda a, *, x2: a, lambda a, b, *, c: a]
     )
     def test_signatures_that_do_not(self, kernel):
-        with pytest.raises(errors.PluginError, match=r"some-dist.*called as fake_add\(x1, x2\)"):
-            self.load(fake_add=kernel)
+        said = self.left_out(fake_add=kernel)
+        assert "called as fake_add(x1, x2), which" in said
 
     def test_attributes_are_keywords(self):
         def good(x, *, axis, keepdims):
@@ -385,16 +412,31 @@ class TestKernels:
             return x
 
         assert self.load(fake_sum=good)
-        with pytest.raises(errors.PluginError, match=r"fake_sum\(x, \*, axis, keepdims\)"):
-            self.load(fake_sum=other)
+        assert "fake_sum(x, *, axis, keepdims)" in self.left_out(fake_sum=other)
 
     def test_of_unknown_ops(self):
-        with pytest.raises(errors.PluginError, match="no op 'fake_ad'; did you mean 'fake_add'"):
-            self.load(fake_ad=operator.add)
+        said = self.left_out(fake_ad=operator.add)
+        assert "no op 'fake_ad'; did you mean 'fake_add'" in said
 
     def test_that_are_no_functions(self):
-        with pytest.raises(errors.PluginError, match="no function"):
-            self.load(fake_add=3)
+        assert "no function" in self.left_out(fake_sum=3)
+
+    def test_offered_by_the_constructor_are_checked_too(self):
+        class One(Backend):
+            name = "one"
+
+            def __init__(self):
+                super().__init__()
+                self.offer("fake_ad", operator.add, source="one", priority=1)
+
+        with pytest.warns(RuntimeWarning, match="no op 'fake_ad'"):
+            backend = registry(entry("backends.cpu", "one", plugin(One()))).backend("one")
+        assert backend.offers("fake_ad") == ()
+
+    def test_registered_by_hand_are_all_right_or_an_error(self):
+        mine = backend_class("mine", kernels={"fake_ad": operator.add})()
+        with pytest.raises(errors.PluginError, match="no op 'fake_ad'"):
+            registry().register_backend(mine)
 
 
 def first(x1, x2):
@@ -580,6 +622,85 @@ BACKEND = """
 """
 
 
+ARRAYS = """
+    import operator
+    import numpy as np
+    from pullback import dtypes
+    from pullback.backend import Backend
+    from pullback.hookspecs import hookimpl
+    class Stranger(Backend):
+        name = __name__.removesuffix("_plugin")
+        dtypes = dict(zip(dtypes.ALL, dtypes.ALL))
+        kernels = {{"negative": operator.neg, {kernels}}}
+        def from_host(self, array, device, *, copy):
+            return np.array(array)
+        def to_host(self, array):
+            return array
+    @hookimpl
+    def pullback_register_backend(register):
+        register(Stranger())
+"""
+
+#: Plugins that do what none should: group, source, and what a line of `pullback backends` says.
+HOSTILE = {
+    "import_fails": ("backends.gpu", "import not_there", "No module named 'not_there'"),
+    "exits": ("backends.cpu", "import sys; sys.exit('bye')", "SystemExit: bye"),
+    "unspeakable": (
+        "backends.cpu",
+        """
+        class Silent(Exception):
+            def __str__(self):
+                raise RuntimeError
+        raise Silent
+        """,
+        "failed: Silent",
+    ),
+    "no_hook": ("backends.cpu", "", "has no hook pullback_register_backend(register)"),
+    "bad_hook": (
+        "backends.cpu",
+        """
+        from pullback.hookspecs import hookimpl
+        @hookimpl
+        def pullback_register_backend(registry):
+            pass
+        """,
+        "'registry'",
+    ),
+    "newer": ("backends.cpu", "spec_version = 99", "written for version 99 of the op spec"),
+    "twice": ("backends.cpu", ARRAYS.format(kernels=""), "bring one each; uninstall one of them"),
+    "makes_tensors": ("backends.cpu", "import pullback; pullback.ones(2, device='makes_tensors')",
+                      "must make no tensors at import"),
+    "misnamed_kernel": (
+        "backends.cpu", ARRAYS.format(kernels="'softmx': operator.neg"),
+        "left out: there is no op 'softmx'; did you mean 'softmax'",
+    ),
+    "bad_signature": (
+        "backends.cpu", ARRAYS.format(kernels="'softmax': lambda x: x"),
+        "left out: the kernel of 'softmax' is called as softmax(x, *, axis), which",
+    ),
+    "bad_pack": (
+        "kernels.misnamed_kernel",
+        """
+        from pullback.hookspecs import hookimpl
+        @hookimpl
+        def pullback_register_kernels(register):
+            register("negativ", abs)
+        """,
+        "there is no op 'negativ'; did you mean 'negative'",
+    ),
+    "bad_ops": (
+        "ops",
+        """
+        from pullback.hookspecs import hookimpl
+        @hookimpl
+        def pullback_register_ops(register):
+            register(len)
+        """,
+        "register() takes a function made by pullback.op",
+    ),
+}  # fmt: skip
+
+
 class TestInstalled:
     def test_real_entry_points(self, tmp_path):
         for name in ("stranger", "other"):
@@ -612,6 +733,37 @@ class TestInstalled:
         broken = next(line for line in lines if line.startswith("broken"))
         assert "No module named 'not_there'" in broken
         assert "pip install --force-reinstall pullback-broken" in broken
+
+    def test_hostile_plugins_end_in_a_line_each_and_a_working_rest(self, tmp_path):
+        for name, (group, source, _) in HOSTILE.items():
+            module = f"{name}_plugin"
+            entries = f"[pullback.{group}]\n{name} = {module}\n"
+            install(tmp_path, f"pullback-{name}", module, source, entries)
+        # A second package that brings a backend of a name that is taken.
+        install(
+            tmp_path, "copy-of-twice", "another", HOSTILE["twice"][1],
+            "[pullback.backends.cpu]\ntwice = another\n",
+        )  # fmt: skip
+        out = run(
+            tmp_path,
+            """
+            import warnings
+            warnings.simplefilter("ignore")
+            from pullback import cli
+            cli.main(["backends"])
+            import pullback as pb
+            assert pb.sum(pb.asarray([1.0, 2.0], device="numpy")).item() == 3
+            with pb.device("misnamed_kernel"):
+                print("rest:", pb.negative(pb.asarray([1.0])).tolist())
+            """,
+        )
+        lines = out.splitlines()
+        for name, (_, _, words) in HOSTILE.items():
+            (line,) = [one for one in lines if words in one]
+            # A kernel that is left out stands below its backend; all others name themselves.
+            assert words.startswith("left out") or name in line
+        assert "rest: [-1.0]" in lines
+        assert next(line for line in lines if line.startswith("numpy ")).endswith("ready")
 
     def test_import_reads_no_metadata_and_no_pluggy(self, tmp_path):
         out = run(

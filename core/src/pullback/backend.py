@@ -158,6 +158,17 @@ class Backend:
             self._offers[op_name] = tuple(offer for offer in offers if offer.source != source)
         self._forget()
 
+    def refuse(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
+        """Leaves out every kernel that `problem` has something to say of, and says it."""
+        found: list[str] = []
+        for op_name, offers in self._offers.items():
+            said = [problem(op_name, offer.kernel) for offer in offers]
+            kept = zip(offers, said, strict=True)
+            self._offers[op_name] = tuple(offer for offer, why in kept if why is None)
+            found.extend(why for why in said if why is not None)
+        self._forget()
+        return tuple(found)
+
     def _forget(self) -> None:
         for table in self.tables:
             table.clear()

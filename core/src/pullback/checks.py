@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from pullback import errors, spec
 from pullback.backend import Backend
 from pullback.dtypes import DType, DTypeLike, as_dtype
@@ -35,6 +37,11 @@ def check_spec_version(version: Any, who: str) -> None:
         )
 
 
+def is_backend_name(name: Any) -> bool:
+    """Whether a backend may be called `name`, as in "name:cpu:0"."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in KINDS
+
+
 def check_backend(backend: Any, name: str | None, who: str) -> None:
     """Whether `backend` can be registered under `name` (None: under its own).
 
@@ -47,7 +54,7 @@ def check_backend(backend: Any, name: str | None, who: str) -> None:
             f"got {'the class ' + backend.__name__ if isinstance(backend, type) else repr(backend)}"
         )
     own = backend.name
-    if not isinstance(own, str) or not _NAME.fullmatch(own) or own in KINDS:
+    if not is_backend_name(own):
         raise errors.PluginError(
             f"{who}: {own!r} is no name for a backend; set {type(backend).__name__}.name to "
             f"letters, digits, '_', '.' and '-', other than {' and '.join(map(repr, KINDS))}"
@@ -68,38 +75,51 @@ def check_backend(backend: Any, name: str | None, who: str) -> None:
             f"{who}: {type(backend).__name__}.kinds must be a tuple of "
             f"{' and '.join(map(repr, KINDS))}; got {kinds!r}"
         )
-    for op_name, kernel in backend.kernels.items():
-        check_kernel(op_name, kernel, who)
+    for dtype in backend.dtypes:
+        if not isinstance(dtype, np.dtype):
+            raise errors.PluginError(
+                f"{who}: the keys of {type(backend).__name__}.dtypes must be public dtypes such as "
+                f"pullback.float32, got {dtype!r}"
+            )
 
 
 def check_kernel(op_name: str, kernel: Any, who: str) -> None:
     """Whether `kernel` can be called for the op `op_name` as dispatch calls it.
 
-    Functions written in C whose signature Python cannot read are taken on trust.
-
     Raises:
         PluginError: for an unknown op, or a signature that does not take the op's inputs
             positionally and its attributes by keyword.
     """
+    problem = kernel_problem(op_name, kernel)
+    if problem is not None:
+        raise errors.PluginError(f"{who}: {problem}")
+
+
+def kernel_problem(op_name: str, kernel: Any) -> str | None:
+    """Why `kernel` cannot be called for the op `op_name` as dispatch calls it; None when it can.
+
+    Functions written in C whose signature Python cannot read are taken on trust.
+    """
     op = spec.OPS.get(op_name)
     if op is None:
-        raise errors.PluginError(f"{who}: there is no op {op_name!r}{nearest(op_name)}")
+        return f"there is no op {op_name!r}{nearest(op_name)}"
     if not callable(kernel):
-        raise errors.PluginError(f"{who}: the kernel of {op_name!r} is no function: {kernel!r}")
+        return f"the kernel of {op_name!r} is no function: {kernel!r}"
     try:
         signature = inspect.signature(kernel)
     except (TypeError, ValueError):
-        return
+        return None
     names = [one.name for one in op.attributes]
     try:
         signature.bind(*op.inputs, **dict.fromkeys(names))
     except TypeError as error:
         called = getattr(kernel, "__qualname__", repr(kernel))
         wanted = ", ".join([*(one.name for one in op.inputs), *(["*", *names] if names else [])])
-        raise errors.PluginError(
-            f"{who}: the kernel of {op_name!r} is called as {op_name}({wanted}), "
+        return (
+            f"the kernel of {op_name!r} is called as {op_name}({wanted}), "
             f"which {called}{signature} does not take: {error}"
-        ) from None
+        )
+    return None
 
 
 def check_dtypes(dtypes: Iterable[DTypeLike] | None, op_name: str, who: str) -> Any:

@@ -106,7 +106,11 @@ def call(loaded: Any, hook: str, register: Callable[..., Any], plugin: str) -> N
     caller(register=register)
 
 
-def one_line(error: BaseException) -> str:
-    """An exception as one line of a table."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+def one_line(error: BaseException, *, named: bool = True) -> str:
+    """An exception as one line of a table, with or without the name of its type."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # a plugin's own type of exception may raise there too
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text}" if text and named else text or name

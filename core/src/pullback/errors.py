@@ -14,6 +14,7 @@ __all__ = [
     "CheckpointError",
     "ConversionError",
     "DTypeError",
+    "DataError",
     "DefinitionError",
     "DeviceError",
     "IndexingError",
@@ -27,6 +28,7 @@ __all__ = [
     "PullbackError",
     "ShapeError",
     "TapeError",
+    "TrainingError",
     "VariableError",
 ]
 
@@ -112,3 +114,11 @@ class LayerError(PullbackError, ValueError):
 
 class CheckpointError(PullbackError, RuntimeError):
     """A checkpoint that is missing, damaged, or does not fit the objects it is restored into."""
+
+
+class TrainingError(PullbackError, RuntimeError):
+    """Training that cannot begin or go on: no optimizer, no data, a loss that is not a number."""
+
+
+class DataError(PullbackError, RuntimeError):
+    """Data that are damaged, missing, or of another form than was said; names the place."""

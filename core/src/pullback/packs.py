@@ -1,4 +1,4 @@
-"""Kernel packs: packages that add or replace kernels of somebody else's backend."""
+"""What packages add to others: kernels for somebody else's backend (kernel packs), and ops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pullback import discovery, errors
 from pullback.backend import Backend, Kernel
-from pullback.checks import check_dtypes, check_kernel
+from pullback.checks import check_dtypes, check_kernel, check_op
 from pullback.dtypes import DType, DTypeLike
 
 if TYPE_CHECKING:
@@ -29,6 +29,16 @@ class PackInfo(NamedTuple):
     distribution: str
     version: str
     priority: int
+    state: str
+
+
+class OpsInfo(NamedTuple):
+    """A plugin that brings ops: who made it, and its `state`: "ready", or what is wrong with it."""
+
+    name: str
+    distribution: str
+    version: str
+    ops: tuple[str, ...]
     state: str
 
 
@@ -94,3 +104,23 @@ def _offer(backend: Backend, name: str, entries: list[EntryPoint]) -> int:
 
 def _overlap(a: frozenset[DType] | None, b: frozenset[DType] | None) -> bool:
     return a is None or b is None or not a.isdisjoint(b)
+
+
+def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:
+    """Loads the ops of one plugin. One that fails is left out, with a warning."""
+    who = discovery.who("ops plugin", name, entries)
+    found: list[str] = []
+    state = "ready"
+    try:
+        with discovery.blaming(who, entries):
+            loaded = discovery.load(entries, who)
+            discovery.call(
+                loaded,
+                "pullback_register_ops",
+                lambda function: found.append(check_op(function, who)),
+                who,
+            )
+    except errors.BackendError as error:
+        state = str(error)
+        warnings.warn(f"{state} (left out)", RuntimeWarning, stacklevel=2)
+    return OpsInfo(name, *discovery.origin(entries), tuple(found), state)

@@ -20,10 +20,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pullback.backend import Backend
-from pullback.packs import PackInfo
+from pullback.packs import OpsInfo, PackInfo
 from pullback.registry import BackendInfo, Registry
 
-__all__ = ["BackendInfo", "PackInfo", "backends", "register_backend", "use_kernel_packs"]
+__all__ = [
+    "BackendInfo",
+    "OpsInfo",
+    "PackInfo",
+    "backends",
+    "ops_plugins",
+    "register_backend",
+    "use_kernel_packs",
+]
 
 #: The plugins of this process.
 registry = Registry()
@@ -33,7 +41,8 @@ def register_backend(backend: Backend, *, replace: bool = False) -> None:
     """Makes a backend usable that is not installed, as in a notebook or a test.
 
     Its devices are named in full ("mine:cpu:0"). A backend registered by hand is what plain "cpu"
-    or "gpu" means only where no installed one is.
+    or "gpu" means only where no installed one is. What is wrong with a kernel is an error here; of
+    an installed backend only that kernel is left out.
 
     Args:
         backend: an instance of a subclass of `pullback.backend.Backend`.
@@ -52,6 +61,14 @@ def backends() -> list[BackendInfo]:
     Loads all of them, and never raises: a backend that cannot be used says why in its `state`.
     """
     return registry.info()
+
+
+def ops_plugins() -> list[OpsInfo]:
+    """Every installed plugin that brings ops, with its state.
+
+    Loads all of them, and never raises: one that fails says why in its `state`.
+    """
+    return registry.ops()
 
 
 def use_kernel_packs(names: Iterable[str] | None) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pullback import discovery, errors, packs
 from pullback.backend import Backend
-from pullback.checks import KINDS, check_backend, check_op
-from pullback.packs import PackInfo
+from pullback.checks import KINDS, check_backend, check_kernel, kernel_problem
+from pullback.packs import OpsInfo, PackInfo
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 #: What to do on a machine without a backend. The only place in core that names one.
-INSTALL = "install one for this machine: pip install pullback-numpy (CPU)"
+INSTALL = (
+    "install one for this machine: pip install pullback-numpy (CPU), or "
+    "pip install 'pullback-cupy[cuda13]' (NVIDIA GPU)"
+)
 
 _LIST = "`pullback backends` lists what is here, and why what is not ready is not"
 
@@ -29,7 +31,8 @@ _BACKENDS, _DEFAULT, _KERNELS, _OPS = (
 class BackendInfo(NamedTuple):
     """A backend: who made it, and whether it can be used.
 
-    `state` is "ready", or says why the backend cannot be used and what to do about it.
+    `state` is "ready", or says why the backend cannot be used and what to do about it. `left_out`
+    says of each kernel that is not used what is wrong with it.
     """
 
     name: str
@@ -39,13 +42,16 @@ class BackendInfo(NamedTuple):
     devices: tuple[str, ...]
     state: str
     packs: tuple[PackInfo, ...]
+    left_out: tuple[str, ...] = ()
 
 
 class _Slot:
     """One backend by name: installed, or registered by hand (then without entry points)."""
 
     # No dataclass: generating one takes a millisecond of every `import pullback`.
-    __slots__ = ("backend", "counts", "entries", "failure", "kinds", "loading", "name", "packs")
+    __slots__ = (
+        "backend", "counts", "entries", "failure", "kinds", "left_out", "loading", "name", "packs",
+    )  # fmt: skip
 
     def __init__(self, name: str, entries: list[EntryPoint], kinds: tuple[str, ...]) -> None:
         self.name = name
@@ -56,6 +62,7 @@ class _Slot:
         self.loading = False
         self.counts: dict[str, int] = {}
         self.packs: list[PackInfo] = []
+        self.left_out: tuple[str, ...] = ()
 
 
 class Registry:
@@ -67,7 +74,7 @@ class Registry:
         self._lock = threading.RLock()
         self._groups: dict[str, dict[str, list[EntryPoint]]] | None = None
         self._slots: dict[str, _Slot] = {}
-        self._ops_loaded = False
+        self._ops: list[OpsInfo] | None = None
         self._packs: tuple[str, ...] | None = None
         self._packs_chosen = False
         #: The backends that can be used, by name.
@@ -122,7 +129,7 @@ class Registry:
         """
         with self._lock:
             known = self._known()
-            owners = [name for name in self._group(_DEFAULT + kind) if name in known]
+            owners = self._owners(kind)
         if len(owners) > 1:
             claims = " and ".join(
                 discovery.who("backend", name, known[name].entries) for name in owners
@@ -134,14 +141,18 @@ class Registry:
             )
         return owners[0] if owners else None
 
+    def _owners(self, kind: str) -> list[str]:
+        return [name for name in self._group(_DEFAULT + kind) if name in self._known()]
+
     def plain(self, kind: str, *, by_hand: bool = True) -> Backend:
         """The backend that the plain `kind` means, with at least one device of that kind.
 
-        Its owner; without one, the only usable backend that is installed for the kind; without
+        Its owner; others must be named, and are not even imported to see what they could do. Where
+        no installed backend owns any kind: the only usable one that is installed for it; without
         one (and with `by_hand`), the only one registered by hand.
 
         Raises:
-            BackendNotFoundError: when no backend drives the kind.
+            BackendNotFoundError: when no backend drives the kind, or none owns it.
             BackendError: when those that do cannot be used.
             DeviceError: when several could be meant.
         """
@@ -151,6 +162,13 @@ class Registry:
             if self.count(backend, kind):
                 return backend
             raise errors.BackendError(f"the backend {owner!r} finds no {kind} on this machine")
+        if any(self._owners(one) for one in KINDS):
+            others = " or ".join(f"{name}:{kind}" for name in self.names(kind))
+            raise errors.BackendNotFoundError(
+                f"no installed backend is what plain {kind!r} means; name one in full: {others}"
+                if others
+                else f"no installed backend drives a {kind}; {_LIST}"
+            )
         reasons: list[str] = []
         cause: BaseException | None = None
         for hand in (False, True) if by_hand else (False,):
@@ -200,19 +218,29 @@ class Registry:
             return [BackendInfo("?", "", "", (), (), reason, ())]
         return [self._info(name) for name in names]
 
+    def about(self, name: str) -> BackendInfo:
+        """One backend with its state; loads it.
+
+        Raises:
+            BackendNotFoundError: when none of that name is installed or registered.
+        """
+        if name not in self.names():
+            raise self._unknown(name)
+        return self._info(name)
+
     def _info(self, name: str) -> BackendInfo:
         slot = self._slots[name]
         try:
             self.backend(name)
             state = "ready"
         except Exception as error:
-            state = " ".join(str(error).split()) or type(error).__name__
+            state = discovery.one_line(error, named=False)
         backend = slot.backend
         distribution, version = discovery.origin(slot.entries)
         return BackendInfo(
             name,
             distribution,
-            (backend.version if backend is not None else "") or version,
+            str((backend.version if backend is not None else "") or version),
             slot.kinds,
             tuple(
                 self.label(backend, kind, index)
@@ -223,13 +251,23 @@ class Registry:
             else (),
             state,
             tuple(slot.packs),
+            slot.left_out,
         )
+
+    def ops(self) -> list[OpsInfo]:
+        """Every plugin that brings ops, with its state. Loads all of them; never raises."""
+        try:
+            with self._lock:
+                return self._load_ops()
+        except Exception:
+            return []  # the packages cannot be listed, which `info` says
 
     # Changing ------------------------------------------------------------------------------------
 
     def register_backend(self, backend: Backend, *, replace: bool = False) -> None:
         """See `pullback.register_backend`."""
-        check_backend(backend, None, "register_backend")
+        who = "register_backend"
+        check_backend(backend, None, who)
         with self._lock:
             known = self._known()
             slot = known.get(backend.name)
@@ -242,6 +280,9 @@ class Registry:
                 )
             made = _Slot(backend.name, slot.entries if slot else [], tuple(backend.kinds))
             self._load_ops()
+            # Its author is there to mend it: nothing is left out quietly.
+            for op_name, kernel in backend.kernels.items():
+                check_kernel(op_name, kernel, who)
             self._take(made, backend)
             self.ready.pop(backend.name, None)
             known[backend.name] = made
@@ -314,6 +355,14 @@ class Registry:
                 discovery.call(loaded, "pullback_register_backend", register, who)
                 if not found:
                     raise errors.PluginError(f"{who}: pullback_register_backend registers nothing")
+                slot.left_out = found[0].refuse(kernel_problem)
+            if slot.left_out:
+                more = f" (and {len(slot.left_out) - 1} more)" * (len(slot.left_out) > 1)
+                warnings.warn(
+                    f"{who}: {slot.left_out[0]}{more}; left out, as `pullback backends` lists",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             self._take(slot, found[0])
             if slot.failure is None:
                 self.ready[slot.name] = found[0]
@@ -371,20 +420,16 @@ class Registry:
                     f"no kernel pack is named {name!r}; installed are: {known}"
                 )
 
-    def _load_ops(self) -> None:
+    def _load_ops(self) -> list[OpsInfo]:
         """Loads the ops of other packages, once, before the first backend and its kernels."""
-        if self._ops_loaded:
-            return
-        self._ops_loaded = True
+        if self._ops is not None:
+            return self._ops
+        # First, for an op that makes a tensor would come back here.
+        self._ops = []
         self._known()
         for name, entries in sorted(self._group(_OPS).items()):
-            who = discovery.who("ops plugin", name, entries)
-            try:
-                with discovery.blaming(who, entries):
-                    loaded = discovery.load(entries, who)
-                    discovery.call(loaded, "pullback_register_ops", partial(check_op, who=who), who)
-            except errors.BackendError as error:
-                warnings.warn(f"{error} (left out)", RuntimeWarning, stacklevel=2)
+            self._ops.append(packs.load_ops(name, entries))
+        return self._ops
 
     def missing(self) -> errors.BackendNotFoundError:
         """The error for a machine without any backend."""

@@ -39,7 +39,6 @@ class Tier(enum.StrEnum):
     """The sets of primitives that a backend claims as a whole; it is scored per tier."""
 
     CORE = "core"
-    SPECIAL = "special"
     COMPLEX = "complex"
     LINALG = "linalg"
     FFT = "fft"
@@ -154,6 +153,13 @@ class Op:
     def doc(self) -> str:
         """The docstring of the definition."""
         return self.body.__doc__ or ""
+
+    @property
+    def why(self) -> str:
+        """Of a primitive, why no body can replace it: what its body says to `primitive`."""
+        # Read from the compiled body when somebody asks: no import pays for it.
+        said = [one for one in self.body.__code__.co_consts if isinstance(one, str)]
+        return said[-1] if self.primitive and said and said[-1] != self.body.__doc__ else ""
 
     @property
     def names(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.backend import Kernel
+from pullback.formulas import division
 
 _SAME_NAME = (
     "abs",
@@ -85,11 +86,13 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return x
 
     def floor_divide(x1: Any, x2: Any) -> Any:
-        whole = xp.floor_divide(x1, x2)
-        if xp.isdtype(whole.dtype, "integral"):
-            return whole
-        # Infinite operands, for which namespaces follow Python or the standard.
-        return xp.where(xp.isinf(x1) | xp.isinf(x2), x1 / x2, whole)
+        if xp.isdtype(x1.dtype, "integral"):
+            return xp.floor_divide(x1, x2)
+        if x1.dtype != xp.float64:
+            # In float64 the quotient has all the digits that tell.
+            wide = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
+            return xp.astype(xp.floor(wide), x1.dtype)
+        return division.floor_divide(xp, x1, x2, 53)
 
     def expm1(x: Any) -> Any:
         found = xp.expm1(x)
@@ -112,6 +115,9 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def conj(x: Any) -> Any:
         return xp.conj(x) if is_complex(x) else x
 
+    def complex_parts(x: Any) -> Any:
+        return xp.real(x), xp.imag(x)
+
     def complex_(real: Any, imag: Any) -> Any:
         whole = xp.complex64 if real.dtype == xp.float32 else xp.complex128
         # Infinity times 1j would have a real part of NaN.
@@ -132,9 +138,10 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
     found: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
     found |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
-    found |= {"positive": positive, "pow": pow}
+    found |= {"positive": positive, "pow": pow, "whole_quotient": xp.floor_divide}
     if hasattr(xp, "complex64"):
-        found |= {"complex": complex_, "conj": conj, "imag": imag, "real": real}
+        found |= {"complex": complex_, "complex_parts": complex_parts}
+        found |= {"conj": conj, "imag": imag, "real": real}
     return found
 
 

@@ -9,6 +9,7 @@ from pullback.backend import Kernel
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
+    half = [getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name)]
 
     def in_range(indices: Any, size: int) -> Any:
         """The indices as a flat array of non-negative ones."""
@@ -45,7 +46,12 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return result
 
     def scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
-        return scatter(x, indices, updates, axis, add=True)
+        if x.dtype not in half:
+            return scatter(x, indices, updates, axis, add=True)
+        # The sums of 16-bit floats are taken in float32.
+        wide, more = xp.astype(x, xp.float32), xp.astype(updates, xp.float32)
+        found = scatter(wide, indices, more, axis, add=True)
+        return xp.astype(found, x.dtype, copy=False)
 
     def scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
         return scatter(x, indices, updates, axis, add=False)

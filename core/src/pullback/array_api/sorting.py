@@ -14,7 +14,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         if descending:
             # Backwards, so that equal elements keep their order when it is turned round again.
             x = xp.flip(x, axis=axis)
-        order = xp.argsort(x, axis=axis, descending=False, stable=stable)
+        order = xp.argsort(x, axis=axis, stable=stable)
         if descending:
             order = x.shape[axis] - 1 - xp.flip(order, axis=axis)
         return xp.astype(order, xp.int64, copy=False)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.array_api import error_function, gamma_function
 from pullback.backend import Kernel
+from pullback.formulas import error_function, gamma_function
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

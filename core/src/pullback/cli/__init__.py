@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 
 from pullback import errors
-from pullback.cli import backends, conform
+from pullback.cli import backends, conform, new_backend
 from pullback.version import __version__
 
 __all__ = ["main"]
 
-_COMMANDS = (backends, conform)
+_COMMANDS = (backends, conform, new_backend)
 
 
 def parser() -> argparse.ArgumentParser:

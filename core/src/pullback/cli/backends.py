@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
-from pullback import errors, spec
-from pullback.checks import nearest
-from pullback.cli import table
-from pullback.plugins import BackendInfo, backends, registry
+from pullback.cli import kernels, table
+from pullback.plugins import BackendInfo, OpsInfo, backends, ops_plugins, use_kernel_packs
 from pullback.registry import INSTALL
+
+#: So many kernels that are left out are listed of a backend; JSON has all of them.
+SHOWN = 5
 
 
 def add(subcommands: Any) -> None:
@@ -20,80 +22,70 @@ def add(subcommands: Any) -> None:
         "backends",
         help="list the backends, their devices, and why some cannot be used",
         description="Lists every backend that is installed: its version, its devices and its "
-        "state, which is 'ready' or says why it cannot be used and what to do.",
+        "state, which is 'ready' or says why it cannot be used and what to do. Below each stand "
+        "its kernel packs, and its kernels that cannot be used; last the plugins that bring ops.",
     )
     parser.add_argument(
-        "--kernels", metavar="OP", help="list who serves an op on each backend, in order"
+        "--kernels", metavar="OP", help="list who serves an op on each backend, in order, and why"
     )
+    add_packs(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
+
+
+def add_packs(parser: argparse.ArgumentParser) -> None:
+    """Adds the choice of kernel packs to the arguments of a subcommand."""
+    parser.add_argument(
+        "--packs",
+        metavar="NAME,...",
+        help="use these kernel packs only; '' for none (in place of PULLBACK_KERNEL_PACKS)",
+    )
+
+
+def choose_packs(names: str | None) -> None:
+    """Does what `--packs` says."""
+    if names is not None:
+        use_kernel_packs([name.strip() for name in names.split(",") if name.strip()])
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the table; the exit status is 0 when at least one backend can be used."""
     with warnings.catch_warnings():
-        # What a warning would say about a kernel pack is in the table.
+        # What a warning would say about a plugin is in the table.
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = backends()
+        choose_packs(arguments.packs)
+        found, ops = backends(), ops_plugins()
     if arguments.kernels is not None:
-        return _kernels(arguments.kernels, found, as_json=arguments.json)
+        return kernels.show(arguments.kernels, found, as_json=arguments.json)
     if arguments.json:
-        packs = [[pack._asdict() for pack in info.packs] for info in found]
-        rows = [{**info._asdict(), "packs": each} for info, each in zip(found, packs, strict=True)]
-        print(json.dumps(rows, indent=2))
-    elif not found:
+        everything = {"backends": [_record(info) for info in found], "ops": _all(ops)}
+        print(json.dumps(everything, indent=2))
+    elif not found and not ops:
         print(f"No backend is installed; {INSTALL}")
     else:
-        table.show(
-            ["backend", "version", "devices", "state"],
-            [row for info in found for row in _rows(info)],
-        )
+        rows = [row for info in found for row in _rows(info)]
+        rows += [[f"ops: {one.name}", one.version, "-", _ops(one)] for one in ops]
+        table.show(["backend", "version", "devices", "state"], rows)
     return 0 if any(info.state == "ready" for info in found) else 1
 
 
-def _rows(info: BackendInfo) -> list[list[str]]:
-    rows = [[info.name, info.version, ", ".join(info.devices) or "-", info.state]]
+def _record(info: BackendInfo) -> dict[str, Any]:
+    return {**info._asdict(), "packs": _all(info.packs)}
+
+
+def _all(found: Any) -> list[dict[str, Any]]:
+    return [one._asdict() for one in found]
+
+
+def _rows(info: BackendInfo) -> Iterator[list[str]]:
+    yield [info.name, info.version, ", ".join(info.devices) or "-", info.state]
     for pack in info.packs:
-        rows.append([f"  + {pack.name}", pack.version, "", pack.state])
-    return rows
+        yield [f"  + {pack.name}", pack.version, "", pack.state]
+    for why in info.left_out[:SHOWN]:
+        yield ["  - kernel", "", "", f"left out: {why}"]
+    if len(info.left_out) > SHOWN:
+        yield ["  - kernels", "", "", f"left out: {len(info.left_out) - SHOWN} more (--json)"]
 
 
-def _kernels(op_name: str, found: list[BackendInfo], *, as_json: bool) -> int:
-    op = spec.OPS.get(op_name)
-    if op is None:
-        raise errors.InputValueError(f"there is no op {op_name!r}{nearest(op_name)}")
-    rows: list[dict[str, Any]] = []
-    for info in found:
-        if info.state != "ready":
-            continue
-        for offer in registry.backend(info.name).offers(op_name):
-            rows.append(
-                {
-                    "backend": info.name,
-                    "source": offer.source,
-                    "priority": offer.priority,
-                    "dtypes": None if offer.dtypes is None else sorted(map(str, offer.dtypes)),
-                }
-            )
-        if not op.primitive:
-            rows.append(
-                {"backend": info.name, "source": "decomposition", "priority": None, "dtypes": None}
-            )
-    if as_json:
-        print(json.dumps(rows, indent=2))
-    elif not rows:
-        print(f"No backend serves {op_name}.")
-    else:
-        table.show(
-            ["backend", "served by", "priority", "dtypes"],
-            [
-                [
-                    row["backend"],
-                    row["source"],
-                    "-" if row["priority"] is None else str(row["priority"]),
-                    "all" if row["dtypes"] is None else ", ".join(row["dtypes"]),
-                ]
-                for row in rows
-            ],
-        )
-    return 0 if rows else 1
+def _ops(info: OpsInfo) -> str:
+    return f"ready: {', '.join(info.ops) or 'none'}" if info.state == "ready" else info.state

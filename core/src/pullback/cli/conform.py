@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.cli import table
+from pullback.cli.backends import add_packs, choose_packs
 from pullback.conformance.plan import Area
 from pullback.conformance.report import Failure, Report, percent, total
 from pullback.conformance.runner import conform
@@ -40,6 +41,7 @@ def add(subcommands: Any) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="each sample in one dtype, and few gradients"
     )
+    add_packs(parser)
     parser.add_argument(
         "--json", metavar="FILE", help="write everything found as JSON; - prints it alone"
     )
@@ -48,6 +50,7 @@ def add(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measures and prints; the exit status is 0 when the backend does all that it claims."""
+    choose_packs(arguments.packs)
     patterns = arguments.ops.split(",")
     report = conform(arguments.name, ops=patterns, quick=arguments.quick, progress=_progress)
     if arguments.json == "-":
@@ -66,7 +69,10 @@ def show(report: Report) -> None:
         f"{report.name} {report.version} on {report.device}: {pace} conformance to version "
         f"{SPEC_VERSION} of the op specification"
     )
-    print(f"dtypes: {', '.join(report.dtypes)}\n")
+    print(f"dtypes: {', '.join(report.dtypes)}")
+    if report.packs:
+        print(f"kernel packs: {', '.join(report.packs)}")
+    print()
     if report.stopped:
         print("Stopped before the first op, because the basics do not work yet:\n")
         print(f"  {report.stopped}\n")
@@ -75,6 +81,8 @@ def show(report: Report) -> None:
     _show_families(report)
     print()
     _show_tiers(report)
+    for why in report.left_out:
+        print(f"\nA kernel is left out: {why}")
     _show_failures(report)
     _show_notes(report)
     seconds = f"{report.seconds:.0f} s"
@@ -82,23 +90,19 @@ def show(report: Report) -> None:
 
 
 def _show_families(report: Report) -> None:
-    # A column for what is missing only where something is: the table has to fit 80 columns.
-    lacking = ["missing"] if any(report.missing()) else []
-    rows = []
-    for name, found in report.families().items():
-        missing = sum(row.missing for row in found)
-        rows.append(
-            [
-                name,
-                str(len(found)),
-                str(sum(row.kernel for row in found)),
-                *(str(missing or "-") for _ in lacking),
-                *(str(total(row.counts[area] for row in found)) for area in Area),
-                percent(total(row.count for row in found)),
-            ]
-        )
+    rows = [
+        [
+            name,
+            f"{sum(row.kernel for row in found)}/{len(found)}",
+            str(sum(row.missing for row in found) or "-"),
+            *(str(total(row.counts[area] for row in found)) for area in Area),
+            percent(total(row.count for row in found)),
+        ]
+        for name, found in report.families().items()
+    ]
     areas = [TITLES.get(area, area) for area in Area]
-    table.show(["family", "ops", "kernels", *lacking, *areas, "score"], rows)
+    # "lack" for the primitives that have no kernel: the table has to fit 80 columns.
+    table.show(["family", "kernels", "lack", *areas, "score"], rows)
 
 
 def _show_tiers(report: Report) -> None:

@@ -34,7 +34,7 @@ class ReferenceLoss:
         # As the reference gets them: whole numbers that the op takes as floats are made so.
         self.flat = [
             widen(leaf, np.float64)
-            for value in case._lifted()
+            for value in case.lifted()
             for leaf in (value if isinstance(value, (list, tuple)) else [value])
         ]
 

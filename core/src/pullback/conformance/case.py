@@ -95,7 +95,7 @@ class Case:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
         found = self._references.get(kind)
         if found is None:
-            given = [_map(lambda x: widen(x, kind), value) for value in self._lifted()]
+            given = [_map(lambda x: widen(x, kind), value) for value in self.lifted()]
             with np.errstate(all="ignore"):
                 found = results(self.suite.reference(*given, **self.sample.attributes))
             self._references[kind] = found
@@ -125,7 +125,7 @@ class Case:
         """The same call of other inputs."""
         return replace(self, sample=replace(self.sample, inputs=tuple(inputs)))
 
-    def _lifted(self) -> list[Any]:
+    def lifted(self) -> list[Any]:
         """The inputs with the integers and booleans that the op takes as floats made so."""
         given = list(self.inputs)
         if not any(leaf.dtype.kind in "biu" for leaf in leaves(given)):

@@ -109,6 +109,10 @@ class Report:
     quick: bool
     rows: dict[str, Row] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    #: The kernel packs whose kernels were measured with the backend's own.
+    packs: tuple[str, ...] = ()
+    #: What is wrong with the kernels that could not be taken.
+    left_out: tuple[str, ...] = ()
     #: Ops without samples, which nothing can be said of.
     unknown: list[str] = field(default_factory=list)
     #: Why nothing more was measured, when the basics do not work.
@@ -117,8 +121,8 @@ class Report:
 
     @property
     def count(self) -> Count:
-        """All checks."""
-        return total(row.count for row in self.rows.values())
+        """All checks; one that failed for each kernel that is left out."""
+        return total([*(row.count for row in self.rows.values()), Count(0, len(self.left_out))])
 
     @property
     def passed(self) -> bool:
@@ -169,6 +173,7 @@ class Report:
             "device": self.device,
             "spec_version": SPEC_VERSION,
             "dtypes": list(self.dtypes),
+            "kernel_packs": list(self.packs),
             "quick": self.quick,
             "seconds": round(self.seconds, 1),
             "passed": self.passed,
@@ -177,13 +182,16 @@ class Report:
             "tiers": {str(tier): self._tier(tier) for tier in Tier},
             "families": {
                 name: {
-                    "kernels": sum(row.kernel for row in rows),
                     "ops": len(rows),
+                    "kernels": sum(row.kernel for row in rows),
+                    "missing": sum(row.missing for row in rows),
+                    **_score(total(row.count for row in rows)),
                     **{str(area): _score(total(row.counts[area] for row in rows)) for area in Area},
                 }
                 for name, rows in self.families().items()
             },
             "missing": [op.name for op in self.missing()],
+            "left_out": list(self.left_out),
             "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},
             "without_samples": self.unknown,
             "failures": [

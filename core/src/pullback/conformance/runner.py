@@ -15,6 +15,7 @@ from pullback.conformance.plan import Area, Item, items
 from pullback.conformance.report import Report, Row
 from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
+from pullback.plugins import registry
 from pullback.spec import OPS, Op, Tier
 
 #: What shows how far a run is: gets the ops, gives them one by one.
@@ -70,7 +71,11 @@ def new_report(device: Device, name: str, *, quick: bool) -> Report:
     backend = device.backend
     held = tuple(map(str, backend.dtypes))
     tiers = frozenset(map(Tier, backend.tiers))
-    return Report(name, str(device), backend.version, tiers, held, quick)
+    report = Report(name, str(device), backend.version, tiers, held, quick)
+    about = registry.about(backend.name)
+    report.packs = tuple(pack.name for pack in about.packs if pack.state == "ready")
+    report.left_out = about.left_out
+    return report
 
 
 def select(patterns: Iterable[str]) -> list[Op]:

@@ -1,6 +1,6 @@
 """The conformance of a backend as tests for pytest, with its choice, its output and its workers.
 
-    pytest -p pullback.conformance.plugin --pyargs pullback.conformance --backend NAME
+    pytest --pyargs pullback.conformance --backend NAME
 
 One test for each sample in each dtype, with all of its checks.
 """
@@ -16,10 +16,7 @@ from pullback.conformance.plan import Item
 from pullback.conformance.runner import TierError, attempt, planned, select
 from pullback.devices import as_device
 
-_CALL = (
-    "say which backend: pytest -p pullback.conformance.plugin --pyargs pullback.conformance "
-    "--backend NAME"
-)
+_CALL = "say which backend: pytest --pyargs pullback.conformance --backend NAME"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

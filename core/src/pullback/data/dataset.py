@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pullback import errors
-from pullback.data.iterator import Iterator
-from pullback.data.slices import BufferCursor, SliceCursor, Slices, shuffled
-from pullback.data.source import Cursor, Epoch
-from pullback.data.stages import (
-    BatchCursor,
-    EnumerateCursor,
-    FilterCursor,
-    MapCursor,
-    PrefetchCursor,
-    RepeatCursor,
-    SkipCursor,
-    TakeCursor,
-)
-from pullback.devices import as_device
-from pullback.random import default_generator
+from pullback.data import iterables
+from pullback.data.combining import ZipCursor
+from pullback.data.example import Feature
+from pullback.data.files import Files, LinesCursor, check_compression, find
+from pullback.data.pipeline import Open, Pipeline
+from pullback.data.slices import Items, Slices
+from pullback.data.tfrecord import RecordCursor
+from pullback.data.transformations import Transformations
 
 __all__ = ["Dataset"]
 
 
-class Dataset:
+class Dataset(Transformations):
     """A pipeline of stages; iterating over it gives its elements as tensors.
 
     Each iteration is a pass of its own: a shuffled dataset comes in another order, which its seed
@@ -37,23 +30,15 @@ class Dataset:
     [[1, 2], [3, 4], [5]]
     """
 
-    opaque_state = True
-
-    def __init__(self, *sources: Dataset) -> None:
-        self._sources = sources
-        self._passes = 0
-
-    # What a source or a stage brings -------------------------------------------------------------
-
-    def open(self, epoch: Epoch) -> Cursor:
-        """A cursor at the beginning of one pass."""
-        raise NotImplementedError(f"{type(self).__name__}.open")
-
-    def __len__(self) -> int:
-        raise errors.InputTypeError(
-            f"the number of elements of {type(self).__name__.lower()} data is not known "
-            f"beforehand; iterate over them"
-        )
+    def _stage(
+        self,
+        open_: Open,
+        length: Callable[[], int] | None = None,
+        *,
+        beside: Sequence[Pipeline] = (),
+        seed: int | None = None,
+    ) -> Dataset:
+        return Dataset(open_, length, sources=(self, *beside), seed=seed)
 
     # Sources -------------------------------------------------------------------------------------
 
@@ -73,7 +58,7 @@ class Dataset:
         Raises:
             ShapeError: when the first axes differ in size.
         """
-        return _Slices(Slices(tensors))
+        return Dataset(elements=Slices(tensors))
 
     @staticmethod
     def range(*args: int) -> Dataset:
@@ -84,245 +69,107 @@ class Dataset:
         """
         return Dataset.from_tensor_slices(list(range(*args)))
 
-    # Stages --------------------------------------------------------------------------------------
+    @staticmethod
+    def from_generator(function: Callable[[], Iterable[Any]]) -> Dataset:
+        """What a function gives, which is called for each pass: a generator, an iterable.
 
-    def shuffle(self, buffer_size: int | None = None, seed: int | None = None) -> Dataset:
-        """The elements in random order, another one in each pass.
+        To go to a saved position, the elements in front of it are made again and passed over.
 
         Args:
-            buffer_size: each element is drawn from so many that come next; None, or at least the
-                size of the data, where they are in memory, for orders that are all alike.
-            seed: decides all orders; if None, one is drawn from the default generator.
+            function: without arguments; what it yields are arrays, numbers, strings, and tuples,
+                lists and dicts of them.
+
+        >>> def squares():
+        ...     for number in range(3):
+        ...         yield number, number**2
+        >>> [(int(n), int(s)) for n, s in pb.data.Dataset.from_generator(squares)]
+        [(0, 0), (1, 1), (2, 4)]
+        """
+        return Dataset(lambda epoch: iterables.IterableCursor(function))
+
+    @staticmethod
+    def from_iterable(iterable: Any) -> Dataset:
+        """The elements of a dataset or loader of another library, or of any iterable.
+
+        A torch `DataLoader`, a Hugging Face dataset and grain's are taken as they are. Where the
+        elements can be had by number, as from a list or a torch or Hugging Face dataset, so they
+        are: `shuffle()` then needs no buffer. Where an iterator can say and set its state, as
+        grain's and torchdata's, that is its position in a checkpoint; elsewhere the elements in
+        front of it are passed over again.
+
+        >>> rows = [{"text": "a cat", "label": 0}, {"text": "a dog", "label": 1}]
+        >>> for row in pb.data.Dataset.from_iterable(rows):
+        ...     print(row["text"], int(row["label"]))
+        a cat 0
+        a dog 1
 
         Raises:
-            InputValueError: for a buffer below 1, or no size for data that are not in memory.
+            InputTypeError: for what can be gone through once only, or not at all.
         """
-        return _Shuffle(self, buffer_size, seed)
+        iterables.check(iterable)
+        if iterables.is_sequence(iterable):
+            return Dataset(elements=Items(iterable))
+        length = (lambda: len(iterable)) if hasattr(iterable, "__len__") else None
+        return Dataset(lambda epoch: iterables.IterableCursor(lambda: iterable), length)
 
-    def repeat(self, count: int | None = None) -> Dataset:
-        """Pass after pass: `count` of them, or no end of them."""
-        return _Repeat(self, _at_least("repeat", count, 0))
-
-    def batch(self, size: int, *, drop_remainder: bool = False) -> Dataset:
-        """Elements in groups of `size`, stacked; the last may be smaller, or is left out.
+    @staticmethod
+    def from_files(files: Files) -> Dataset:
+        """The paths of files, as strings; those of a pattern in order of their names.
 
         Raises:
-            InputValueError: for a size below 1.
+            DataError: for a path that is not there, and a pattern that nothing has.
         """
-        return _Batch(self, _at_least("batch", size, 1), drop_remainder)
+        return Dataset.from_tensor_slices(find(files))
 
-    def map(self, function: Callable[..., Any]) -> Dataset:
-        """A function of each element; the parts of a tuple are its arguments.
+    @staticmethod
+    def from_text_lines(
+        files: Files, *, encoding: str = "utf-8", compression: str | None = None
+    ) -> Dataset:
+        """The lines of text files, as strings without their ends.
 
-        >>> doubled = pb.data.Dataset.range(3).map(lambda x: 2 * x)
-        >>> [int(x) for x in doubled]
-        [0, 2, 4]
-        """
-        return _Map(self, function)
-
-    def filter(self, function: Callable[..., Any]) -> Dataset:
-        """The elements for which a function is true; the parts of a tuple are its arguments."""
-        return _Filter(self, function)
-
-    def take(self, count: int) -> Dataset:
-        """The first elements of each pass."""
-        return _Take(self, _at_least("take", count, 0))
-
-    def skip(self, count: int) -> Dataset:
-        """All but the first elements of each pass."""
-        return _Skip(self, _at_least("skip", count, 0))
-
-    def enumerate(self, start: int = 0) -> Dataset:
-        """Pairs of the number of an element and the element."""
-        return _Enumerate(self, start)
-
-    def prefetch(self, size: int = 2) -> Dataset:
-        """Up to `size` elements are made ahead, in another thread."""
-        return _Prefetch(self, _at_least("prefetch", size, 1))
-
-    # Iterating -----------------------------------------------------------------------------------
-
-    def __iter__(self) -> Iterator:
-        self._passes += 1
-        return Iterator(self, (self._passes - 1,))
-
-    def seeds(self) -> list[int]:
-        """The seeds of all stages, source first."""
-        return [seed for source in self._sources for seed in source.seeds()] + self._own_seeds()
-
-    def set_seeds(self, seeds: Sequence[int]) -> None:
-        """Sets the seeds of all stages.
+        Args:
+            files: paths and patterns.
+            encoding: that of the text.
+            compression: "gzip", or None for files as they are.
 
         Raises:
-            InputValueError: when there are more or fewer than stages that have one.
+            DataError: for a path that is not there; while iterating, for what is no text.
         """
-        if len(seeds) != len(self.seeds()):
-            raise errors.InputValueError(
-                f"the dataset has {len(self.seeds())} stages with a seed, and {len(seeds)} were "
-                f"saved; build it with the stages that it was saved with"
-            )
-        for source in self._sources:
-            count = len(source.seeds())
-            source.set_seeds(seeds[:count])
-            seeds = seeds[count:]
-        self._take_seeds(seeds)
+        check_compression(compression)
+        paths = find(files)
+        return Dataset(lambda epoch: LinesCursor(paths, compression, encoding))
 
-    def _own_seeds(self) -> list[int]:
-        return []
+    @staticmethod
+    def from_tfrecord(
+        files: Files,
+        features: Mapping[str, Feature] | None = None,
+        *,
+        compression: str | None = None,
+    ) -> Dataset:
+        """The records of TFRecord files; every checksum is checked.
 
-    def _take_seeds(self, seeds: Sequence[int]) -> None:
-        assert not seeds
+        Args:
+            files: paths and patterns.
+            features: what each record, a `tf.train.Example`, is expected to have; the elements
+                are dicts of these. Without, they are the records as bytes.
+            compression: "gzip", or None for files as they are.
 
-    def checkpoint_state(self) -> Mapping[str, Any]:
-        """How many passes have begun, and the seeds."""
-        return {"passes": self._passes, "seeds": self.seeds()}
+        Raises:
+            DataError: for a path that is not there; while iterating, for a record that is
+                damaged, cut off or does not fit; names the file and the place.
+        """
+        check_compression(compression)
+        paths = find(files)
+        wanted = None if features is None else dict(features)
+        return Dataset(lambda epoch: RecordCursor(paths, compression, wanted))
 
-    def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
-        self.set_seeds(state["seeds"])
-        self._passes = int(state["passes"])
-
-
-def _at_least(what: str, value: int | None, least: int) -> Any:
-    if value is not None and value < least:
-        raise errors.InputValueError(f"{what} takes a number from {least} on, got {value}")
-    return value
-
-
-def _drawn_seed() -> int:
-    # From the default generator: `pb.random.seed` decides the order of data as well.
-    return default_generator.split(1)[0].state[0] % (1 << 63)
-
-
-class _Slices(Dataset):
-    def __init__(self, slices: Slices) -> None:
-        super().__init__()
-        self.slices = slices
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return SliceCursor(self.slices)
-
-    def __len__(self) -> int:
-        return self.slices.size
-
-
-class _Shuffle(Dataset):
-    def __init__(self, source: Dataset, buffer_size: int | None, seed: int | None) -> None:
-        super().__init__(source)
-        self.source = source
-        if buffer_size is None and not isinstance(source, _Slices):
-            raise errors.InputValueError(
-                "shuffle() without a size is for data in memory, right after "
-                "from_tensor_slices; elsewhere say how many elements to draw from"
-            )
-        self.buffer_size = _at_least("shuffle", buffer_size, 1)
-        self.seed = _drawn_seed() if seed is None else int(seed)
-
-    def open(self, epoch: Epoch) -> Cursor:
-        source, size = self.source, self.buffer_size
-        if isinstance(source, _Slices) and (size is None or size >= len(source)):
-            return shuffled(source.slices, self.seed, epoch)
-        return BufferCursor(source.open(epoch), size, self.seed, epoch)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def _own_seeds(self) -> list[int]:
-        return [self.seed]
-
-    def _take_seeds(self, seeds: Sequence[int]) -> None:
-        (self.seed,) = seeds
-
-
-class _Repeat(Dataset):
-    def __init__(self, source: Dataset, count: int | None) -> None:
-        super().__init__(source)
-        self.source, self.count = source, count
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return RepeatCursor(self.source.open, epoch, self.count)
-
-    def __len__(self) -> int:
-        return super().__len__() if self.count is None else self.count * len(self.source)
-
-
-class _Batch(Dataset):
-    def __init__(self, source: Dataset, size: int, drop_remainder: bool) -> None:
-        super().__init__(source)
-        self.source, self.size, self.drop_remainder = source, size, drop_remainder
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return BatchCursor(self.source.open(epoch), self.size, self.drop_remainder)
-
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self.source), self.size)
-        return whole + bool(rest and not self.drop_remainder)
-
-
-class _Map(Dataset):
-    def __init__(self, source: Dataset, function: Callable[..., Any]) -> None:
-        super().__init__(source)
-        self.source, self.function = source, function
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return MapCursor(self.source.open(epoch), self.function)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-
-class _Filter(Dataset):
-    def __init__(self, source: Dataset, function: Callable[..., Any]) -> None:
-        super().__init__(source)
-        self.source, self.function = source, function
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return FilterCursor(self.source.open(epoch), self.function)
-
-
-class _Take(Dataset):
-    def __init__(self, source: Dataset, count: int) -> None:
-        super().__init__(source)
-        self.source, self.count = source, count
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return TakeCursor(self.source.open(epoch), self.count)
-
-    def __len__(self) -> int:
-        return min(self.count, len(self.source))
-
-
-class _Skip(Dataset):
-    def __init__(self, source: Dataset, count: int) -> None:
-        super().__init__(source)
-        self.source, self.count = source, count
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return SkipCursor(self.source.open(epoch), self.count)
-
-    def __len__(self) -> int:
-        return max(len(self.source) - self.count, 0)
-
-
-class _Enumerate(Dataset):
-    def __init__(self, source: Dataset, start: int) -> None:
-        super().__init__(source)
-        self.source, self.start = source, start
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return EnumerateCursor(self.source.open(epoch), self.start)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-
-class _Prefetch(Dataset):
-    def __init__(self, source: Dataset, size: int) -> None:
-        super().__init__(source)
-        self.source, self.size = source, size
-
-    def open(self, epoch: Epoch) -> Cursor:
-        return PrefetchCursor(self.source.open(epoch), self.size, as_device(None))
-
-    def __len__(self) -> int:
-        return len(self.source)
+    @staticmethod
+    def zip(*datasets: Dataset) -> Dataset:
+        """One element of each dataset, as a tuple; the shortest ends it."""
+        if not datasets:
+            raise errors.InputValueError("zip takes at least one dataset")
+        return Dataset(
+            lambda epoch: ZipCursor([dataset.open(epoch) for dataset in datasets]),
+            lambda: min(len(dataset) for dataset in datasets),
+            sources=datasets,
+        )

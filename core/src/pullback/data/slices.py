@@ -1,17 +1,39 @@
-"""Data in memory: one element for each index of the first axis, in order or shuffled."""
+"""Data with an index: arrays in memory and sequences, in order or shuffled."""
 
 # ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pullback import errors
-from pullback.data.source import Cursor, Element, Epoch, bits, permutation
+from pullback.data.elements import Element, from_foreign
+from pullback.data.source import Cursor, Epoch, permutation
 from pullback.structure import leaves, like
+
+
+class Indexed(Protocol):
+    """Elements by number."""
+
+    size: int
+
+    def at(self, index: Any) -> Element:
+        """The element with a number."""
+
+
+class Items:
+    """The elements of a sequence of another library, by number."""
+
+    def __init__(self, sequence: Any) -> None:
+        self.sequence = sequence
+        self.size = len(sequence)
+
+    def at(self, index: Any) -> Element:
+        """The element with a number."""
+        return from_foreign(self.sequence[int(index)])
 
 
 class Slices:
@@ -66,29 +88,36 @@ def _as_arrays(value: Any) -> Any:
     return array
 
 
-class SliceCursor(Cursor):
-    """The elements of `slices` in some order of their indices."""
+class IndexCursor(Cursor):
+    """Elements in some order of their numbers."""
 
-    def __init__(self, slices: Slices, order: np.ndarray[Any, Any] | None = None) -> None:
-        self.slices = slices
+    def __init__(self, elements: Indexed, order: np.ndarray[Any, Any] | None = None) -> None:
+        self.elements = elements
         self.order = order
         self.position = 0
 
     def next(self) -> Element:
-        if self.position >= self.slices.size:
+        if self.position >= self.elements.size:
             raise StopIteration
         at = self.position
         self.position += 1
-        return self.slices.at(at if self.order is None else self.order[at])
+        return self.elements.at(at if self.order is None else self.order[at])
 
     def next_batch(self, count: int) -> tuple[Element, int]:
+        if not isinstance(self.elements, Slices):
+            return super().next_batch(count)
         begin = self.position
-        end = min(begin + count, self.slices.size)
+        end = min(begin + count, self.elements.size)
         if begin >= end:
             raise StopIteration
         self.position = end
         index = slice(begin, end) if self.order is None else self.order[begin:end]
-        return self.slices.at(index), end - begin
+        return self.elements.at(index), end - begin
+
+    def skip(self, count: int) -> int:
+        begin = self.position
+        self.position = min(begin + count, self.elements.size)
+        return self.position - begin
 
     def state(self) -> Mapping[str, Any]:
         return {"position": self.position}
@@ -97,46 +126,6 @@ class SliceCursor(Cursor):
         self.position = int(state["position"])
 
 
-def shuffled(slices: Slices, seed: int, epoch: Epoch) -> SliceCursor:
+def shuffled(elements: Indexed, seed: int, epoch: Epoch) -> IndexCursor:
     """The elements in random order, all orders alike."""
-    return SliceCursor(slices, permutation(seed, epoch, slices.size))
-
-
-class BufferCursor(Cursor):
-    """Elements of any cursor, each drawn from a buffer of those that come next.
-
-    Its position is how many elements it has given: to go there again it reads them again, so that
-    nothing of the data is in a checkpoint.
-    """
-
-    def __init__(self, source: Cursor, size: int, seed: int, epoch: Epoch) -> None:
-        self.source = source
-        self.size = size
-        self.bits = bits(seed, epoch, "buffer")
-        self.buffer: list[Element] = []
-        self.given = 0
-        self.drained = False
-
-    def next(self) -> Element:
-        while len(self.buffer) < self.size and not self.drained:
-            try:
-                self.buffer.append(self.source.next())
-            except StopIteration:
-                self.drained = True
-        if not self.buffer:
-            raise StopIteration
-        chosen = int(self.bits.random_raw()) % len(self.buffer)
-        self.given += 1
-        # The last one takes the place of the one drawn: no element is moved twice.
-        self.buffer[chosen], self.buffer[-1] = self.buffer[-1], self.buffer[chosen]
-        return self.buffer.pop()
-
-    def state(self) -> Mapping[str, Any]:
-        return {"given": self.given}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        for _ in range(int(state["given"])):
-            self.next()
-
-    def close(self) -> None:
-        self.source.close()
+    return IndexCursor(elements, permutation(seed, epoch, elements.size))

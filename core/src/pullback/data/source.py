@@ -12,14 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.structure import leaves, like
-from pullback.tensor import CALL, Tensor
+from pullback.data.elements import Element, stacked
 
 #: Which pass over the data this is: the number of the iteration, and those of repeats within it.
 Epoch: TypeAlias = "tuple[int, ...]"
-
-#: One element: arrays, tensors and strings, in tuples, lists and dicts.
-Element: TypeAlias = Any
 
 
 class Cursor:
@@ -61,41 +57,31 @@ class Cursor:
             raise StopIteration
         return stacked(items), len(items)
 
+    def skip(self, count: int) -> int:
+        """Passes over up to `count` elements, and says how many there were.
+
+        Cursors that can go on without making the elements do so.
+        """
+        for done in range(count):
+            try:
+                self.next()
+            except StopIteration:
+                return done
+        return count
+
     def close(self) -> None:
         """Lets go of threads and files; called when nobody will ask for more."""
 
 
-def stacked(items: list[Element]) -> Element:
-    """Elements of one structure as one, with an axis in front of each leaf."""
-    columns = zip(*[leaves(item) for item in items], strict=True)
-    return like(items[0], iter([_stack(column) for column in columns]))
-
-
-def _stack(column: tuple[Any, ...]) -> Any:
-    if type(column[0]) is Tensor:
-        return CALL["stack"](list(column))
-    return np.stack([np.asarray(leaf) for leaf in column])
-
-
-def joined(batches: list[Element]) -> Element:
-    """Stacked elements one after another."""
-    if len(batches) == 1:
-        return batches[0]
-    columns = zip(*[leaves(batch) for batch in batches], strict=True)
-    return like(batches[0], iter([_join(column) for column in columns]))
-
-
-def _join(column: tuple[Any, ...]) -> Any:
-    if type(column[0]) is Tensor:
-        return CALL["concat"](list(column))
-    return np.concatenate(column)
+def key_of(seed: int, epoch: Epoch, purpose: str) -> int:
+    """A key of 128 bits for random numbers, which depends on nothing else."""
+    text = f"{purpose}:{seed}:{','.join(map(str, epoch))}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "little")
 
 
 def bits(seed: int, epoch: Epoch, purpose: str) -> np.random.Philox:
     """Random bits that depend on nothing else; the same with every version of NumPy."""
-    text = f"{purpose}:{seed}:{','.join(map(str, epoch))}".encode()
-    digest = hashlib.blake2b(text, digest_size=16).digest()
-    return np.random.Philox(key=int.from_bytes(digest, "little"))
+    return np.random.Philox(key=key_of(seed, epoch, purpose))
 
 
 def permutation(seed: int, epoch: Epoch, size: int) -> np.ndarray[Any, Any]:

@@ -4,38 +4,17 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-import weakref
-from collections.abc import Callable, Mapping
-from operator import methodcaller
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback import errors
-from pullback.data.source import Cursor, Element, Epoch, joined
-from pullback.devices import Device
-from pullback.dispatch.convert import from_any
+from pullback.data.elements import Element, as_tensors, joined, padded, parts, stacked
+from pullback.data.source import Cursor, Epoch, key_of
 from pullback.dispatch.recording import paused
-from pullback.strings import StringTensor
-from pullback.structure import leaves, like
-from pullback.tensor import Tensor
-
-
-def as_tensors(element: Element) -> Element:
-    """The element with tensors for its arrays; strings stay on the host."""
-    return like(element, iter([_tensor(leaf) for leaf in leaves(element)]))
-
-
-def _tensor(leaf: Any) -> Any:
-    if isinstance(leaf, (str, bytes)):
-        return leaf.item() if isinstance(leaf, np.generic) else leaf
-    if isinstance(leaf, StringTensor):
-        return leaf
-    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "USO":
-        return StringTensor(leaf)
-    return from_any(leaf)
+from pullback.random import Generator
 
 
 class Stage(Cursor):
@@ -54,56 +33,6 @@ class Stage(Cursor):
         self.source.close()
 
 
-class MapCursor(Stage):
-    """A function of each element."""
-
-    def __init__(self, source: Cursor, function: Callable[..., Any]) -> None:
-        super().__init__(source)
-        self.function = function
-
-    def next(self) -> Element:
-        element = as_tensors(self.source.next())
-        with paused():
-            if isinstance(element, tuple):
-                return self.function(*element)
-            return self.function(element)
-
-
-class FilterCursor(Stage):
-    """The elements for which a function is true."""
-
-    def __init__(self, source: Cursor, function: Callable[..., Any]) -> None:
-        super().__init__(source)
-        self.function = function
-
-    def next(self) -> Element:
-        while True:
-            element = self.source.next()
-            tensors = as_tensors(element)
-            with paused():
-                if isinstance(tensors, tuple):
-                    keep = self.function(*tensors)
-                else:
-                    keep = self.function(tensors)
-            if keep:
-                return element
-
-
-class BatchCursor(Stage):
-    """Several elements stacked."""
-
-    def __init__(self, source: Cursor, size: int, drop_remainder: bool) -> None:
-        super().__init__(source)
-        self.size = size
-        self.drop_remainder = drop_remainder
-
-    def next(self) -> Element:
-        batch, count = self.source.next_batch(self.size)
-        if self.drop_remainder and count < self.size:
-            raise StopIteration
-        return batch
-
-
 class CountingStage(Stage):
     """A stage that knows how many elements have passed."""
 
@@ -117,6 +46,211 @@ class CountingStage(Stage):
     def restore(self, state: Mapping[str, Any]) -> None:
         self.count = int(state["count"])
         self.source.restore(state["source"])
+
+    def skip(self, count: int) -> int:
+        done = self.source.skip(count)
+        self.count += done
+        return done
+
+
+# ---------------------------------------------------------------------------------------------
+# Functions of elements.
+
+
+def call(function: Callable[..., Any], element: Element, key: int | None = None) -> Any:
+    """A function of an element; the parts of a tuple are its arguments.
+
+    Args:
+        function: what is called.
+        element: what it is called with.
+        key: of the generator that it gets as `generator`; None for no generator.
+
+    Raises:
+        DataError: when the function raises StopIteration, which would end the data unseen.
+    """
+    more = {} if key is None else {"generator": Generator(key)}
+    arguments = element if isinstance(element, tuple) else (element,)
+    try:
+        with paused():
+            return function(*arguments, **more)
+    except StopIteration as error:
+        raise errors.DataError(
+            f"{getattr(function, '__name__', function)} raised StopIteration, which would end the "
+            f"data; use take, or filter to leave elements out"
+        ) from error
+
+
+def call_on_tensors(function: Callable[..., Any], element: Element, key: int | None) -> Any:
+    """A function of an element that has arrays yet."""
+    return call(function, as_tensors(element), key)
+
+
+class MapCursor(CountingStage):
+    """A function of each element.
+
+    Args:
+        source: where elements come from.
+        function: what is called.
+        seed: of the generators that the function gets; None for no generator.
+        epoch: the pass.
+    """
+
+    def __init__(
+        self,
+        source: Cursor,
+        function: Callable[..., Any],
+        seed: int | None,
+        epoch: Epoch,
+    ) -> None:
+        super().__init__(source)
+        self.function = function
+        self.seed = seed
+        self.epoch = epoch
+
+    def next(self) -> Element:
+        element = self.source.next()
+        return call_on_tensors(self.function, element, self.next_key())
+
+    def next_key(self) -> int | None:
+        """The key of the generator for the element that has just been read."""
+        self.count += 1
+        if self.seed is None:
+            return None
+        return key_of(self.seed, (*self.epoch, self.count - 1), "map")
+
+
+class FilterCursor(Stage):
+    """The elements for which a function is true."""
+
+    def __init__(self, source: Cursor, function: Callable[..., Any]) -> None:
+        super().__init__(source)
+        self.function = function
+
+    def next(self) -> Element:
+        while True:
+            element = self.source.next()
+            if call(self.function, as_tensors(element)):
+                return element
+
+
+# ---------------------------------------------------------------------------------------------
+# Several elements as one, and one as several.
+
+
+class BatchCursor(Stage):
+    """Several elements stacked."""
+
+    def __init__(self, source: Cursor, size: int, drop_remainder: bool) -> None:
+        super().__init__(source)
+        self.size = size
+        self.drop_remainder = drop_remainder
+
+    def next(self) -> Element:
+        batch, count = self.next_elements()
+        if self.drop_remainder and count < self.size:
+            raise StopIteration
+        return batch
+
+    def next_elements(self) -> tuple[Element, int]:
+        """The next elements as one, and how many they are."""
+        return self.source.next_batch(self.size)
+
+    def skip(self, count: int) -> int:
+        whole, rest = divmod(self.source.skip(count * self.size), self.size)
+        return whole + bool(rest and not self.drop_remainder)
+
+
+class PaddedBatchCursor(BatchCursor):
+    """Several elements of different sizes, filled up and stacked."""
+
+    def __init__(
+        self,
+        source: Cursor,
+        size: int,
+        drop_remainder: bool,
+        shapes: Sequence[Sequence[int | None]] | None,
+        values: Any,
+    ) -> None:
+        super().__init__(source, size, drop_remainder)
+        self.shapes = shapes
+        self.values = values
+
+    def next_elements(self) -> tuple[Element, int]:
+        items: list[Element] = []
+        try:
+            while len(items) < self.size:
+                items.append(self.source.next())
+        except StopIteration:
+            if not items:
+                raise
+        return padded(items, self.shapes, self.values), len(items)
+
+
+class UnbatchCursor(Stage):
+    """The elements of batches. In its state is where the batch is that it is in."""
+
+    def __init__(self, source: Cursor) -> None:
+        super().__init__(source)
+        self.before: Mapping[str, Any] = source.state()
+        self.items: list[Element] = []
+        self.at = 0
+
+    def next(self) -> Element:
+        while self.at >= len(self.items):
+            before = self.source.state()
+            self.items = parts(self.source.next())
+            self.before, self.at = before, 0
+        self.at += 1
+        return self.items[self.at - 1]
+
+    def state(self) -> Mapping[str, Any]:
+        return {"source": self.before, "at": self.at}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.source.restore(state["source"])
+        self.before, self.at = state["source"], int(state["at"])
+        self.items = parts(self.source.next()) if self.at else []
+
+
+class WindowCursor(Stage):
+    """Elements stacked that follow one another, from each place on."""
+
+    def __init__(self, source: Cursor, size: int, shift: int, drop_remainder: bool) -> None:
+        super().__init__(source)
+        self.size = size
+        self.shift = shift
+        self.drop_remainder = drop_remainder
+        #: The elements of the window, each with the position in front of it.
+        self.window: deque[tuple[Mapping[str, Any], Element]] = deque()
+        self.passed_over = 0
+
+    def next(self) -> Element:
+        while self.passed_over and self.window:
+            self.window.popleft()
+            self.passed_over -= 1
+        self.passed_over -= self.source.skip(self.passed_over)
+        while len(self.window) < self.size:
+            before = self.source.state()
+            try:
+                self.window.append((before, self.source.next()))
+            except StopIteration:
+                if self.drop_remainder or not self.window:
+                    raise
+                break
+        self.passed_over = self.shift
+        return stacked([element for _, element in self.window])
+
+    def state(self) -> Mapping[str, Any]:
+        source = self.window[0][0] if self.window else self.source.state()
+        return {"source": source, "passed over": self.passed_over}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.source.restore(state["source"])
+        self.passed_over = int(state["passed over"])
+
+
+# ---------------------------------------------------------------------------------------------
+# Some of the elements, and more of them.
 
 
 class TakeCursor(CountingStage):
@@ -134,9 +268,14 @@ class TakeCursor(CountingStage):
         return element
 
     def next_batch(self, count: int) -> tuple[Element, int]:
+        if self.count >= self.limit:
+            raise StopIteration
         batch, got = self.source.next_batch(min(count, self.limit - self.count))
         self.count += got
         return batch, got
+
+    def skip(self, count: int) -> int:
+        return super().skip(min(count, self.limit - self.count))
 
 
 class SkipCursor(CountingStage):
@@ -147,10 +286,48 @@ class SkipCursor(CountingStage):
         self.skipped = skipped
 
     def next(self) -> Element:
-        while self.count < self.skipped:
-            self.source.next()
-            self.count += 1
+        self._begin()
         return self.source.next()
+
+    def next_batch(self, count: int) -> tuple[Element, int]:
+        self._begin()
+        return self.source.next_batch(count)
+
+    def skip(self, count: int) -> int:
+        self._begin()
+        return self.source.skip(count)
+
+    def _begin(self) -> None:
+        if self.count < self.skipped:
+            self.source.skip(self.skipped - self.count)
+            self.count = self.skipped
+
+
+class ShardCursor(CountingStage):
+    """Every element whose number is that of the shard, modulo how many there are."""
+
+    def __init__(self, source: Cursor, shards: int, shard: int) -> None:
+        super().__init__(source)
+        self.shards = shards
+        self.shard = shard
+
+    def next(self) -> Element:
+        super().skip((self.shard - self.count) % self.shards)
+        element = self.source.next()
+        self.count += 1
+        return element
+
+    def skip(self, count: int) -> int:
+        begin = self.count
+        end = begin + super().skip(
+            (self.shard - begin) % self.shards + 1 + (count - 1) * self.shards
+        )
+        return _held(end, self.shards, self.shard) - _held(begin, self.shards, self.shard)
+
+
+def _held(count: int, shards: int, shard: int) -> int:
+    """How many of the first `count` elements are in a shard."""
+    return (count - shard + shards - 1) // shards
 
 
 class EnumerateCursor(CountingStage):
@@ -179,39 +356,61 @@ class RepeatCursor(Cursor):
         self.any = False
 
     def next(self) -> Element:
-        return self._pull(methodcaller("next"))
+        while (source := self._current()) is not None:
+            try:
+                element = source.next()
+            except StopIteration:
+                self._end()
+                continue
+            self.any = True
+            return element
+        raise StopIteration
 
     def next_batch(self, count: int) -> tuple[Element, int]:
         batches = []
         left = count
-        while left:
+        while left and (source := self._current()) is not None:
             try:
-                batch, got = self._pull(methodcaller("next_batch", left))
+                batch, got = source.next_batch(left)
             except StopIteration:
-                break
+                self._end()
+                continue
+            self.any = True
             batches.append(batch)
             left -= got
         if not batches:
             raise StopIteration
         return joined(batches), count - left
 
-    def _pull(self, pull: Callable[[Cursor], Any]) -> Any:
-        while self.times is None or self.round < self.times:
-            if self.source is None:
-                self.source = self.open((*self.epoch, self.round))
-                self.any = False
-            try:
-                pulled = pull(self.source)
-            except StopIteration:
-                if not self.any:
-                    raise
-                self.source.close()
-                self.source = None
-                self.round += 1
-                continue
-            self.any = True
-            return pulled
-        raise StopIteration
+    def skip(self, count: int) -> int:
+        left = count
+        while left and (source := self._current()) is not None:
+            got = source.skip(left)
+            self.any = self.any or got > 0
+            left -= got
+            if left:
+                self._end()
+        return count - left
+
+    def _current(self) -> Cursor | None:
+        """The cursor of the pass under way; None after the last."""
+        if self.times is not None and self.round >= self.times:
+            return None
+        if self.source is None:
+            self.source = self.open((*self.epoch, self.round))
+            self.any = False
+        return self.source
+
+    def _end(self) -> None:
+        """Goes on to the next pass; after an empty one there is none."""
+        assert self.source is not None
+        old, self.source = self.source, None
+        self.round += 1
+        if not self.any:
+            self.times = self.round
+        # The next one is opened first, so that it can take over the workers of this one.
+        self._current()
+        old.close()
 
     def state(self) -> Mapping[str, Any]:
         source = None if self.source is None else self.source.state()
@@ -219,91 +418,11 @@ class RepeatCursor(Cursor):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.round = int(state["round"])
-        self.any = bool(state["any"])
         if state["source"] is not None:
             self.source = self.open((*self.epoch, self.round))
             self.source.restore(state["source"])
+        self.any = bool(state["any"])
 
     def close(self) -> None:
         if self.source is not None:
             self.source.close()
-
-
-class PrefetchCursor(Cursor):
-    """Elements made ahead in a thread of their own.
-
-    With each element comes the position behind it, so that what has been made and not been asked
-    for is no part of the state.
-    """
-
-    def __init__(self, source: Cursor, size: int, device: Device) -> None:
-        self.source = source
-        self.size = size
-        self.device = device
-        self.position: Mapping[str, Any] = source.state()
-        self.queue: queue.Queue[Any] | None = None
-        self.stop = threading.Event()
-        self.done = False
-
-    def next(self) -> Element:
-        if self.done:
-            raise StopIteration
-        if self.queue is None:
-            self._begin()
-        assert self.queue is not None
-        element, position, error = self.queue.get()
-        if error is not None:
-            self.done = True
-            raise error
-        self.position = position
-        return element
-
-    def _begin(self) -> None:
-        made: queue.Queue[Any] = queue.Queue(self.size)
-        self.queue = made
-        # The thread knows nothing of the cursor: it ends when that is dropped.
-        weakref.finalize(self, self.stop.set)
-        threading.Thread(
-            target=_produce,
-            args=(self.source, made, self.stop, self.device),
-            name="pullback-prefetch",
-            daemon=True,
-        ).start()
-
-    def state(self) -> Mapping[str, Any]:
-        return {"source": self.position}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        if self.queue is not None:
-            raise errors.InputValueError("restore a dataset's position before its first element")
-        self.source.restore(state["source"])
-        self.position = self.source.state()
-
-    def close(self) -> None:
-        self.stop.set()
-        if self.queue is None:
-            self.source.close()
-
-
-def _produce(source: Cursor, made: queue.Queue[Any], stop: threading.Event, device: Device) -> None:
-    def put(item: Any) -> bool:
-        while not stop.is_set():
-            try:
-                made.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    try:
-        with device:
-            while True:
-                element = source.next()
-                if type(element) is not Tensor:
-                    element = as_tensors(element)
-                if not put((element, source.state(), None)):
-                    break
-    except BaseException as error:  # whatever it is, it belongs to whoever asks for the element
-        put((None, None, error))
-    finally:
-        source.close()

@@ -102,9 +102,16 @@ class VJP:
         op.rules.update(dict.fromkeys(targets, rule))
 
 
-def primitive() -> NoReturn:
-    """The body of a primitive: reached only where a backend has no kernel for it."""
-    raise errors.MissingKernelError("a primitive has no body to fall back on")
+def primitive(why: str = "", /) -> NoReturn:
+    """The body of a primitive: reached only where a backend has no kernel for it.
+
+    Args:
+        why: a sentence that says why no body can replace it, as a literal; the reference shows it.
+
+    Raises:
+        MissingKernelError: always.
+    """
+    raise errors.MissingKernelError(f"a primitive has no body to fall back on: {why}")
 
 
 def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute, ...]]:

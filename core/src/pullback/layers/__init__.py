@@ -2,13 +2,70 @@
 
 from __future__ import annotations
 
-from pullback.layers import initializers
-from pullback.layers.basic import Activation, Dense, Dropout, Embedding, Flatten, Reshape
-from pullback.layers.convolution import Conv1D, Conv2D, Conv3D
-from pullback.layers.layer import Layer
-from pullback.layers.model import Model, Sequential
-from pullback.layers.normalization import BatchNormalization, LayerNormalization
+from pullback.layers import initializers, regularizers
+from pullback.layers.attention import (
+    MultiHeadAttention,
+)
+from pullback.layers.basic import (
+    Activation,
+    Dense,
+    Embedding,
+    Lambda,
+)
+from pullback.layers.convolution import (
+    Conv,
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    DepthwiseConv,
+    DepthwiseConv1D,
+    DepthwiseConv2D,
+    SeparableConv,
+    SeparableConv1D,
+    SeparableConv2D,
+)
+from pullback.layers.convolution_transpose import (
+    Conv1DTranspose,
+    Conv2DTranspose,
+    Conv3DTranspose,
+    ConvTranspose,
+)
+from pullback.layers.layer import (
+    Layer,
+)
+from pullback.layers.merging import (
+    Add,
+    Average,
+    Concatenate,
+    Maximum,
+    Merge,
+    Minimum,
+    Multiply,
+    Subtract,
+)
+from pullback.layers.model import (
+    Model,
+    Sequential,
+)
+from pullback.layers.normalization import (
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    RMSNormalization,
+)
+from pullback.layers.policy import (
+    Policy,
+    policy,
+)
 from pullback.layers.pooling import (
+    AdaptiveAveragePool1D,
+    AdaptiveAveragePool2D,
+    AdaptiveAveragePool3D,
+    AdaptiveMaxPool1D,
+    AdaptiveMaxPool2D,
+    AdaptiveMaxPool3D,
+    AdaptivePool,
     AveragePool1D,
     AveragePool2D,
     AveragePool3D,
@@ -18,43 +75,132 @@ from pullback.layers.pooling import (
     GlobalMaxPool1D,
     GlobalMaxPool2D,
     GlobalMaxPool3D,
+    GlobalPool,
     MaxPool1D,
     MaxPool2D,
     MaxPool3D,
+    Pool,
 )
-from pullback.layers.recurrent import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN
+from pullback.layers.recurrent import (
+    GRU,
+    LSTM,
+    Bidirectional,
+    Recurrent,
+    SimpleRNN,
+)
+from pullback.layers.regularization import (
+    Dropout,
+    GaussianNoise,
+    SpatialDropout,
+    SpatialDropout1D,
+    SpatialDropout2D,
+    SpatialDropout3D,
+)
+from pullback.layers.shaping import (
+    Cropping,
+    Cropping1D,
+    Cropping2D,
+    Cropping3D,
+    Flatten,
+    Permute,
+    RepeatVector,
+    Reshape,
+    UpSampling,
+    UpSampling1D,
+    UpSampling2D,
+    UpSampling3D,
+    ZeroPadding,
+    ZeroPadding1D,
+    ZeroPadding2D,
+    ZeroPadding3D,
+)
 
 __all__ = [
     "GRU",
     "LSTM",
     "Activation",
+    "AdaptiveAveragePool1D",
+    "AdaptiveAveragePool2D",
+    "AdaptiveAveragePool3D",
+    "AdaptiveMaxPool1D",
+    "AdaptiveMaxPool2D",
+    "AdaptiveMaxPool3D",
+    "AdaptivePool",
+    "Add",
+    "Average",
     "AveragePool1D",
     "AveragePool2D",
     "AveragePool3D",
     "BatchNormalization",
     "Bidirectional",
+    "Concatenate",
+    "Conv",
     "Conv1D",
+    "Conv1DTranspose",
     "Conv2D",
+    "Conv2DTranspose",
     "Conv3D",
+    "Conv3DTranspose",
+    "ConvTranspose",
+    "Cropping",
+    "Cropping1D",
+    "Cropping2D",
+    "Cropping3D",
     "Dense",
+    "DepthwiseConv",
+    "DepthwiseConv1D",
+    "DepthwiseConv2D",
     "Dropout",
     "Embedding",
     "Flatten",
+    "GaussianNoise",
     "GlobalAveragePool1D",
     "GlobalAveragePool2D",
     "GlobalAveragePool3D",
     "GlobalMaxPool1D",
     "GlobalMaxPool2D",
     "GlobalMaxPool3D",
+    "GlobalPool",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "Lambda",
     "Layer",
     "LayerNormalization",
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",
+    "Maximum",
+    "Merge",
+    "Minimum",
     "Model",
+    "MultiHeadAttention",
+    "Multiply",
+    "Permute",
+    "Policy",
+    "Pool",
+    "RMSNormalization",
     "Recurrent",
+    "RepeatVector",
     "Reshape",
+    "SeparableConv",
+    "SeparableConv1D",
+    "SeparableConv2D",
     "Sequential",
     "SimpleRNN",
+    "SpatialDropout",
+    "SpatialDropout1D",
+    "SpatialDropout2D",
+    "SpatialDropout3D",
+    "Subtract",
+    "UpSampling",
+    "UpSampling1D",
+    "UpSampling2D",
+    "UpSampling3D",
+    "ZeroPadding",
+    "ZeroPadding1D",
+    "ZeroPadding2D",
+    "ZeroPadding3D",
     "initializers",
+    "policy",
+    "regularizers",
 ]

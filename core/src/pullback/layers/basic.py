@@ -1,19 +1,17 @@
-"""Dense, Embedding, and layers without variables: activation, dropout, changes of shape."""
+"""Dense, Embedding, and functions as layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pullback import dtypes, errors
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
-from pullback.random import Generator, default_generator
-from pullback.shapes import size_of
 from pullback.tensor import CALL, Tensor
 from pullback.variable import Variable
 
-__all__ = ["Activation", "Dense", "Dropout", "Embedding", "Flatten", "Reshape"]
+__all__ = ["Activation", "Dense", "Embedding", "Lambda"]
 
 ActivationLike: TypeAlias = "str | Callable[[Tensor], Any] | None"
 Regularizer: TypeAlias = "Callable[[Variable], Tensor] | None"
@@ -134,6 +132,7 @@ class Embedding(Layer):
             "embeddings",
             (int(input_dim), int(output_dim)),
             initializer=embeddings_initializer,
+            autocast=False,
         )
         self.built = True
 
@@ -141,7 +140,9 @@ class Embedding(Layer):
         """The rows, shape (*ids.shape, output_dim)."""
         if dtypes.kind(ids.dtype) != dtypes.INT:
             raise errors.LayerError(f"needs integers, the numbers of rows, got {ids.dtype}")
-        return CALL["take"](self.embeddings, ids, axis=0)
+        rows = CALL["take"](self.embeddings, ids, axis=0)
+        # In mixed precision the rows are cast, which are fewer than the table has.
+        return rows if self.compute_dtype == self.dtype else rows.astype(self.compute_dtype)
 
 
 class Activation(Layer):
@@ -160,75 +161,21 @@ class Activation(Layer):
         return x if self.activation is None else self.activation(x)
 
 
-class Dropout(Layer):
-    """Values set to 0 at random while training, the others scaled up (Srivastava et al., 2014).
+class Lambda(Layer):
+    """Any function as a layer. A function with a name can be in a configuration, a lambda cannot.
 
     Args:
-        rate: the probability of 0.
-        generator: what it draws from; the default generator if there is neither it nor a seed.
-        seed: makes a generator of its own.
+        function: what is called with the inputs.
         rest: as of `Layer`.
 
-    Raises:
-        InputValueError: for a rate outside [0, 1).
+    >>> pb.layers.Lambda(lambda x: x * 2.0)([1.0, 2.0]).tolist()
+    [2.0, 4.0]
     """
 
-    def __init__(
-        self,
-        rate: float,
-        *,
-        generator: Generator | None = None,
-        seed: int | None = None,
-        **rest: Any,
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], **rest: Any) -> None:
         super().__init__(**rest)
-        if not 0 <= rate < 1:
-            raise errors.InputValueError(f"a dropout rate is in [0, 1), got {rate}")
-        self.rate = rate
-        self.generator = Generator(seed) if generator is None and seed is not None else generator
+        self.function = function
 
-    def call(self, x: Any, training: bool = False) -> Any:
-        """X, with zeros while training."""
-        if not training or not self.rate:
-            return x
-        return (self.generator or default_generator).dropout(x, self.rate)
-
-
-class Flatten(Layer):
-    """All axes but the first as one.
-
-    >>> pb.layers.Flatten()(pb.zeros((2, 3, 4))).shape
-    (2, 12)
-    """
-
-    def call(self, x: Any) -> Any:
-        """X, shape (batch, size)."""
-        if not x.ndim:
-            raise errors.LayerError("needs inputs with a batch axis, got shape ()")
-        return CALL["reshape"](x, (x.shape[0], size_of(x.shape[1:])))
-
-
-class Reshape(Layer):
-    """Another shape for each item of a batch; one size may be -1.
-
-    >>> pb.layers.Reshape((2, -1))(pb.zeros((5, 6))).shape
-    (5, 2, 3)
-    """
-
-    def __init__(self, target_shape: Sequence[int], **rest: Any) -> None:
-        super().__init__(**rest)
-        self.target_shape = tuple(int(size) for size in target_shape)
-
-    def call(self, x: Any) -> Any:
-        """X, shape (batch, *target_shape)."""
-        if not x.ndim:
-            raise errors.LayerError("needs inputs with a batch axis, got shape ()")
-        target = list(self.target_shape)
-        if -1 in target:
-            known = -size_of(target)
-            target[target.index(-1)] = size_of(x.shape[1:]) // known if known > 0 else 0
-        if size_of(target) != size_of(x.shape[1:]) or min(target, default=0) < 0:
-            raise errors.LayerError(
-                f"items of shape {x.shape[1:]} do not fill the shape {self.target_shape}"
-            )
-        return CALL["reshape"](x, (x.shape[0], *target))
+    def call(self, *args: Any) -> Any:
+        """function(*args)."""
+        return self.function(*args)

@@ -1,8 +1,8 @@
-"""Convolution over one to three spatial dimensions."""
+"""Convolution over one to three spatial dimensions: plain, by channel, and separable."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pullback import errors
 from pullback.layers.basic import ActivationLike, Regularizer, activation_of
@@ -10,11 +10,42 @@ from pullback.layers.images import Images, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
 from pullback.tensor import CALL
 
-__all__ = ["Conv1D", "Conv2D", "Conv3D"]
+__all__ = [
+    "Conv",
+    "Conv1D",
+    "Conv2D",
+    "Conv3D",
+    "DepthwiseConv",
+    "DepthwiseConv1D",
+    "DepthwiseConv2D",
+    "SeparableConv",
+    "SeparableConv1D",
+    "SeparableConv2D",
+]
 
 
-class _Conv(Images):
-    """What the convolutions share: only the number of dimensions differs."""
+class Conv(Images):
+    """activation(conv(x, kernel) + bias): what the convolutions share.
+
+    Inputs are (batch, *spatial, channels), and the result has `filters` channels.
+
+    Args:
+        filters: the number of channels of the result.
+        kernel_size: the window, one number or one for each dimension.
+        strides: steps from window to window.
+        padding: "valid", "same", or what `pb.conv` takes; in any case of letters.
+        activation: the name of an op, or a function.
+        dilation: steps between the elements of a window.
+        groups: splits channels and filters.
+        use_bias: whether there is a bias.
+        kernel_initializer: of the kernel (*window, channels // groups, filters).
+        bias_initializer: of the bias (filters,).
+        kernel_regularizer: a function of the kernel, whose value is among the `losses`.
+        rest: `data_format` ("channels_last" or "channels_first"), and as of `Layer`.
+
+    Raises:
+        LayerError: for inputs of another number of axes, or other channels than the first one's.
+    """
 
     def __init__(
         self,
@@ -35,11 +66,11 @@ class _Conv(Images):
         super().__init__(**rest)
         self.filters = int(filters)
         self.kernel_size = sizes_of(kernel_size, self.dimensions)
-        self.strides = strides
+        self.strides = sizes_of(strides, self.dimensions)
         self.padding = lower(padding)
         self.activation = activation_of(activation)
-        self.dilation = dilation
-        self.groups = groups
+        self.dilation = sizes_of(dilation, self.dimensions)
+        self.groups = int(groups)
         self.use_bias = use_bias
         self.kernel_initializer = kernel_initializer
         self.bias_initializer = bias_initializer
@@ -52,11 +83,13 @@ class _Conv(Images):
         """Makes the kernel and the bias."""
         self.check(input_shape)
         channels = input_shape[self.channels_axis]
-        if channels % self.groups:
-            raise errors.LayerError(f"{self.groups} groups do not divide {channels} channels")
+        if channels % self.groups or self.filters % self.groups:
+            raise errors.LayerError(
+                f"{self.groups} groups do not divide {channels} channels and {self.filters} filters"
+            )
         self.kernel = self.add_variable(
             "kernel",
-            (*self.kernel_size, channels // self.groups, self.filters),
+            (*self.kernel_size, *self.kernel_channels(channels)),
             initializer=self.kernel_initializer,
             regularizer=self.kernel_regularizer,
         )
@@ -65,16 +98,27 @@ class _Conv(Images):
                 "bias", (self.filters,), initializer=self.bias_initializer
             )
 
+    def kernel_channels(self, channels: int) -> tuple[int, int]:
+        """The last two sizes of the kernel, for so many channels of the input."""
+        return channels // self.groups, self.filters
+
+    def channels_taken(self) -> int:
+        """How many channels inputs have."""
+        return int(self.kernel.shape[-2]) * self.groups
+
     def call(self, x: Any) -> Any:
         """The result, with `filters` channels."""
         self.check(x.shape)
-        channels = self.kernel.shape[-2] * self.groups
-        if x.shape[self.channels_axis] != channels:
-            raise errors.LayerError(
-                f"needs {channels} channels, since it has been built for that, "
-                f"and got shape {x.shape} ({self.data_format})"
-            )
-        y = CALL["conv"](
+        self.check_channels(x.shape, self.channels_taken())
+        y = self.convolved(x)
+        self.check_fits(x.shape, y.shape)
+        if self.use_bias:
+            y = y + self.by_channel(self.bias)
+        return y if self.activation is None else self.activation(y)
+
+    def convolved(self, x: Any) -> Any:
+        """The result without bias and activation."""
+        return CALL["conv"](
             x,
             self.kernel,
             strides=self.strides,
@@ -83,91 +127,186 @@ class _Conv(Images):
             groups=self.groups,
             data_format=self.data_format,
         )
-        self.check_fits(x.shape, y.shape)
-        if self.use_bias:
-            bias = self.bias
-            if self.data_format == "channels_first":
-                bias = CALL["reshape"](bias, (self.filters, *[1] * self.dimensions))
-            y = y + bias
-        return y if self.activation is None else self.activation(y)
 
 
-class Conv1D(_Conv):
-    """activation(conv(x, kernel) + bias) for x (batch, width, channels).
-
-    Args:
-        filters: the number of channels of the result.
-        kernel_size: the window, one number or one for each dimension.
-        strides: steps from window to window.
-        padding: "valid", "same", or what `pb.conv` takes; in any case of letters.
-        activation: the name of an op, or a function.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters.
-        use_bias: whether there is a bias.
-        kernel_initializer: of the kernel (*window, channels // groups, filters).
-        bias_initializer: of the bias (filters,).
-        kernel_regularizer: a function of the kernel, whose value is among the `losses`.
-        rest: `data_format` ("channels_last" or "channels_first"), and as of `Layer`.
+class Conv1D(Conv):
+    """`Conv` for x (batch, width, channels).
 
     >>> pb.layers.Conv1D(8, 3, strides=2, padding="same")(pb.zeros((2, 10, 4))).shape
     (2, 5, 8)
-
-    Raises:
-        LayerError: for inputs of another number of axes, or other channels than the first one's.
     """
 
     dimensions = 1
 
 
-class Conv2D(_Conv):
-    """activation(conv(x, kernel) + bias) for x (batch, height, width, channels).
-
-    Args:
-        filters: the number of channels of the result.
-        kernel_size: the window, one number or one for each dimension.
-        strides: steps from window to window.
-        padding: "valid", "same", or what `pb.conv` takes; in any case of letters.
-        activation: the name of an op, or a function.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters.
-        use_bias: whether there is a bias.
-        kernel_initializer: of the kernel (*window, channels // groups, filters).
-        bias_initializer: of the bias (filters,).
-        kernel_regularizer: a function of the kernel, whose value is among the `losses`.
-        rest: `data_format` ("channels_last" or "channels_first"), and as of `Layer`.
+class Conv2D(Conv):
+    """`Conv` for x (batch, height, width, channels).
 
     >>> pb.layers.Conv2D(64, 3, padding="same")(pb.zeros((2, 32, 32, 3))).shape
     (2, 32, 32, 64)
-
-    Raises:
-        LayerError: for inputs of another number of axes, or other channels than the first one's.
     """
 
     dimensions = 2
 
 
-class Conv3D(_Conv):
-    """activation(conv(x, kernel) + bias) for x (batch, depth, height, width, channels).
-
-    Args:
-        filters: the number of channels of the result.
-        kernel_size: the window, one number or one for each dimension.
-        strides: steps from window to window.
-        padding: "valid", "same", or what `pb.conv` takes; in any case of letters.
-        activation: the name of an op, or a function.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters.
-        use_bias: whether there is a bias.
-        kernel_initializer: of the kernel (*window, channels // groups, filters).
-        bias_initializer: of the bias (filters,).
-        kernel_regularizer: a function of the kernel, whose value is among the `losses`.
-        rest: `data_format` ("channels_last" or "channels_first"), and as of `Layer`.
+class Conv3D(Conv):
+    """`Conv` for x (batch, depth, height, width, channels).
 
     >>> pb.layers.Conv3D(4, 2)(pb.zeros((1, 3, 3, 3, 2))).shape
     (1, 2, 2, 2, 4)
-
-    Raises:
-        LayerError: for inputs of another number of axes, or other channels than the first one's.
     """
 
     dimensions = 3
+
+
+# Each channel by itself -----------------------------------------------------------------------
+
+
+class DepthwiseConv(Conv):
+    """A convolution of each channel by itself (Sifre and Mallat, 2014).
+
+    Channel i gives the channels i * depth_multiplier to (i + 1) * depth_multiplier - 1.
+
+    Args:
+        kernel_size: as of `Conv`; the kernel is (*window, 1, channels * depth_multiplier).
+        strides: as of `Conv`.
+        padding: as of `Conv`.
+        activation: as of `Conv`.
+        depth_multiplier: how many channels of the result each channel gives.
+        rest: as of `Conv`, without groups.
+
+    Raises:
+        LayerError: as of `Conv`.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: Any = "valid",
+        activation: ActivationLike = None,
+        *,
+        depth_multiplier: int = 1,
+        **rest: Any,
+    ) -> None:
+        self.depth_multiplier = int(depth_multiplier)
+        # How many groups and filters there are is known with the first input.
+        super().__init__(0, kernel_size, strides, padding, activation, **rest)
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the kernel and the bias."""
+        self.check(input_shape)
+        self.groups = input_shape[self.channels_axis]
+        self.filters = self.groups * self.depth_multiplier
+        super().build(input_shape)
+
+
+class DepthwiseConv1D(DepthwiseConv):
+    """`DepthwiseConv` for x (batch, width, channels).
+
+    >>> pb.layers.DepthwiseConv1D(3, depth_multiplier=2)(pb.zeros((2, 10, 4))).shape
+    (2, 8, 8)
+    """
+
+    dimensions = 1
+
+
+class DepthwiseConv2D(DepthwiseConv):
+    """`DepthwiseConv` for x (batch, height, width, channels).
+
+    >>> pb.layers.DepthwiseConv2D(3, padding="same")(pb.zeros((2, 8, 8, 3))).shape
+    (2, 8, 8, 3)
+    """
+
+    dimensions = 2
+
+
+class SeparableConv(Images):
+    """A convolution of each channel, then one from channel to channel (Chollet, 2017).
+
+    The parts are its attributes `depthwise`, without bias, and `pointwise`.
+
+    Args:
+        filters: the number of channels of the result.
+        kernel_size: the window of `depthwise`.
+        strides: of `depthwise`.
+        padding: of `depthwise`.
+        activation: of `pointwise`.
+        dilation: of `depthwise`.
+        depth_multiplier: of `depthwise`.
+        use_bias: whether `pointwise` has a bias.
+        depthwise_initializer: of the kernel of `depthwise`.
+        pointwise_initializer: of the kernel of `pointwise`.
+        bias_initializer: of the bias of `pointwise`.
+        rest: `data_format`, and as of `Layer`.
+
+    Raises:
+        LayerError: as of `Conv`.
+    """
+
+    parts: ClassVar[tuple[type[DepthwiseConv], type[Conv]]]
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: Any = "valid",
+        activation: ActivationLike = None,
+        *,
+        dilation: Sizes = 1,
+        depth_multiplier: int = 1,
+        use_bias: bool = True,
+        depthwise_initializer: InitializerLike = "glorot_uniform",
+        pointwise_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        **rest: Any,
+    ) -> None:
+        super().__init__(**rest)
+        depthwise, pointwise = self.parts
+        shared: dict[str, Any] = {"data_format": self.data_format, "dtype": self._policy}
+        self.depthwise = depthwise(
+            kernel_size, strides, padding, dilation=dilation, depth_multiplier=depth_multiplier,
+            use_bias=False, kernel_initializer=depthwise_initializer, **shared,
+        )  # fmt: skip
+        self.pointwise = pointwise(
+            filters, 1, activation=activation, use_bias=use_bias,
+            kernel_initializer=pointwise_initializer, bias_initializer=bias_initializer, **shared,
+        )  # fmt: skip
+        self._build_if_sized()
+
+    def build(self, input_shape: Any) -> None:
+        """Builds both parts."""
+        self.depthwise.build_for(input_shape)
+        between = list(input_shape)
+        between[self.channels_axis] = self.depthwise.filters
+        self.pointwise.build_for(tuple(between))
+
+    def call(self, x: Any) -> Any:
+        """The result, with `filters` channels."""
+        return self.pointwise(self.depthwise(x))
+
+
+class SeparableConv1D(SeparableConv):
+    """`SeparableConv` for x (batch, width, channels).
+
+    >>> pb.layers.SeparableConv1D(8, 3)(pb.zeros((2, 10, 4))).shape
+    (2, 8, 8)
+    """
+
+    dimensions = 1
+    parts = (DepthwiseConv1D, Conv1D)
+
+
+class SeparableConv2D(SeparableConv):
+    """`SeparableConv` for x (batch, height, width, channels).
+
+    >>> layer = pb.layers.SeparableConv2D(8, 3, padding="same")
+    >>> layer(pb.zeros((2, 8, 8, 3))).shape
+    (2, 8, 8, 8)
+    >>> list(layer.named_variables)
+    ['depthwise/kernel', 'pointwise/kernel', 'pointwise/bias']
+    """
+
+    dimensions = 2
+    parts = (DepthwiseConv2D, Conv2D)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from pullback import errors
 from pullback.layers.layer import Layer
+from pullback.tensor import CALL
 
 Sizes: TypeAlias = "int | Sequence[int]"
 
@@ -43,6 +44,27 @@ class Images(Layer):
                 f'use padding="same", or say where the channels are with data_format'
             )
 
+    def check_channels(self, shape: Any, channels: int) -> None:
+        """Raises LayerError unless inputs of `shape` have so many channels."""
+        if shape[self.channels_axis] != channels:
+            raise errors.LayerError(
+                f"needs {channels} channels, since it has been built for that, "
+                f"and got shape {shape} ({self.data_format})"
+            )
+
+    def by_channel(self, values: Any) -> Any:
+        """One value a channel (channels,), so that it broadcasts to images."""
+        if self.data_format == "channels_last":
+            return values
+        return CALL["reshape"](values, (values.shape[0], *[1] * self.dimensions))
+
+    def per_axis(self, values: Sequence[Any], others: Any) -> list[Any]:
+        """One value for each axis: those given for the spatial ones, `others` for the other two."""
+        found = [others] * (self.dimensions + 2)
+        for axis, value in zip(self.spatial_axes, values, strict=True):
+            found[axis] = value
+        return found
+
     @property
     def channels_axis(self) -> int:
         """Where the channels are."""
@@ -66,3 +88,16 @@ def sizes_of(value: Any, count: int) -> tuple[int, ...]:
     if len(sizes) != count:
         raise errors.InputValueError(f"{value} has not one size for each of {count} dimensions")
     return tuple(int(size) for size in sizes)
+
+
+def sides_of(value: Any, count: int) -> tuple[tuple[int, int], ...]:
+    """(before, after) for each dimension, from one number, or one number or pair for each."""
+    given = list(value) if isinstance(value, (list, tuple)) else [value] * count
+    if count == 1 and len(given) == 2:
+        given = [given]
+    pairs = [tuple(one) if isinstance(one, (list, tuple)) else (one, one) for one in given]
+    if len(pairs) != count or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise errors.InputValueError(
+            f"{value} has not one number, or (before, after), for each of {count} dimensions"
+        )
+    return tuple((int(before), int(after)) for before, after in pairs)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pullback import dtypes, errors
+from pullback.config import recipe
 from pullback.dtypes import DType
 from pullback.random import Generator, default_generator
 from pullback.shapes import Shape, size_of
@@ -54,16 +55,19 @@ def get(value: InitializerLike) -> Initializer:
     return value
 
 
+@recipe
 def constant(value: float) -> Initializer:
     """Every element has one value."""
     return lambda shape, dtype: CALL["full"](shape, value, dtype=dtype)
 
 
+@recipe
 def zeros() -> Initializer:
     """Every element is 0."""
     return constant(0)
 
 
+@recipe
 def ones() -> Initializer:
     """Every element is 1."""
     return constant(1)
@@ -86,6 +90,7 @@ def _drawing(
     return initializer
 
 
+@recipe
 def uniform(
     low: float = -0.05, high: float = 0.05, *, generator: Generator | None = None
 ) -> Initializer:
@@ -93,6 +98,7 @@ def uniform(
     return _drawing(lambda g, shape, dtype: g.uniform(shape, low, high, dtype=dtype), generator)
 
 
+@recipe
 def normal(
     mean: float = 0.0, stddev: float = 0.05, *, generator: Generator | None = None
 ) -> Initializer:
@@ -100,6 +106,7 @@ def normal(
     return _drawing(lambda g, shape, dtype: g.normal(shape, mean, stddev, dtype=dtype), generator)
 
 
+@recipe
 def truncated_normal(
     mean: float = 0.0, stddev: float = 0.05, *, generator: Generator | None = None
 ) -> Initializer:
@@ -139,36 +146,43 @@ def _scaled(
     return _drawing(draw, generator)
 
 
+@recipe
 def glorot_uniform(*, generator: Generator | None = None) -> Initializer:
     """Uniform with variance 2 / (fan in + fan out) (Glorot and Bengio, 2010, equation 16)."""
     return _scaled(lambda fan_in, fan_out: 2 / (fan_in + fan_out), "uniform", generator)
 
 
+@recipe
 def glorot_normal(*, generator: Generator | None = None) -> Initializer:
     """Normal with variance 2 / (fan in + fan out) (Glorot and Bengio, 2010, equation 12)."""
     return _scaled(lambda fan_in, fan_out: 2 / (fan_in + fan_out), "normal", generator)
 
 
+@recipe
 def he_uniform(*, generator: Generator | None = None) -> Initializer:
     """Uniform with variance 2 / fan in, for rectifiers (He et al., 2015, equation 10)."""
     return _scaled(lambda fan_in, fan_out: 2 / fan_in, "uniform", generator)
 
 
+@recipe
 def he_normal(*, generator: Generator | None = None) -> Initializer:
     """Normal with variance 2 / fan in, for rectifiers (He et al., 2015, equation 10)."""
     return _scaled(lambda fan_in, fan_out: 2 / fan_in, "normal", generator)
 
 
+@recipe
 def lecun_uniform(*, generator: Generator | None = None) -> Initializer:
     """Uniform with variance 1 / fan in (LeCun et al., 1998, Efficient BackProp, section 4.6)."""
     return _scaled(lambda fan_in, fan_out: 1 / fan_in, "uniform", generator)
 
 
+@recipe
 def lecun_normal(*, generator: Generator | None = None) -> Initializer:
     """Normal with variance 1 / fan in (LeCun et al., 1998, Efficient BackProp, section 4.6)."""
     return _scaled(lambda fan_in, fan_out: 1 / fan_in, "normal", generator)
 
 
+@recipe
 def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Initializer:
     """A matrix (..., columns) with orthonormal rows or columns, times gain (Saxe et al., 2014).
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import dtypes, errors, state
+from pullback.config import Configurable, make
 from pullback.devices import Device
 from pullback.dispatch.convert import SCALAR_TYPES, from_any
 from pullback.dispatch.recording import paused
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers
+from pullback.layers.calls import CALLS
 from pullback.layers.initializers import InitializerLike
+from pullback.layers.policy import Policy, PolicyLike, StoredVariable, as_policy, in_force, policy
 from pullback.shapes import as_shape
 from pullback.structure import leaves, like
 from pullback.tensor import CALL, Tensor
@@ -24,19 +26,7 @@ from pullback.variable import Variable
 __all__ = ["Layer"]
 
 
-class _Calls(threading.local):
-    """The call that is under way in this thread: layers inside it take over what it says."""
-
-    depth: int = 0
-    training: bool | None = None
-    #: One object for each outermost call.
-    turn: object = None
-
-
-_CALLS = _Calls()
-
-
-class Layer:
+class Layer(Configurable):
     """The base of every layer. A subclass writes `call`, and `build` where it has variables.
 
     `build(input_shape)` runs once, at the first call, with the shape of the first input; there
@@ -46,7 +36,8 @@ class Layer:
     Args:
         name: a name for messages; the path of a layer is that of the attributes it is in.
         trainable: whether its variables are trained.
-        dtype: the dtype of its variables, and what inputs are cast to; float32 if None.
+        dtype: the dtype of its variables, and what inputs are cast to; float32 if None, or what
+            `pb.layers.policy` says. A policy, such as "mixed_bfloat16", sets the two apart.
         input_shape: the shape of an input without its batch axis: layers that bring their sizes
             have their variables from the beginning.
 
@@ -64,23 +55,34 @@ class Layer:
     built: bool = False
     _name: str | None = None
     _trainable: bool = True
-    _dtype: DType | None = None
+    _policy: Policy | None = None
     _input_shape: tuple[int, ...] | None = None
     _casts: bool = False
     _turn: object = None
+    #: The shapes of the input and of the output of its first call.
+    _shapes: tuple[Any, Any] | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Takes over the policy in force."""
+        layer = super().__new__(cls, *args, **kwargs)
+        found = in_force()
+        if found is not None:
+            layer._policy = found
+        return layer
 
     def __init__(
         self,
         *,
         name: str | None = None,
         trainable: bool = True,
-        dtype: DTypeLike | None = None,
+        dtype: PolicyLike | None = None,
         input_shape: Sequence[int] | None = None,
     ) -> None:
         self._name = name
         self._trainable = bool(trainable)
-        self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
-        self._casts = dtype is not None
+        if dtype is not None:
+            self._policy = as_policy(dtype)
+            self._casts = True
         self._input_shape = None if input_shape is None else as_shape(input_shape)
 
     # For subclasses ------------------------------------------------------------------------------
@@ -101,6 +103,7 @@ class Layer:
         dtype: DTypeLike | None = None,
         trainable: bool = True,
         regularizer: Callable[[Variable], Tensor] | None = None,
+        autocast: bool = True,
     ) -> Variable:
         """Makes a variable of this layer, which is found under `name`.
 
@@ -111,13 +114,18 @@ class Layer:
             dtype: the layer's if None.
             trainable: whether it is trained.
             regularizer: a function of the variable, whose value is among the `losses`.
+            autocast: whether, in mixed precision, it reads in the dtype that the layer computes in.
 
         Raises:
             LayerError: when the layer has a variable of that name.
         """
         kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         value = initializers.get(initializer)(as_shape(shape), kind)
-        variable = Variable(value, name=name, trainable=trainable)
+        compute = self.compute_dtype
+        if autocast and kind != compute and dtypes.is_floating(kind):
+            variable: Variable = StoredVariable(value, compute, name=name, trainable=trainable)
+        else:
+            variable = Variable(value, name=name, trainable=trainable)
         variable.frozen = not self._trainable
         self._casts = True
         there = getattr(self, name, None)
@@ -135,8 +143,8 @@ class Layer:
 
     def add_loss(self, value: Any) -> None:
         """Adds a tensor to the `losses` of the call that is under way."""
-        if self._turn is not _CALLS.turn or _CALLS.turn is None:
-            self._turn = _CALLS.turn
+        if self._turn is not CALLS.turn or CALLS.turn is None:
+            self._turn = CALLS.turn
             self._losses: list[Any] = []
         self._losses.append(value)
 
@@ -152,7 +160,12 @@ class Layer:
     @property
     def dtype(self) -> DType:
         """The dtype of its variables."""
-        return dtypes.DEFAULT_FLOAT if self._dtype is None else self._dtype
+        return dtypes.DEFAULT_FLOAT if self._policy is None else self._policy.variables
+
+    @property
+    def compute_dtype(self) -> DType:
+        """The dtype that its inputs are cast to, and its variables as they are read in a call."""
+        return dtypes.DEFAULT_FLOAT if self._policy is None else self._policy.compute
 
     @property
     def named_variables(self) -> dict[str, Variable]:
@@ -205,17 +218,42 @@ class Layer:
         """The number of elements of its variables."""
         return sum(variable.size for variable in self.variables)
 
+    # Configuration -------------------------------------------------------------------------------
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor by name, and what else was set since."""
+        found = super().constructor_arguments()
+        for name in ("name", "dtype", "input_shape", "trainable"):
+            if name in found and (found[name] is None or found[name] is True):
+                del found[name]
+        if not self._trainable:
+            found["trainable"] = False
+        if self._policy is not None and found.get("dtype") is None:
+            found["policy"] = self._policy
+        return found
+
+    @classmethod
+    def from_constructor_arguments(cls, arguments: dict[str, Any]) -> Any:
+        """Makes a layer from what `constructor_arguments` gave."""
+        rest = {name: value for name, value in arguments.items() if name != "policy"}
+        frozen = rest.pop("trainable", True) is False
+        with policy(arguments.get("policy")):
+            layer = make(cls, rest)
+        if frozen:
+            layer.trainable = False
+        return layer
+
     # Calling -------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
         """Calls the layer. `training` holds for the layers in it, too; it is False if not given."""
-        outer = _CALLS.training
+        outer = CALLS.training
         if training is None:
             training = outer
-        if not _CALLS.depth:
-            _CALLS.turn = object()
-        _CALLS.depth += 1
-        _CALLS.training = training
+        if not CALLS.depth:
+            CALLS.turn = object()
+        CALLS.depth += 1
+        CALLS.training = training
         try:
             args = tuple([self._input(i, arg) for i, arg in enumerate(args)])
             if not self.built:
@@ -225,12 +263,15 @@ class Layer:
             kind: Any = type(self)
             if training is not None and _takes_training(kind):
                 kwargs["training"] = training
-            return self.call(*args, **kwargs)
+            result = self.call(*args, **kwargs)
+            if self._shapes is None:
+                self._shapes = (_shapes_in(args[0] if args else None), _shapes_in(result))
+            return result
         except errors.PullbackError as error:
             raise self._explained(error, args) from error.__cause__
         finally:
-            _CALLS.depth -= 1
-            _CALLS.training = outer
+            CALLS.depth -= 1
+            CALLS.training = outer
 
     def _input(self, position: int, value: Any) -> Any:
         """An argument with tensors for host data; other arguments than the first may be no data."""
@@ -259,8 +300,8 @@ class Layer:
     def _cast(self, value: Any) -> Any:
         if type(value) is Tensor:
             dtype = value.dtype
-            if dtype != self.dtype and dtype in dtypes.REAL_FLOATING:
-                return CALL["astype"](value, self.dtype)
+            if dtype != self.compute_dtype and dtype in dtypes.REAL_FLOATING:
+                return CALL["astype"](value, self.compute_dtype)
             return value
         if isinstance(value, (list, tuple, dict)):
             return like(value, iter([self._cast(leaf) for leaf in leaves(value)]))
@@ -270,15 +311,20 @@ class Layer:
         flat = leaves(args[0]) if args else []
         first = next((leaf for leaf in flat if type(leaf) is Tensor), None)
         if first is None:
-            self._build_for(None)
+            self.build_for(None)
             return
         # Variables are made where the first input is.
         with first.device:
-            self._build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
+            self.build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
 
-    def _build_for(self, shape: Any) -> None:
-        with paused():
-            self.build(shape)
+    def build_for(self, shape: Any) -> None:
+        """Builds for inputs of a shape, as the first call does."""
+        CALLS.building += 1
+        try:
+            with paused():
+                self.build(shape)
+        finally:
+            CALLS.building -= 1
         self.built = True
         if not self._trainable:
             self.trainable = False
@@ -289,7 +335,7 @@ class Layer:
     def _build_if_sized(self) -> None:
         """For the end of a subclass's `__init__`: builds where sizes have been given."""
         if self._input_shape is not None:
-            self._build_for((1, *self._input_shape))
+            self.build_for((1, *self._input_shape))
 
     def _explained(self, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
         """The error with the path of the layer that it happened in, seen from this one."""
@@ -321,9 +367,10 @@ def _takes_training(cls: Any) -> bool:
     )
 
 
-def is_training() -> bool:
-    """Whether the call that is under way is one for training."""
-    return bool(_CALLS.training)
+def _shapes_in(value: Any) -> Any:
+    """The shapes of the tensors in a structure, in it."""
+    found = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
+    return like(value, iter(found))
 
 
 def _description(value: Any) -> str:

@@ -10,6 +10,7 @@ from pullback.dispatch.recording import paused
 from pullback.layers.basic import Embedding
 from pullback.layers.layer import Layer
 from pullback.layers.recurrent import Recurrent
+from pullback.layers.summary import table
 from pullback.tensor import CALL
 
 __all__ = ["Model", "Sequential"]
@@ -39,33 +40,13 @@ class Model(Layer):
                 layer.reset_states()
 
     def summary(self, print_line: Callable[[str], Any] = print) -> None:
-        """Prints the layers with the shapes and numbers of their variables."""
-        rows = [("layer", "kind", "variables", "parameters")]
-        seen: set[int] = set()
-        for path, layer in self.sublayers.items():
-            own = [
-                (name, variable)
-                for name, variable in layer.named_variables.items()
-                if "/" not in name and id(variable) not in seen
-            ]
-            seen.update(id(variable) for _, variable in own)
-            shapes = ", ".join(f"{name} {list(variable.shape)}" for name, variable in own)
-            if not layer.built and not own:
-                shapes = "made at the first call"
-            count = sum(variable.size for _, variable in own)
-            rows.append((path, type(layer).__name__, shapes, f"{count:,}"))
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        for number, row in enumerate(rows):
-            print_line(
-                "  ".join(
-                    cell.rjust(width) if column == 3 else cell.ljust(width)
-                    for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-                ).rstrip()
-            )
-            if number == 0:
-                print_line("  ".join("-" * width for width in widths))
-        trained = sum(variable.size for variable in self.trainable_variables)
-        print_line(f"{self.parameters:,} parameters, {trained:,} of them trained")
+        """Prints a table of the layers: paths, kinds, outputs of the first call, parameters.
+
+        Args:
+            print_line: what is called with each line.
+        """
+        for line in table(self):
+            print_line(line)
 
 
 class Sequential(Model):
@@ -91,6 +72,12 @@ class Sequential(Model):
         for layer in layers:
             self._append(layer)
         self._build_if_sized()
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor, with the layers that are in it now."""
+        if type(self).__init__ is not Sequential.__init__:
+            return super().constructor_arguments()
+        return super().constructor_arguments() | {"layers": list(self.layers)}
 
     def add(self, layer: Callable[..., Any]) -> None:
         """Adds a layer at the end.

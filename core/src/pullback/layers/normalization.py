@@ -11,7 +11,13 @@ from pullback.layers.layer import Layer
 from pullback.shapes import normal_axes
 from pullback.tensor import CALL, Tensor
 
-__all__ = ["BatchNormalization", "LayerNormalization"]
+__all__ = [
+    "BatchNormalization",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "RMSNormalization",
+]
 
 
 class LayerNormalization(Layer):
@@ -60,6 +66,120 @@ class LayerNormalization(Layer):
         return CALL["layer_norm"](x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon)
 
 
+class RMSNormalization(Layer):
+    """Each item with mean square 1 over `axis`, then scaled (Zhang and Sennrich, 2019).
+
+    Args:
+        axis: over which it is normalised, one or several.
+        epsilon: added to the mean square.
+        scale: whether there is a scale `gamma`.
+        rest: as of `Layer`.
+
+    >>> pb.layers.RMSNormalization(epsilon=0.0)([[3.0, -3.0]]).tolist()
+    [[1.0, -1.0]]
+    """
+
+    def __init__(
+        self,
+        axis: int | Sequence[int] = -1,
+        *,
+        epsilon: float = 1e-6,
+        scale: bool = True,
+        **rest: Any,
+    ) -> None:
+        super().__init__(**rest)
+        self.axis = axis
+        self.epsilon = epsilon
+        self.scale = scale
+        self.gamma: Any = None
+        self._build_if_sized()
+
+    def build(self, input_shape: Any) -> None:
+        """Makes gamma, with the sizes of the axes."""
+        axes = normal_axes(self.axis, len(input_shape)) or ()
+        if self.scale:
+            sizes = [input_shape[axis] for axis in axes]
+            self.gamma = self.add_variable("gamma", sizes, initializer="ones")
+
+    def call(self, x: Any) -> Any:
+        """The normalised input."""
+        return CALL["rms_norm"](x, self.gamma, axis=self.axis, epsilon=self.epsilon)
+
+
+class GroupNormalization(Layer):
+    """Each group of channels of each item with mean 0 and variance 1 (Wu and He, 2018).
+
+    Args:
+        groups: how many groups the channels are in.
+        axis: that of the channels.
+        epsilon: added to the variance.
+        center: whether there is a shift `beta`.
+        scale: whether there is a scale `gamma`.
+        rest: as of `Layer`.
+
+    >>> pb.layers.GroupNormalization(2, epsilon=0.0)([[1.0, 3.0, 10.0, 30.0]]).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+
+    Raises:
+        LayerError: when the groups do not divide the channels.
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        axis: int = -1,
+        *,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        **rest: Any,
+    ) -> None:
+        super().__init__(**rest)
+        self.groups = int(groups)
+        self.axis = axis
+        self.epsilon = epsilon
+        self.center = center
+        self.scale = scale
+        self.gamma: Any = None
+        self.beta: Any = None
+        self._build_if_sized()
+
+    def build(self, input_shape: Any) -> None:
+        """Makes gamma and beta, one value a channel."""
+        size = _channels(input_shape, self.axis)
+        if self.scale:
+            self.gamma = self.add_variable("gamma", (size,), initializer="ones")
+        if self.center:
+            self.beta = self.add_variable("beta", (size,), initializer="zeros")
+
+    def call(self, x: Any) -> Any:
+        """The normalised input."""
+        return CALL["group_norm"](
+            x,
+            self.gamma,
+            self.beta,
+            groups=self.groups or x.shape[self.axis],
+            axis=self.axis,
+            epsilon=self.epsilon,
+        )
+
+
+class InstanceNormalization(GroupNormalization):
+    """Each channel of each item with mean 0 and variance 1 (Ulyanov et al., 2016).
+
+    Args:
+        axis: that of the channels.
+        rest: as of `GroupNormalization`.
+
+    >>> pb.layers.InstanceNormalization(epsilon=0.0)([[[1.0], [3.0]]]).tolist()
+    [[[-1.0], [1.0]]]
+    """
+
+    def __init__(self, axis: int = -1, **rest: Any) -> None:
+        # As many groups as there are channels.
+        super().__init__(0, axis, **rest)
+
+
 class BatchNormalization(Layer):
     """Each channel with mean 0 and variance 1 over the batch (Ioffe and Szegedy, 2015).
 
@@ -103,7 +223,7 @@ class BatchNormalization(Layer):
 
     def build(self, input_shape: Any) -> None:
         """Makes gamma, beta, and the moving averages."""
-        size = input_shape[self.axis]
+        size = _channels(input_shape, self.axis)
         if self.scale:
             self.gamma = self.add_variable("gamma", (size,), initializer="ones")
         if self.center:
@@ -111,14 +231,25 @@ class BatchNormalization(Layer):
         # Averages of many small steps: 16 bits would not move.
         wide = dtypes.promote_types(self.dtype, dtypes.float32)
         self.moving_mean = self.add_variable(
-            "moving_mean", (size,), initializer="zeros", dtype=wide, trainable=False
+            "moving_mean",
+            (size,),
+            initializer="zeros",
+            dtype=wide,
+            trainable=False,
+            autocast=False,
         )
         self.moving_variance = self.add_variable(
-            "moving_variance", (size,), initializer="ones", dtype=wide, trainable=False
+            "moving_variance",
+            (size,),
+            initializer="ones",
+            dtype=wide,
+            trainable=False,
+            autocast=False,
         )
 
     def call(self, x: Any, training: bool = False) -> Any:
         """The normalised input."""
+        _check_channels(x.shape, self.axis, self.moving_mean.shape[0])
         if not (training and self.trainable):
             return CALL["batch_norm_inference"](
                 x,
@@ -144,3 +275,17 @@ class BatchNormalization(Layer):
     def _move(self, average: Any, batch: Tensor) -> None:
         batch = stop_gradient(batch).astype(average.dtype)
         average.assign_add((batch - average) * (1 - self.momentum))
+
+
+def _channels(shape: Any, axis: int) -> int:
+    if not -len(shape) <= axis < len(shape):
+        raise errors.LayerError(f"there is no axis {axis} of channels in inputs of shape {shape}")
+    return int(shape[axis])
+
+
+def _check_channels(shape: Any, axis: int, size: int) -> None:
+    if _channels(shape, axis) != size:
+        raise errors.LayerError(
+            f"needs {size} channels along axis {axis}, since it has been built for that, "
+            f"and got shape {shape}"
+        )

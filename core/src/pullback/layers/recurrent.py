@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -72,16 +71,12 @@ class Recurrent(Layer):
         self.kernel_initializer = kernel_initializer
         self.recurrent_initializer = recurrent_initializer
         self.bias_initializer = bias_initializer
-        self._without_variables()
-        self._build_if_sized()
-
-    def _without_variables(self) -> None:
-        self.built = False
         self.kernel: Any = None
         self.recurrent_kernel: Any = None
         self.bias: Any = None
         #: Of a stateful layer, where the next call begins; empty for zeros.
         self.states: list[Variable] = []
+        self._build_if_sized()
 
     def build(self, input_shape: Any) -> None:
         """Makes the kernels and the biases."""
@@ -125,11 +120,7 @@ class Recurrent(Layer):
 
     def mirrored(self) -> Recurrent:
         """A layer of the same settings that runs the other way, with variables of its own."""
-        other = copy.copy(self)
-        other._without_variables()
-        other.reverse = not self.reverse
-        other._build_if_sized()
-        return other
+        return self.made_again(reverse=not self.reverse)
 
     # State ---------------------------------------------------------------------------------------
 
@@ -154,7 +145,7 @@ class Recurrent(Layer):
         return parts
 
     def _state_dtype(self, x: Tensor) -> dtypes.DType:
-        return x.dtype if dtypes.is_floating(x.dtype) else self.dtype
+        return x.dtype if dtypes.is_floating(x.dtype) else self.compute_dtype
 
     def _make_states(self, shape: tuple[int, ...], x: Tensor) -> None:
         with paused():
@@ -261,9 +252,7 @@ class GRU(Recurrent):
 
     op, gates = "gru", 3
 
-    def _without_variables(self) -> None:
-        super()._without_variables()
-        self.recurrent_bias: Any = None
+    recurrent_bias: Any = None
 
     def build(self, input_shape: Any) -> None:
         """Makes the kernels and the biases, whose columns are those of z, r, n."""

@@ -5,8 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric, real, real_of
-from pullback.ops.calculus import where, zeros
+from pullback.dtypes import (
+    Operands,
+    Resolution,
+    float32,
+    floating,
+    integer,
+    is_complex,
+    is_floating,
+    numeric,
+    real,
+    real_of,
+)
+from pullback.formulas import division
+from pullback.ops.calculus import OPS, where, zeros
+from pullback.ops.precision import widened
 from pullback.shapes import broadcast
 from pullback.spec import EXACT, FEW_ULP, ROUNDED
 from pullback.tensor import CALL, Tensor, TensorLike
@@ -38,7 +51,7 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.add([1, 2], 3).tolist()
     [4, 5]
     """
-    return primitive()
+    return primitive("It is what sums are: no other op adds two numbers.")
 
 
 add.vjp(x1=lambda g: g, x2=lambda g: g)
@@ -51,7 +64,7 @@ def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.subtract([1, 2], 3).tolist()
     [-2, -1]
     """
-    return primitive()
+    return x1 + -x2  # type: ignore[no-any-return]
 
 
 subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
@@ -64,7 +77,7 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.multiply([1, 2], 3).tolist()
     [3, 6]
     """
-    return primitive()
+    return primitive("It rounds once; by exp and log it would not, nor take signs and integers.")
 
 
 multiply.vjp(x1=lambda g, x2: g * x2, x2=lambda g, x1: g * x1)
@@ -77,7 +90,9 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.divide(6, 4)
     Tensor(1.5, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    return primitive(
+        "It rounds once; a product with a reciprocal rounds twice, and reciprocals are quotients."
+    )
 
 
 divide.vjp(x1=lambda g, x2: g / x2, x2=lambda g, x2, out: -(g * out) / x2)
@@ -90,7 +105,9 @@ def negative(x: TensorLike, /) -> Tensor:
     >>> pb.negative([1, -2]).tolist()
     [-1, 2]
     """
-    return primitive()
+    return primitive(
+        "0 - x gives 0 where x is 0, not -0; a product with -1 takes no unsigned integers."
+    )
 
 
 negative.vjp(x=lambda g: -g)
@@ -113,9 +130,17 @@ positive.vjp(x=lambda g: g)
 # Quotients that are whole numbers -----------------------------------------------------------------
 
 
+@op(
+    shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False, name="whole_quotient"
+)
+def _whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The floor of the quotient of integers; 0 where x2 is 0."""
+    return primitive("No other op divides integers, and floats do not hold those of 64 bits.")
+
+
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
 def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The largest whole number that is not above x1 / x2.
+    """The largest whole number that is not above x1 / x2, rounded once where it has more digits.
 
     Infinite operands give floor(x1 / x2), where the quotient of a finite number by an infinite one
     is a zero (array API standard). An integer divided by 0 gives 0.
@@ -123,7 +148,13 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.floor_divide([7, -7], 2).tolist()
     [3, -4]
     """
-    return primitive()
+    if not is_floating(x1.dtype):
+        return _whole_quotient(x1, x2)
+    if x1.dtype.itemsize == 2:
+        # In float32 the quotient has all the digits that tell.
+        return CALL["floor"](widened(x1) / widened(x2)).astype(x1.dtype)
+    digits = 24 if x1.dtype == float32 else 53
+    return division.floor_divide(OPS, x1, x2, digits)  # type: ignore[no-any-return]
 
 
 floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
@@ -138,7 +169,9 @@ def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.remainder([7, -7], 3).tolist()
     [1, 2]
     """
-    return primitive()
+    return primitive(
+        "It is exact where the quotient has more digits than the dtype; x1 - x2 * q is not."
+    )
 
 
 remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
@@ -159,7 +192,9 @@ def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
     """
-    return primitive()
+    return primitive(
+        "exp(x2 * log(x1)) multiplies the rounding of its exponent, and does not take integers."
+    )
 
 
 @pow.vjp("x1")
@@ -213,7 +248,8 @@ def _modulus(operands: Operands, **_: Any) -> Resolution:
 _modulus.uniform = True  # type: ignore[attr-defined]
 
 
-@op(shape=broadcast, dtype=_modulus, accuracy=ROUNDED)
+# FEW_ULP for complex numbers, whose modulus is a hypot; of real ones it is exact.
+@op(shape=broadcast, dtype=_modulus, accuracy=FEW_ULP)
 def abs(x: TensorLike, /) -> Tensor:
     """The absolute value; of complex numbers the modulus, in the real dtype of their parts.
 
@@ -222,7 +258,9 @@ def abs(x: TensorLike, /) -> Tensor:
     >>> pb.abs([-1.0, 2.0]).tolist()
     [1.0, 2.0]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return CALL["hypot"](CALL["real"](x), CALL["imag"](x))
+    return where(CALL["signbit"](x) if is_floating(x.dtype) else x < 0, -x, x)
 
 
 @abs.vjp("x")
@@ -238,7 +276,12 @@ def sign(x: TensorLike, /) -> Tensor:
     >>> pb.sign([-3.0, 0.0, 2.0]).tolist()
     [-1.0, 0.0, 1.0]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        radius = abs(x)
+        size = where(radius == 0, 1, radius)
+        return CALL["complex"](CALL["real"](x) / size, CALL["imag"](x) / size)
+    signs = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    return where(x == x, signs, x)
 
 
 @sign.vjp("x")
@@ -268,7 +311,7 @@ def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.maximum([1.0, 5.0], 3.0).tolist()
     [3.0, 5.0]
     """
-    return primitive()
+    return where((x1 < x2) | (x2 != x2), x2, x1)
 
 
 maximum.vjp(
@@ -286,7 +329,7 @@ def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.minimum([1.0, 5.0], 3.0).tolist()
     [1.0, 3.0]
     """
-    return primitive()
+    return where((x2 < x1) | (x2 != x2), x2, x1)
 
 
 minimum.vjp(

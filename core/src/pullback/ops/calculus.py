@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pullback.ops.creation import full
 from pullback.tensor import CALL, Tensor, TensorLike
 
-__all__ = ["over", "where", "zeros"]
+__all__ = ["OPS", "over", "where", "zeros"]
+
+
+class _Namespace:
+    """The ops as an array API namespace, for formulas over any."""
+
+    def __getattr__(self, name: str) -> Any:
+        return CALL[name]
+
+
+OPS = _Namespace()
 
 
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:

@@ -30,7 +30,7 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.equal([1, 2], [1, 3]).tolist()
     [True, False]
     """
-    return primitive()
+    return primitive("It is the one question that complex numbers and truth values answer too.")
 
 
 @op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
@@ -50,7 +50,7 @@ def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.less([1, 2], 2).tolist()
     [True, False]
     """
-    return primitive()
+    return primitive("It is what order is: no other op compares sizes.")
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
@@ -60,7 +60,7 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.less_equal([1, 2, 3], 2).tolist()
     [True, True, False]
     """
-    return primitive()
+    return less(x1, x2) | equal(x1, x2)
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)

@@ -13,6 +13,7 @@ from pullback.dtypes import (
     DTypeRule,
     Operands,
     Resolution,
+    complex_,
     complex_of,
     floating,
     is_complex,
@@ -23,7 +24,7 @@ from pullback.dtypes import (
 from pullback.ops.arithmetic import negative, positive
 from pullback.ops.calculus import zeros
 from pullback.ops.trigonometric import atan2
-from pullback.shapes import broadcast
+from pullback.shapes import Shape, broadcast
 from pullback.spec import EXACT, FEW_ULP, Tier
 from pullback.tensor import Tensor, TensorLike
 
@@ -56,27 +57,57 @@ def complex(real: TensorLike, imag: TensorLike, /) -> Tensor:
     >>> pb.complex([1.0, 2.0], 3.0).tolist()
     [(1+3j), (2+3j)]
     """
-    return primitive()
+    return primitive("real + imag * 1j makes NaN of the real part where imag is infinite.")
 
 
-@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, tier=Tier.COMPLEX)
+def _both_parts(operands: Operands, **_: Any) -> Resolution:
+    """A complex input gives its real dtype twice."""
+    inputs, (dtype,) = complex_(operands)
+    return Resolution(inputs, (real_of(dtype),) * 2)
+
+
+_both_parts.uniform = True  # type: ignore[attr-defined]
+
+
+def _twice(x: Shape) -> list[Shape]:
+    """Two results of the shape of the input."""
+    return [x, x]
+
+
+@op(
+    shape=_twice,
+    dtype=_both_parts,
+    accuracy=EXACT,
+    tier=Tier.COMPLEX,
+    outputs=("real", "imag"),
+    name="complex_parts",
+)
+def _complex_parts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The real and the imaginary part of complex numbers."""
+    return primitive("Arithmetic stays among the complex numbers, and mixes infinite parts.")
+
+
+_complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
+
+
+@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
 def real(x: TensorLike, /) -> Tensor:
     """The real part; real numbers are their own.
 
     >>> pb.real([1 + 2j, 3 - 4j]).tolist()
     [1.0, 3.0]
     """
-    return primitive()
+    return _complex_parts(x)[0] if is_complex(x.dtype) else positive(x)
 
 
-@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, tier=Tier.COMPLEX)
+@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
 def imag(x: TensorLike, /) -> Tensor:
     """The imaginary part; that of real numbers is 0.
 
     >>> pb.imag([1 + 2j, 3 - 4j]).tolist()
     [2.0, -4.0]
     """
-    return primitive()
+    return _complex_parts(x)[1] if is_complex(x.dtype) else zeros(x)
 
 
 complex.vjp(real=lambda g: real(g), imag=lambda g: -imag(g))
@@ -84,7 +115,7 @@ real.vjp(x=lambda g, x_dtype: g.astype(x_dtype))
 imag.vjp(x=lambda g, x_dtype: complex(zeros(g), -g) if is_complex(x_dtype) else zeros(g))
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=EXACT, tier=Tier.COMPLEX)
+@op(shape=broadcast, dtype=numeric, accuracy=EXACT)
 def conj(x: TensorLike, /) -> Tensor:
     """The complex conjugate; real numbers are their own.
 
@@ -97,7 +128,7 @@ def conj(x: TensorLike, /) -> Tensor:
 conj.vjp(x=lambda g: conj(g))
 
 
-@op(shape=broadcast, dtype=_part_of(floating), accuracy=FEW_ULP, tier=Tier.COMPLEX)
+@op(shape=broadcast, dtype=_part_of(floating), accuracy=FEW_ULP)
 def angle(x: TensorLike, /) -> Tensor:
     """The angle of x in the complex plane, in [-pi, pi]. The gradient at 0 is 0.
 

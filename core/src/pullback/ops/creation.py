@@ -87,7 +87,7 @@ def full(
     >>> pb.full((2,), 7).tolist()
     [7, 7]
     """
-    return primitive()
+    return primitive("It makes arrays of nothing: no input tells where or what.")
 
 
 def zeros(
@@ -261,7 +261,9 @@ def arange(
     >>> pb.arange(5).tolist(), pb.arange(5, 0, -2).tolist()
     ([0, 1, 2, 3, 4], [5, 3, 1])
     """
-    return primitive()
+    return primitive(
+        "Positions come from nowhere else; a running sum of ones would count with rounding."
+    )
 
 
 def _number(value: Any) -> float | complex:

@@ -71,7 +71,7 @@ def qr(x: TensorLike, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     >>> pb.linalg.diagonal(abs(r)).numpy().round(3).tolist()
     [5.0, 0.4]
     """
-    return primitive()
+    return primitive("It reflects column by column, each with what the one before left.")
 
 
 @qr.vjp("x")
@@ -135,7 +135,7 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor
     >>> pb.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
     [2.0, 1.0]
     """
-    return primitive()
+    return primitive("It iterates until the values say so; eigh of x^H x has lost the small ones.")
 
 
 @svd.vjp("x")

@@ -116,7 +116,7 @@ def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     >>> pb.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    return primitive()
+    return primitive("It iterates until the values say that it has converged.")
 
 
 @eigh.vjp("x")
@@ -171,7 +171,7 @@ def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     >>> sorted(pb.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues.imag.tolist())
     [-1.0, 1.0]
     """
-    return primitive()
+    return primitive("It iterates until the values say that it has converged.")
 
 
 @eig.vjp("x")

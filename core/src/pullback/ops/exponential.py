@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from pullback.dispatch import op, primitive
-from pullback.dtypes import floating, real_floating
+from pullback.dtypes import floating, is_complex, real_floating
 from pullback.ops.arithmetic import abs, maximum
 from pullback.ops.calculus import over, where
+from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
 
@@ -22,7 +23,10 @@ def exp(x: TensorLike, /) -> Tensor:
     >>> pb.exp([0.0, 1.0]).tolist()
     [1.0, 2.7182817459106445]
     """
-    return primitive()
+    return primitive(
+        "Powers of a rounded e multiply its error; a polynomial needs the exponent bits of the "
+        "result."
+    )
 
 
 exp.vjp(x=lambda g, out: g * out)
@@ -32,10 +36,26 @@ exp.vjp(x=lambda g, out: g * out)
 def expm1(x: TensorLike, /) -> Tensor:
     """exp(x) - 1, accurate for small x.
 
+    W. Kahan's method; see N. J. Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1.
+
     >>> pb.expm1(1e-10)
     Tensor(1.e-10, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    if is_complex(x.dtype):
+        a, b = CALL["real"](x), CALL["imag"](x)
+        # exp(a) cos(b) - 1, without the difference of numbers near 1.
+        half = CALL["sin"](b * 0.5)
+        real = expm1(a) * CALL["cos"](b) - 2 * half * half
+        found = CALL["complex"](real, exp(a) * CALL["sin"](b))
+        return where(CALL["isfinite"](x), found, exp(x) - 1)
+    wide = widened(x)
+    near = abs(wide) < 8
+    # (u - 1) / log(u) varies slowly: what exp is off by does not matter.
+    small = where(near, wide, 1)
+    u = exp(small)
+    same = u == 1
+    small = where(same, small, (u - 1) * (small / log(where(same, 2, u))))
+    return narrowed(where(near, small, exp(wide) - 1), x)
 
 
 expm1.vjp(x=lambda g, x: g * exp(x))
@@ -50,7 +70,7 @@ def log(x: TensorLike, /) -> Tensor:
     >>> pb.log([1.0, 10.0]).tolist()
     [0.0, 2.3025851249694824]
     """
-    return primitive()
+    return primitive("It undoes exp; a polynomial for it needs the exponent bits of the number.")
 
 
 log.vjp(x=lambda g, x: over(g, x))
@@ -60,13 +80,36 @@ log.vjp(x=lambda g, x: over(g, x))
 def log1p(x: TensorLike, /) -> Tensor:
     """log(1 + x), accurate for small x.
 
+    D. Goldberg, What every computer scientist should know about floating-point arithmetic, ACM
+    Computing Surveys 23 (1991), theorem 4.
+
     >>> pb.log1p(1e-10)
     Tensor(1.e-10, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    if is_complex(x.dtype):
+        a, b = CALL["real"](x), CALL["imag"](x)
+        small = 0.5 * log1p(a * (2 + a) + b * b)
+        size = where(abs(x) < 0.5, small, log(CALL["hypot"](1 + a, b)))
+        return CALL["complex"](size, CALL["atan2"](b, 1 + a))
+    wide = widened(x)
+    near = abs(wide) < 1
+    small = where(near, wide, 1)
+    u = 1 + small
+    gained = u - 1
+    same = gained == 0
+    # log(u) times how much of x has gone into u.
+    small = where(same, small, log(u) * (small / where(same, 1, gained)))
+    return narrowed(where(near, small, log(1 + wide)), x)
 
 
 log1p.vjp(x=lambda g, x: over(g, 1 + x))
+
+
+def _per(y: Tensor, base: float, x: Tensor) -> Tensor:
+    """y / base in the dtype of x, part by part: complex quotients make NaN of infinite parts."""
+    if is_complex(y.dtype):
+        return CALL["complex"](CALL["real"](y) / base, CALL["imag"](y) / base)
+    return narrowed(y / base, x)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
@@ -76,7 +119,7 @@ def log2(x: TensorLike, /) -> Tensor:
     >>> pb.log2([1.0, 8.0]).tolist()
     [0.0, 3.0]
     """
-    return primitive()
+    return _per(log(widened(x)), math.log(2), x)
 
 
 log2.vjp(x=lambda g, x: over(g, x * math.log(2)))
@@ -89,7 +132,7 @@ def log10(x: TensorLike, /) -> Tensor:
     >>> pb.log10([1.0, 100.0]).tolist()
     [0.0, 2.0]
     """
-    return primitive()
+    return _per(log(widened(x)), math.log(10), x)
 
 
 log10.vjp(x=lambda g, x: over(g, x * math.log(10)))
@@ -130,7 +173,7 @@ def sqrt(x: TensorLike, /) -> Tensor:
     >>> pb.sqrt([0.0, 4.0, 9.0]).tolist()
     [0.0, 2.0, 3.0]
     """
-    return primitive()
+    return primitive("It is correctly rounded, which x ** 0.5 is not.")
 
 
 sqrt.vjp(x=lambda g, out: over(g * 0.5, out))

@@ -123,7 +123,7 @@ def fft(
     >>> pb.fft.fft([1.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    return primitive()
+    return primitive("As a product with the matrix of roots of unity it costs n**2, not n log(n).")
 
 
 # The matrix of a transform is symmetric: it is its own transpose.

@@ -91,7 +91,7 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: Axis = 0) -> Tensor:
     >>> pb.take([10, 20, 30], [2, 0, -1]).tolist()
     [30, 10, 30]
     """
-    return primitive()
+    return primitive("It is the one op that reads at positions that are data.")
 
 
 take.vjp(indices=None)
@@ -156,7 +156,7 @@ def scatter_add(
     >>> pb.scatter_add([1, 1, 1], [0, 2, 0], [10, 20, 30]).tolist()
     [41, 1, 21]
     """
-    return primitive()
+    return primitive("It is the one op that adds at positions that are data.")
 
 
 scatter_add.vjp(
@@ -188,7 +188,7 @@ def scatter_update(
     >>> pb.scatter_update([1, 1, 1], [0, 2], [10, 20]).tolist()
     [10, 1, 20]
     """
-    return primitive()
+    return primitive("Where positions repeat one update has to stay, which no sum gives.")
 
 
 scatter_update.vjp(indices=None)

@@ -61,7 +61,9 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: Axis | None = 0) -> Tensor:
     >>> pb.concat([[[1, 2]], [[3, 4]]]).tolist()
     [[1, 2], [3, 4]]
     """
-    return primitive()
+    return primitive(
+        "Written part by part into a new array, the whole would be copied once for each part."
+    )
 
 
 @concat.vjp("arrays")

@@ -33,7 +33,7 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
     [3.0, 7.0]
     """
-    return primitive()
+    return primitive("A sum of products would need room for all n * k * m of them.")
 
 
 # With Y = A B: dA = dY B^T and dB = A^T dY, summed over the stacks along which A or B was broadcast

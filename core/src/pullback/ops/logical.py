@@ -38,7 +38,7 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.logical_and([True, True], [True, False]).tolist()
     [True, False]
     """
-    return primitive()
+    return bitwise_and(x1, x2)
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
@@ -48,7 +48,7 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.logical_or([True, False], [False, False]).tolist()
     [True, False]
     """
-    return primitive()
+    return bitwise_or(x1, x2)
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
@@ -68,7 +68,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
     >>> pb.logical_not([True, False]).tolist()
     [False, True]
     """
-    return primitive()
+    return bitwise_invert(x)
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
@@ -78,7 +78,7 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.bitwise_and(6, 3)
     Tensor(2, shape=(), dtype=int32, device=cpu:0)
     """
-    return primitive()
+    return primitive("It is the one op that reads the bits of two numbers.")
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
@@ -88,7 +88,8 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.bitwise_or(6, 3)
     Tensor(7, shape=(), dtype=int32, device=cpu:0)
     """
-    return primitive()
+    # De Morgan's law.
+    return ~(~x1 & ~x2)  # type: ignore[no-any-return]
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
@@ -108,7 +109,8 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
     >>> pb.bitwise_invert([0, 5]).tolist()
     [-1, -6]
     """
-    return primitive()
+    # In two's complement -x is ~x + 1.
+    return x == False if x.dtype == bool_ else -x - 1  # type: ignore[no-any-return]  # noqa: E712
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
@@ -120,7 +122,9 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.bitwise_left_shift(3, 2)
     Tensor(12, shape=(), dtype=int32, device=cpu:0)
     """
-    return primitive()
+    return primitive(
+        "A product with 2**x2 has no such power to multiply with where all bits leave the dtype."
+    )
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
@@ -132,4 +136,4 @@ def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.bitwise_right_shift([12, -12], 2).tolist()
     [3, -3]
     """
-    return primitive()
+    return primitive("The quotient by 2**x2 has no such divisor where x2 reaches the sign bit.")

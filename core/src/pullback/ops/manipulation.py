@@ -77,7 +77,7 @@ def reshape(x: TensorLike, /, shape: int | tuple[int, ...], *, copy: Copy = None
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """
-    return primitive()
+    return primitive("It is a view: no op on values changes how they are laid out.")
 
 
 reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
@@ -109,7 +109,7 @@ def permute_dims(x: TensorLike, /, axes: tuple[int, ...]) -> Tensor:
     >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return primitive()
+    return primitive("It is a view: no op on values changes how they are laid out.")
 
 
 @permute_dims.vjp("x")
@@ -137,7 +137,7 @@ def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor:
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return primitive()
+    return primitive("It is a view: arithmetic with zeros would change -0 and copy.")
 
 
 broadcast_to.vjp(x=lambda g, x_shape: unbroadcast(g, x_shape))

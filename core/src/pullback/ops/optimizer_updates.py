@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-def _stored(slots: int) -> DTypeRule:
+def stored(slots: int) -> DTypeRule:
     """Parameter, gradient and slots keep their dtypes; what follows is float32 or float64."""
 
     def rule(operands: Operands, **_: Any) -> Resolution:
@@ -82,7 +82,7 @@ def update(*slots: str) -> Callable[[F], F]:
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
     decorator: Any = op(
         shape=_shapes_of(count),
-        dtype=_stored(count),
+        dtype=stored(count),
         accuracy=ACCUMULATED,
         differentiable=False,
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
@@ -166,13 +166,13 @@ def momentum_update(
 # Adam and its kin -----------------------------------------------------------------------------
 
 
-def _moments(g: Tensor, m: Tensor, v: Tensor, beta1: float, beta2: float) -> tuple[Tensor, Tensor]:
+def moments(g: Tensor, m: Tensor, v: Tensor, beta1: float, beta2: float) -> tuple[Tensor, Tensor]:
     """Decaying means of the gradient and of its square."""
     first, second = widened(m), widened(v)
     return first + (g - first) * (1 - beta1), second + (g * g - second) * (1 - beta2)
 
 
-def _share(beta: float, step: Tensor) -> TensorLike:
+def share(beta: float, step: Tensor) -> TensorLike:
     """1 - beta**step, the sum of the weights in a decaying mean, whose digits do not cancel."""
     return -expm1(step * math.log(beta)) if beta else 1
 
@@ -217,9 +217,9 @@ def adam_update(
     0.5000 0.2000 0.0040
     """
     p, g = widened(parameter), widened(gradient)
-    first, second = _moments(g, m, v, beta1, beta2)
-    root = sqrt(second / _share(beta2, step)) + epsilon
-    change = first / _share(beta1, step) / root
+    first, second = moments(g, m, v, beta1, beta2)
+    root = sqrt(second / share(beta2, step)) + epsilon
+    change = first / share(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     return (
@@ -270,10 +270,10 @@ def amsgrad_update(
     0.5000
     """
     p, g = widened(parameter), widened(gradient)
-    first, second = _moments(g, m, v, beta1, beta2)
+    first, second = moments(g, m, v, beta1, beta2)
     largest = maximum(widened(v_max), second)
-    root = sqrt(largest / _share(beta2, step)) + epsilon
-    change = first / _share(beta1, step) / root
+    root = sqrt(largest / share(beta2, step)) + epsilon
+    change = first / share(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     return (
@@ -321,9 +321,9 @@ def nadam_update(
     0.2000 0.0040
     """
     p, g = widened(parameter), widened(gradient)
-    first, second = _moments(g, m, v, beta1, beta2)
-    ahead = first * (beta1 / _share(beta1, step + 1)) + g * ((1 - beta1) / _share(beta1, step))
-    change = ahead / (sqrt(second / _share(beta2, step)) + epsilon)
+    first, second = moments(g, m, v, beta1, beta2)
+    ahead = first * (beta1 / share(beta1, step + 1)) + g * ((1 - beta1) / share(beta1, step))
+    change = ahead / (sqrt(second / share(beta2, step)) + epsilon)
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),
@@ -370,7 +370,7 @@ def adamax_update(
     p, g, first = widened(parameter), widened(gradient), widened(m)
     first = first + (g - first) * (1 - beta1)
     largest = maximum(widened(u) * beta2, abs(g))
-    change = first / ((largest + epsilon) * _share(beta1, step))
+    change = first / ((largest + epsilon) * share(beta1, step))
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),

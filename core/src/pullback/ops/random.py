@@ -94,7 +94,9 @@ def random_bits(
     ...     np.random.Philox(key=5, counter=7).random_raw(2).view(np.uint32)[:3].tolist())
     True
     """
-    return primitive()
+    return primitive(
+        "Philox multiplies to 128 bits in ten rounds: hundreds of integer ops on words of 32."
+    )
 
 
 def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:

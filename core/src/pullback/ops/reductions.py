@@ -15,6 +15,7 @@ from pullback.dtypes import (
     Operands,
     Resolution,
     floating,
+    is_floating,
     predicate,
     promoting,
     real,
@@ -82,7 +83,9 @@ def sum(
     >>> pb.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
     """
-    return primitive()
+    return primitive(
+        "By ops on pairs it would take log2(n) passes, and products with ones do not add integers."
+    )
 
 
 @sum.vjp("x")
@@ -105,7 +108,10 @@ def prod(
     >>> pb.prod([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [3.0, 8.0]
     """
-    return primitive()
+    return primitive(
+        "By ops on pairs it would take log2(n) passes; exp of a sum of logs rounds, and knows "
+        "no sign."
+    )
 
 
 @prod.vjp("x")
@@ -173,7 +179,7 @@ def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     >>> pb.max([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
     [2.0, 4.0]
     """
-    return primitive()
+    return primitive("By ops on pairs it would take log2(n) passes, and to sort costs more.")
 
 
 @op(shape=reduce_some, dtype=real, accuracy=EXACT)
@@ -186,7 +192,10 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     >>> pb.min([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
     [1.0, 3.0]
     """
-    return primitive()
+    # Both turn the order round, exactly.
+    if is_floating(x.dtype):
+        return -max(-x, axis=axis, keepdims=keepdims)
+    return ~max(~x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
 
 
 def _share(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
@@ -210,7 +219,7 @@ def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
     [True, False]
     """
-    return primitive()
+    return count_nonzero(x, axis=axis, keepdims=keepdims) != 0  # type: ignore[no-any-return]
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
@@ -220,7 +229,7 @@ def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
     [True, False]
     """
-    return primitive()
+    return ~any(x == 0, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
 
 
 @op(

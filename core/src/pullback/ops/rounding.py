@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pullback import dtypes
 from pullback.dispatch import op, primitive
-from pullback.dtypes import numeric, promoting, real, real_floating
-from pullback.ops.arithmetic import sign
+from pullback.dtypes import is_complex, is_floating, numeric, promoting, real, real_floating
+from pullback.ops.arithmetic import positive, remainder, sign
 from pullback.ops.calculus import where, zeros
+from pullback.ops.comparison import isfinite
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = ["ceil", "copysign", "floor", "nextafter", "round", "signbit", "trunc"]
 
@@ -21,7 +22,9 @@ def floor(x: TensorLike, /) -> Tensor:
     >>> pb.floor([-1.5, 1.5]).tolist()
     [-2.0, 1.0]
     """
-    return primitive()
+    if not is_floating(x.dtype):
+        return positive(x)
+    return where(isfinite(x), x - remainder(x, 1), x)
 
 
 floor.vjp(x=lambda g: zeros(g))
@@ -62,7 +65,16 @@ def round(x: TensorLike, /) -> Tensor:
     >>> pb.round([0.5, 1.5, 2.4]).tolist()
     [0.0, 2.0, 2.0]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return CALL["complex"](round(CALL["real"](x)), round(CALL["imag"](x)))
+    if not is_floating(x.dtype):
+        return positive(x)
+    below = floor(x)
+    fraction = x - below
+    half_of_it = below * 0.5
+    odd = floor(half_of_it) != half_of_it
+    # The sign is kept where the result is 0.
+    return copysign(where((fraction > 0.5) | ((fraction == 0.5) & odd), below + 1, below), x)
 
 
 round.vjp(x=lambda g: zeros(g))
@@ -78,7 +90,7 @@ def signbit(x: TensorLike, /) -> Tensor:
     >>> pb.signbit([1.0, -0.0]).tolist()
     [False, True]
     """
-    return primitive()
+    return primitive("The sign of a NaN shows in no comparison and in no quotient.")
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
@@ -104,7 +116,9 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.nextafter(1.0, 2.0) - 1
     Tensor(1.1920929e-07, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    return primitive(
+        "Its result differs from x1 in the last bit, which arithmetic that rounds cannot aim at."
+    )
 
 
 nextafter.vjp(x1=lambda g: g, x2=lambda g: zeros(g))

@@ -7,7 +7,10 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, promoting
-from pullback.ops.reductions import reduce_some
+from pullback.ops.creation import arange
+from pullback.ops.manipulation import reshape
+from pullback.ops.reductions import max, min, reduce_some
+from pullback.ops.selection import where
 from pullback.shapes import Axis, Shape, data_dependent
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
@@ -29,7 +32,15 @@ def argmax(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
     >>> pb.argmax([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]], axis=1).tolist()
     [1, 0]
     """
-    return primitive()
+    if axis is None:
+        place = argmax(reshape(x, (-1,)), axis=0)
+        return reshape(place, (1,) * x.ndim) if keepdims else place
+    size = x.shape[axis]
+    places = arange(size, dtype=dtypes.int64, device=x.device)
+    places = reshape(places, (size, *(1,) * (x.ndim - 1 - axis)))
+    # A NaN is the largest value where there is one, and equal to nothing.
+    found = (x == max(x, axis=axis, keepdims=True)) | (x != x)
+    return min(where(found, places, size), axis=axis, keepdims=keepdims)
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
@@ -44,7 +55,8 @@ def argmin(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
     >>> pb.argmin([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]], axis=1).tolist()
     [0, 1]
     """
-    return primitive()
+    # Both turn the order round, exactly.
+    return argmax(-x if dtypes.is_floating(x.dtype) else ~x, axis=axis, keepdims=keepdims)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -62,7 +74,7 @@ def argwhere(x: TensorLike, /) -> Tensor:
     >>> pb.argwhere([[0, 7], [8, 0]]).tolist()
     [[0, 1], [1, 0]]
     """
-    return primitive()
+    return primitive("The size of the result depends on the values, which no body looks at.")
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
@@ -134,4 +146,4 @@ def searchsorted(
     >>> pb.searchsorted([10, 20, 30], [20, 25], side="right").tolist()
     [2, 2]
     """
-    return primitive()
+    return primitive("A search looks at log2(n) values; a body would sort, or compare all pairs.")

@@ -37,7 +37,7 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.where([True, False, True], [1.0, 2.0, 3.0], 0.0).tolist()
     [1.0, 0.0, 3.0]
     """
-    return primitive()
+    return primitive("Products with 0 and 1 would make NaN of infinities that were not chosen.")
 
 
 where.vjp(

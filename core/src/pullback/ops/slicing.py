@@ -90,7 +90,7 @@ def strided_slice(x: TensorLike, /, *, key: Key) -> Tensor:
     >>> pb.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
     [4, 6]
     """
-    return primitive()
+    return primitive("It is a view; take would read an index for every element, and copy.")
 
 
 @strided_slice.vjp("x")
@@ -114,7 +114,9 @@ def strided_update(x: TensorLike, value: TensorLike, /, *, key: Key) -> Tensor:
     >>> pb.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
     [0, 0, 3]
     """
-    return primitive()
+    return primitive(
+        "It writes one part of a copy; where would ask at every element, and need a mask."
+    )
 
 
 strided_update.vjp(

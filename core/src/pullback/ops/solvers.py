@@ -83,7 +83,7 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    return primitive()
+    return primitive("Elimination goes on column by column, each with what the one before left.")
 
 
 @solve.vjp("x1", "x2")
@@ -196,7 +196,9 @@ def slogdet(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     >>> sign.item(), logabsdet.item()
     (-1.0, 0.0)
     """
-    return primitive()
+    return primitive(
+        "solve does not show its pivots, and the sign of the determinant of Q is lost in qr."
+    )
 
 
 @slogdet.vjp("x")
@@ -281,7 +283,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    return primitive()
+    return primitive("It goes on column by column, each with what the one before left.")
 
 
 @cholesky.vjp("x")

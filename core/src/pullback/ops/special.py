@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch import op, primitive
-from pullback.dtypes import real_floating
+from pullback.dispatch import op
+from pullback.dtypes import float64, real_floating
+from pullback.formulas import error_function, gamma_function
 from pullback.ops.arithmetic import clip, square
-from pullback.ops.calculus import over, where
+from pullback.ops.calculus import OPS, over, where
 from pullback.ops.comparison import isnan
 from pullback.ops.exponential import exp, log
+from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, as_int, broadcast
-from pullback.spec import FEW_ULP, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.spec import FEW_ULP
+from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "xlogy"]
+
+
+def _in_double(formula: Callable[..., Tensor], x: Tensor, **attributes: Any) -> Tensor:
+    """A formula whose steps cancel or add up, in float64; the result is rounded once."""
+    return formula(OPS, x.astype(float64), **attributes).astype(x.dtype)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -24,46 +32,48 @@ def _bell(x: Tensor) -> Tensor:
     return exp(-square(clip(x, -40, 40))) * (2 / math.sqrt(math.pi))
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def erf(x: TensorLike, /) -> Tensor:
     """The error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.
 
     >>> pb.erf([0.0, 1.0]).tolist()
     [0.0, 0.8427007794380188]
     """
-    return primitive()
+    if x.dtype == float64:
+        return error_function.erf(OPS, x)  # type: ignore[no-any-return]
+    return narrowed(error_function.erf32(OPS, widened(x)), x)
 
 
 erf.vjp(x=lambda g, x: g * _bell(x))
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def erfc(x: TensorLike, /) -> Tensor:
     """1 - erf(x), accurate where erf(x) is near 1.
 
     >>> pb.erfc([0.0, 5.0]).tolist()
     [1.0, 1.5374597704370953e-12]
     """
-    return primitive()
+    return _in_double(error_function.erfc, x)
 
 
 erfc.vjp(x=lambda g, x: -g * _bell(x))
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def erfinv(x: TensorLike, /) -> Tensor:
     """The number whose erf is x: infinite at -1 and 1, NaN beyond.
 
     >>> pb.erfinv([0.0, 0.5, 1.0]).tolist()
     [0.0, 0.4769362807273865, inf]
     """
-    return primitive()
+    return _in_double(error_function.erfinv, x)
 
 
 erfinv.vjp(x=lambda g, out: over(g, _bell(out)))
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def lgamma(x: TensorLike, /) -> Tensor:
     """The natural logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers.
 
@@ -72,10 +82,10 @@ def lgamma(x: TensorLike, /) -> Tensor:
     >>> pb.lgamma([1.0, 5.0]).tolist()
     [0.0, 3.1780538558959961]
     """
-    return primitive()
+    return _in_double(gamma_function.lgamma, x)
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, tier=Tier.SPECIAL)
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def digamma(x: TensorLike, /) -> Tensor:
     """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0 and inf at -0.0.
 
@@ -84,7 +94,7 @@ def digamma(x: TensorLike, /) -> Tensor:
     >>> pb.digamma(1.0)
     Tensor(-0.5772157, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    return _in_double(gamma_function.digamma, x)
 
 
 def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
@@ -98,7 +108,6 @@ def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
     shape=broadcast,
     dtype=real_floating,
     accuracy=FEW_ULP,
-    tier=Tier.SPECIAL,
     normalize=_order,
 )
 def polygamma(x: TensorLike, /, n: int) -> Tensor:
@@ -114,7 +123,7 @@ def polygamma(x: TensorLike, /, n: int) -> Tensor:
     >>> pb.polygamma(1.0, 1)
     Tensor(1.644934, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    return _in_double(gamma_function.polygamma, x, n=n)
 
 
 lgamma.vjp(x=lambda g, x: g * digamma(x))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 from pullback.dispatch import op, primitive
-from pullback.dtypes import floating, is_complex, real_floating
+from pullback.dtypes import float32, floating, is_complex, real_floating
+from pullback.ops import complex_trigonometry
 from pullback.ops.arithmetic import abs, maximum, minimum, sign
 from pullback.ops.calculus import over, where
-from pullback.ops.exponential import sqrt
+from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
+from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = [
     "acos",
@@ -38,7 +40,9 @@ def sin(x: TensorLike, /) -> Tensor:
     >>> pb.sin(0.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    return primitive(
+        "Taking whole turns off a large angle needs more digits of pi than any dtype has."
+    )
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
@@ -48,7 +52,9 @@ def cos(x: TensorLike, /) -> Tensor:
     >>> pb.cos(0.0)
     Tensor(1., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    return primitive(
+        "As sin; sin(x + pi / 2) would lose the digits of a small x, and near the zeros of cos all."
+    )
 
 
 sin.vjp(x=lambda g, x: g * cos(x))
@@ -62,7 +68,10 @@ def tan(x: TensorLike, /) -> Tensor:
     >>> pb.tan(0.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.tan(x)
+    wide = widened(x)
+    return narrowed(sin(wide) / cos(wide), x)
 
 
 tan.vjp(x=lambda g, out: g * (1 + out * out))
@@ -75,7 +84,10 @@ def asin(x: TensorLike, /) -> Tensor:
     >>> pb.asin([0.0, 1.0]).tolist()
     [0.0, 1.5707963705062866]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.asin(x)
+    wide = widened(x)
+    return narrowed(atan2(wide, sqrt((1 - wide) * (1 + wide))), x)
 
 
 asin.vjp(x=lambda g, x: over(g, sqrt(1 - x) * sqrt(1 + x)))
@@ -88,7 +100,10 @@ def acos(x: TensorLike, /) -> Tensor:
     >>> pb.acos([1.0, 0.0]).tolist()
     [0.0, 1.5707963705062866]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.acos(x)
+    wide = widened(x)
+    return narrowed(2 * atan2(sqrt(1 - wide), sqrt(1 + wide)), x)
 
 
 acos.vjp(x=lambda g, x: over(-g, sqrt(1 - x) * sqrt(1 + x)))
@@ -101,7 +116,9 @@ def atan(x: TensorLike, /) -> Tensor:
     >>> pb.atan([0.0, 1.0]).tolist()
     [0.0, 0.7853981852531433]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.atan(x)
+    return atan2(x, 1)
 
 
 @atan.vjp("x")
@@ -153,7 +170,7 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.atan2([0.0, 1.0], [1.0, 0.0]).tolist()
     [0.0, 1.5707963705062866]
     """
-    return primitive()
+    return primitive("It is the one op that gives angles: every other inverse is made of it.")
 
 
 def _per_radius(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
@@ -173,6 +190,27 @@ atan2.vjp(
 # Hyperbolic functions -----------------------------------------------------------------------------
 
 
+_LOG_2 = math.log(2)
+#: From here on exp(-x) is nothing beside exp(x), in float64 too.
+_WIDE = 22.0
+#: From here on 1 is nothing beside x**2, in float64 too.
+_HUGE = 1e9
+
+
+def copysign(size: Tensor, x: Tensor) -> Tensor:
+    """`size` with the sign of x: the op, for families above its own."""
+    return CALL["copysign"](size, x.astype(size.dtype))
+
+
+def _half_exp(size: Tensor) -> Tensor:
+    """exp(size) / 2 for large sizes, where exp(size) alone may overflow."""
+    shift = 64 if size.dtype == float32 else 512
+    far = size > shift
+    # The difference is exact.
+    part = exp(where(far, size - shift, size))
+    return where(far, part * (math.exp(shift) / 2), part * 0.5)
+
+
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
 def sinh(x: TensorLike, /) -> Tensor:
     """The hyperbolic sine.
@@ -180,7 +218,12 @@ def sinh(x: TensorLike, /) -> Tensor:
     >>> pb.sinh(0.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.sinh(x)
+    size = abs(widened(x))
+    grown = expm1(where(size > _WIDE, _WIDE, size))
+    near = (grown + grown / (1 + grown)) * 0.5
+    return narrowed(copysign(where(size > _WIDE, _half_exp(size), near), x), x)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
@@ -190,7 +233,12 @@ def cosh(x: TensorLike, /) -> Tensor:
     >>> pb.cosh(0.0)
     Tensor(1., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.cosh(x)
+    size = abs(widened(x))
+    grown = exp(where(size > _WIDE, _WIDE, size))
+    near = (grown + 1 / grown) * 0.5
+    return narrowed(where(size > _WIDE, _half_exp(size), near), x)
 
 
 sinh.vjp(x=lambda g, x: g * cosh(x))
@@ -204,7 +252,11 @@ def tanh(x: TensorLike, /) -> Tensor:
     >>> pb.tanh([0.0, 100.0]).tolist()
     [0.0, 1.0]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.tanh(x)
+    size = abs(widened(x))
+    grown = expm1(2 * where(size > _WIDE, _WIDE, size))
+    return narrowed(copysign(grown / (grown + 2), x), x)
 
 
 tanh.vjp(x=lambda g, out: g * (1 - out * out))
@@ -217,7 +269,13 @@ def asinh(x: TensorLike, /) -> Tensor:
     >>> pb.asinh([0.0, -3000.0]).tolist()
     [0.0, -8.699514389038086]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.asinh(x)
+    size = abs(widened(x))
+    far = size > _HUGE
+    near = where(far, 1, size)
+    near = log1p(near + near * near / (1 + hypot(1, near)))
+    return narrowed(copysign(where(far, log(where(far, size, 1)) + _LOG_2, near), x), x)
 
 
 @asinh.vjp("x")
@@ -232,7 +290,13 @@ def acosh(x: TensorLike, /) -> Tensor:
     >>> pb.acosh(1.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.acosh(x)
+    wide = widened(x)
+    far = wide > _HUGE
+    above = where(far, 2, wide) - 1
+    near = log1p(above + sqrt(above) * sqrt(above + 2))
+    return narrowed(where(far, log(where(far, wide, 1)) + _LOG_2, near), x)
 
 
 acosh.vjp(x=lambda g, x: over(over(g, sqrt(x - 1)), sqrt(x + 1)))
@@ -245,7 +309,10 @@ def atanh(x: TensorLike, /) -> Tensor:
     >>> pb.atanh([0.0, 0.5]).tolist()
     [0.0, 0.5493061542510986]
     """
-    return primitive()
+    if is_complex(x.dtype):
+        return complex_trigonometry.atanh(x)
+    size = abs(widened(x))
+    return narrowed(copysign(log1p(2 * size / (1 - size)) * 0.5, x), x)
 
 
 atanh.vjp(x=lambda g, x: over(g, (1 - x) * (1 + x)))

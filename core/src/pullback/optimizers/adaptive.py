@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.optimizers.optimizer import LearningRate, Optimizer
+from pullback.tensor import CALL, Tensor
+from pullback.variable import Variable
 
-__all__ = ["Adadelta", "Adagrad", "RMSprop"]
+__all__ = ["Adadelta", "Adafactor", "Adagrad", "RMSprop"]
 
 
 class RMSprop(Optimizer):
@@ -17,6 +20,7 @@ class RMSprop(Optimizer):
         rho: what is left of the mean square each step.
         epsilon: added to its root.
         weight_decay: how much of a variable its gradient gains (L2 regularization).
+        rest: as of `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.RMSprop(0.1, rho=0.0).apply_gradients([(pb.asarray(10.0), v)])
@@ -34,8 +38,10 @@ class RMSprop(Optimizer):
         epsilon: float = 1e-8,
         *,
         weight_decay: float = 0.0,
+        **rest: Any,
     ) -> None:
-        super().__init__(learning_rate, rho=rho, epsilon=epsilon, weight_decay=weight_decay)
+        settings = {"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}
+        super().__init__(learning_rate, settings, **rest)
 
 
 class Adagrad(Optimizer):
@@ -45,6 +51,7 @@ class Adagrad(Optimizer):
         learning_rate: a number, a variable, or a function of the number of steps taken.
         epsilon: added to the root.
         weight_decay: how much of a variable its gradient gains (L2 regularization).
+        rest: as of `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.Adagrad(0.1).apply_gradients([(pb.asarray(10.0), v)])
@@ -61,8 +68,9 @@ class Adagrad(Optimizer):
         epsilon: float = 1e-10,
         *,
         weight_decay: float = 0.0,
+        **rest: Any,
     ) -> None:
-        super().__init__(learning_rate, epsilon=epsilon, weight_decay=weight_decay)
+        super().__init__(learning_rate, {"epsilon": epsilon, "weight_decay": weight_decay}, **rest)
 
 
 class Adadelta(Optimizer):
@@ -73,6 +81,7 @@ class Adadelta(Optimizer):
         rho: what is left of the mean squares each step.
         epsilon: added to both of them.
         weight_decay: how much of a variable its gradient gains (L2 regularization).
+        rest: as of `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.Adadelta(rho=0.0, epsilon=1.0).apply_gradients([(pb.asarray(0.0), v)])
@@ -90,5 +99,62 @@ class Adadelta(Optimizer):
         epsilon: float = 1e-6,
         *,
         weight_decay: float = 0.0,
+        **rest: Any,
     ) -> None:
-        super().__init__(learning_rate, rho=rho, epsilon=epsilon, weight_decay=weight_decay)
+        settings = {"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}
+        super().__init__(learning_rate, settings, **rest)
+
+
+class Adafactor(Optimizer):
+    """Adafactor (Shazeer and Stern, 2018): squares of gradients kept by row and column only.
+
+    For a variable (..., n, m) it keeps n + m numbers in the place of n * m. The size of steps
+    follows that of the variable: the rate is min(learning_rate, 1 / sqrt(step)) times its root mean
+    square.
+
+    Args:
+        learning_rate: the largest relative size of a step: a number, a variable, or a function of
+            the number of steps taken.
+        decay: the means of squares keep 1 - step**-decay each step.
+        epsilon: added to squared gradients.
+        least: what the root mean square of a variable counts as, at least.
+        threshold: what the root mean square of a step has at most, before it is scaled.
+        rest: as of `Optimizer`.
+
+    >>> v = pb.Variable([[1.0, 1.0]])
+    >>> optimizer = pb.optimizers.Adafactor(0.5)
+    >>> optimizer.apply_gradients([(pb.asarray([[2.0, 2.0]]), v)])
+    >>> v.numpy().tolist(), [(name, slot.shape) for _, name, slot in optimizer.slot_variables()]
+    ([[0.5, 0.5]], [('rows', (1,)), ('columns', (2,))])
+    """
+
+    takes_step = True
+    #: The first two for variables of two axes or more, the last one for others.
+    slot_names: Sequence[str] = ("rows", "columns", "mean_square")
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.01,
+        decay: float = 0.8,
+        epsilon: float = 1e-30,
+        least: float = 1e-3,
+        threshold: float = 1.0,
+        **rest: Any,
+    ) -> None:
+        settings = {"decay": decay, "epsilon": epsilon, "least": least, "threshold": threshold}
+        super().__init__(learning_rate, settings, **rest)
+
+    def slot_shape(self, variable: Variable, name: str) -> Sequence[int]:
+        """The shape of a slot."""
+        shape = variable.shape
+        return {"rows": shape[:-1], "columns": (*shape[:-2], *shape[-1:])}.get(name, shape)
+
+    def update(self, variable: Variable, gradient: Tensor, rate: Any, step: int) -> None:
+        """Moves one variable."""
+        factored = variable.ndim >= 2
+        names = self.slot_names[:2] if factored else self.slot_names[2:]
+        slots = [self.slot(variable, name) for name in names]
+        op = "adafactor_update" if factored else "adafactor_vector_update"
+        moved = CALL[op](variable, gradient, *slots, rate, step, **self.settings)
+        for one, value in zip((variable, *slots), moved, strict=True):
+            one.assign(value)

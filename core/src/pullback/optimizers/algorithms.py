@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pullback import errors
 from pullback.optimizers.optimizer import LearningRate, Optimizer
 
-__all__ = ["SGD", "Adam", "AdamW", "Adamax", "Lion", "Nadam"]
+__all__ = ["LAMB", "SGD", "Adam", "AdamW", "Adamax", "Lion", "Nadam"]
 
 
 def _share(name: str, value: float) -> float:
     if not 0 <= value < 1:
         raise errors.InputValueError(f"{name} is in [0, 1), got {value}")
     return value
+
+
+def _betas(beta1: float, beta2: float) -> dict[str, float]:
+    return {"beta1": _share("beta1", beta1), "beta2": _share("beta2", beta2)}
 
 
 class SGD(Optimizer):
@@ -24,6 +29,7 @@ class SGD(Optimizer):
         momentum: what is left of the velocity each step.
         nesterov: looks one step of the velocity ahead.
         weight_decay: how much of a variable its gradient gains (L2 regularization).
+        rest: as of `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.SGD(0.5).apply_gradients([(pb.asarray(1.0), v)])
@@ -41,15 +47,17 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         weight_decay: float = 0.0,
+        **rest: Any,
     ) -> None:
+        settings: dict[str, Any] = {"weight_decay": weight_decay}
         if not _share("momentum", momentum):
             if nesterov:
                 raise errors.InputValueError("nesterov looks along the momentum; set momentum")
-            super().__init__(learning_rate, weight_decay=weight_decay)
+            super().__init__(learning_rate, settings, **rest)
             self.op = "sgd_update"
             return
         super().__init__(
-            learning_rate, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay
+            learning_rate, settings | {"momentum": momentum, "nesterov": nesterov}, **rest
         )
         self.op = "momentum_update"
         self.slot_names = ("velocity",)
@@ -64,6 +72,7 @@ class Adam(Optimizer):
         beta2: what is left of the mean of their squares each step.
         epsilon: added to the root of the latter.
         amsgrad: divides by the largest mean of squares so far.
+        rest: as of `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.Adam(0.5).apply_gradients([(pb.asarray(10.0), v)])
@@ -86,13 +95,9 @@ class Adam(Optimizer):
         epsilon: float = 1e-8,
         *,
         amsgrad: bool = False,
+        **rest: Any,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=_share("beta1", beta1),
-            beta2=_share("beta2", beta2),
-            epsilon=epsilon,
-        )
+        super().__init__(learning_rate, _betas(beta1, beta2) | {"epsilon": epsilon}, **rest)
         if amsgrad:
             self.op = "amsgrad_update"
             self.slot_names = ("m", "v", "v_max")
@@ -108,6 +113,7 @@ class AdamW(Adam):
         epsilon: as of `Adam`.
         weight_decay: the share of a variable, times the learning rate, that is taken off.
         amsgrad: as of `Adam`.
+        rest: as of `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.AdamW(0.5, weight_decay=0.1).apply_gradients([(pb.asarray(10.0), v)])
@@ -127,8 +133,9 @@ class AdamW(Adam):
         *,
         weight_decay: float = 0.01,
         amsgrad: bool = False,
+        **rest: Any,
     ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, amsgrad=amsgrad)
+        super().__init__(learning_rate, beta1, beta2, epsilon, amsgrad=amsgrad, **rest)
         self.settings["weight_decay"] = weight_decay
 
 
@@ -140,6 +147,7 @@ class Nadam(Optimizer):
         beta1: as of `Adam`.
         beta2: as of `Adam`.
         epsilon: as of `Adam`.
+        rest: as of `Optimizer`.
 
     Raises:
         InputValueError: for a beta outside [0, 1).
@@ -155,13 +163,9 @@ class Nadam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
+        **rest: Any,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=_share("beta1", beta1),
-            beta2=_share("beta2", beta2),
-            epsilon=epsilon,
-        )
+        super().__init__(learning_rate, _betas(beta1, beta2) | {"epsilon": epsilon}, **rest)
 
 
 class Adamax(Nadam):
@@ -172,6 +176,7 @@ class Adamax(Nadam):
         beta1: as of `Adam`.
         beta2: what is left of the largest gradient each step.
         epsilon: added to it.
+        rest: as of `Optimizer`.
 
     Raises:
         InputValueError: for a beta outside [0, 1).
@@ -189,6 +194,7 @@ class Lion(Optimizer):
         beta1: the share of the mean of gradients in the direction.
         beta2: what is left of that mean each step.
         weight_decay: as of `AdamW`.
+        rest: as of `Optimizer`.
 
     Raises:
         InputValueError: for a beta outside [0, 1).
@@ -204,10 +210,47 @@ class Lion(Optimizer):
         beta2: float = 0.99,
         *,
         weight_decay: float = 0.0,
+        **rest: Any,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=_share("beta1", beta1),
-            beta2=_share("beta2", beta2),
-            weight_decay=weight_decay,
-        )
+        settings = _betas(beta1, beta2) | {"weight_decay": weight_decay}
+        super().__init__(learning_rate, settings, **rest)
+
+
+class LAMB(Optimizer):
+    """LAMB (You et al., 2020): Adam with steps as long as a share of each variable's norm.
+
+    Made for large batches. Leave biases and scales out of weight decay with `no_decay`.
+
+    Args:
+        learning_rate: a number, a variable, or a function of the number of steps taken.
+        beta1: as of `Adam`.
+        beta2: as of `Adam`.
+        epsilon: as of `Adam`.
+        weight_decay: the share of a variable in the direction of its step.
+        rest: as of `Optimizer`.
+
+    >>> v = pb.Variable(4.0)
+    >>> pb.optimizers.LAMB(0.5).apply_gradients([(pb.asarray(10.0), v)])
+    >>> print(f"{v:.4f}")
+    2.0000
+
+    Raises:
+        InputValueError: for a beta outside [0, 1).
+    """
+
+    takes_step = True
+    slot_names: Sequence[str] = ("m", "v")
+    op = "lamb_update"
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        *,
+        weight_decay: float = 0.0,
+        **rest: Any,
+    ) -> None:
+        settings = _betas(beta1, beta2) | {"epsilon": epsilon, "weight_decay": weight_decay}
+        super().__init__(learning_rate, settings, **rest)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import dtypes, errors, state
+from pullback.config import Configurable
 from pullback.dispatch.convert import from_any
 from pullback.dispatch.recording import paused
+from pullback.ops.clipping import clip_by_global_norm
+from pullback.optimizers.slots import Exclusions, ExclusionsLike, Slots
 from pullback.tape import GradientTape
 from pullback.tensor import CALL, Tensor
 from pullback.variable import Variable
@@ -19,47 +22,37 @@ __all__ = ["LearningRate", "Optimizer"]
 
 #: A number, a variable, or a schedule: a function of the number of steps taken.
 LearningRate: TypeAlias = "float | Variable | Callable[[int], Any]"
+Pairs: TypeAlias = "list[tuple[Tensor, Variable]]"
+
+#: Slots that any optimizer may have.
+AVERAGE, GATHERED = "average", "gathered"
 
 
-class _Slots:
-    """What an optimizer keeps for each variable, for as long as the variable lives."""
-
-    # Without a __dict__ a walk passes it over: slots are saved by the paths of their variables.
-    __slots__ = ("_of",)
-
-    def __init__(self) -> None:
-        self._of: dict[int, tuple[weakref.ref[Variable], dict[str, Variable]]] = {}
-
-    def of(self, variable: Variable) -> dict[str, Variable]:
-        """The slots of a variable by name."""
-        key = id(variable)
-        found = self._of.get(key)
-        if found is None:
-            of = self._of
-            reference = weakref.ref(variable, lambda _: of.pop(key, None))
-            found = of[key] = (reference, {})
-        return found[1]
-
-    def __iter__(self) -> Iterator[tuple[Variable, str, Variable]]:
-        for reference, slots in list(self._of.values()):
-            variable = reference()
-            if variable is not None:
-                for name, slot in slots.items():
-                    yield variable, name, slot
-
-
-class Optimizer:
+class Optimizer(Configurable):
     """The base of every optimizer. A subclass names the op that makes a step, and its slots.
 
     Slots are zeros at first, in at least float32. They belong to the variable object, and in a
     checkpoint to its path: give the model to the same checkpoint.
 
+    Gradients are gathered, then clipped; then weights decay, and then the op moves them.
+
     Args:
         learning_rate: a number, a variable, or a function of the number of steps taken.
         settings: the attributes of the op.
+        clip_value: cuts every element of a gradient to [-clip_value, clip_value].
+        clip_norm: scales each gradient down to this norm, where it has a larger one.
+        clip_global_norm: the same for all gradients together (Pascanu et al., 2013).
+        decoupled_weight_decay: the share of a variable, times the learning rate, that is taken off
+            apart from the gradient (Loshchilov and Hutter, 2019), whatever the algorithm.
+        no_decay: variables that no weight decay is for, or a function that says so of a variable:
+            `lambda v: v.ndim < 2` for biases and scales.
+        average: what is left each step of an average of the weights (Polyak and Juditsky, 1992);
+            `averaged()` puts it in their place. None for no average.
+        gather: the number of calls whose gradients are averaged and make one step.
 
     Raises:
-        InputValueError: for a learning rate that is negative or no number.
+        InputValueError: for a learning rate that is negative or no number, several ways to clip,
+            an average outside [0, 1), or less than one call for a step.
     """
 
     #: The op: (parameter, gradient, *slots, learning_rate, step if it takes it, **settings).
@@ -69,26 +62,59 @@ class Optimizer:
     #: Whether the op takes the number of the step, from 1.
     takes_step: bool = False
 
-    def __init__(self, learning_rate: LearningRate, **settings: Any) -> None:
+    def __init__(
+        self,
+        learning_rate: LearningRate,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+        clip_global_norm: float | None = None,
+        decoupled_weight_decay: float = 0.0,
+        no_decay: ExclusionsLike = None,
+        average: float | None = None,
+        gather: int = 1,
+    ) -> None:
         self.learning_rate = learning_rate
-        self.settings = settings
+        self.settings = dict(settings or {})
+        self.clip_value = clip_value
+        self.clip_norm = clip_norm
+        self.clip_global_norm = clip_global_norm
+        self.decoupled_weight_decay = decoupled_weight_decay
+        self.average = average
+        self.gather = int(gather)
+        self._no_decay = Exclusions(no_decay)
         self._step = 0
-        self._slots = _Slots()
+        self._gathered = 0
+        self._slots = Slots()
         if not isinstance(learning_rate, Variable) and not callable(learning_rate):
             _positive(learning_rate)
+        clips = [one for one in (clip_value, clip_norm, clip_global_norm) if one is not None]
+        if len(clips) > 1 or any(not one > 0 for one in clips):
+            raise errors.InputValueError(
+                "give one of clip_value, clip_norm and clip_global_norm, a number above 0"
+            )
+        if average is not None and not 0 <= average < 1:
+            raise errors.InputValueError(f"average is in [0, 1), got {average}")
+        if self.gather < 1:
+            raise errors.InputValueError(f"a step needs one call or more, got gather={gather}")
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor by name, with the learning rate of now."""
+        return super().constructor_arguments() | {"learning_rate": self.learning_rate}
 
     @property
     def step(self) -> int:
-        """How many steps have been taken."""
+        """The number of steps taken."""
         return self._step
 
     # Steps ---------------------------------------------------------------------------------------
 
     def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> None:
-        """Takes a step.
+        """Takes one step: moves each variable against its gradient.
 
         Args:
-            pairs: gradients and their variables, as `pb.implicit_gradients` gives them, or
+            pairs: (gradient, variable) pairs, as from `pb.implicit_gradients` or
                 `zip(gradients, variables)`. Pairs without a gradient (None) are left out.
 
         Raises:
@@ -99,23 +125,41 @@ class Optimizer:
         if state.WAITING:
             state.settle()
         checked = _checked(pairs)
-        step = self._step + 1
         with paused():
+            if self.gather > 1:
+                checked = self._gather(checked)
+                if not checked:
+                    return
+            checked = self._clipped(checked)
             rate = self._rate()
+            step = self._step + 1
             for gradient, variable in checked:
+                if self.average is not None:
+                    self._begin_average(variable)
+                if self.decoupled_weight_decay and variable not in self._no_decay:
+                    share = rate * self.decoupled_weight_decay
+                    variable.assign(CALL["sgd_update"](variable, variable, share))
                 self.update(variable, gradient, rate, step)
+            if self.average is not None:
+                self._move_averages(self.average)
         self._step = step
 
     def update(self, variable: Variable, gradient: Tensor, rate: Any, step: int) -> None:
         """Moves one variable; a subclass with more in mind than an op writes this."""
         slots = [self.slot(variable, name) for name in self.slot_names]
         numbers = (rate, step) if self.takes_step else (rate,)
-        moved = CALL[self.op](variable, gradient, *slots, *numbers, **self.settings)
+        moved = CALL[self.op](variable, gradient, *slots, *numbers, **self.settings_for(variable))
         if not slots:
             variable.assign(moved)
             return
         for one, value in zip((variable, *slots), moved, strict=True):
             one.assign(value)
+
+    def settings_for(self, variable: Variable) -> Mapping[str, Any]:
+        """The attributes of the op for a variable: without weight decay where it is not for it."""
+        if self.settings.get("weight_decay") and variable in self._no_decay:
+            return {**self.settings, "weight_decay": 0.0}
+        return self.settings
 
     def minimize(self, loss: Callable[[], Any], variables: Sequence[Variable] | None = None) -> Any:
         """Takes a step against the gradient of a loss, and gives the loss.
@@ -142,15 +186,86 @@ class Optimizer:
             if variables is not None:
                 tape.watch(list(variables))
             value = loss()
+            target = self.scaled(value)
         moved = list(tape.watched_variables() if variables is None else variables)
-        self.apply_gradients(zip(tape.gradient(value, moved), moved, strict=True))
+        self.apply_gradients(zip(tape.gradient(target, moved), moved, strict=True))
         return value
+
+    def scaled(self, loss: Any) -> Any:
+        """What `apply_gradients` takes the gradients of: the loss, if not told otherwise."""
+        return loss
 
     def _rate(self) -> Any:
         rate = self.learning_rate
         if isinstance(rate, Variable):
             return rate.value
         return _positive(rate(self._step) if callable(rate) else rate)
+
+    def _clipped(self, pairs: Pairs) -> Pairs:
+        gradients = [gradient for gradient, _ in pairs]
+        if self.clip_global_norm is not None:
+            found: Sequence[Any] = clip_by_global_norm(gradients, self.clip_global_norm)[0]
+        elif self.clip_norm is not None:
+            found = [CALL["clip_by_norm"](g, max_norm=self.clip_norm) for g in gradients]
+        elif self.clip_value is not None:
+            found = [CALL["clip"](g, -self.clip_value, self.clip_value) for g in gradients]
+        else:
+            return pairs
+        return [(one, variable) for one, (_, variable) in zip(found, pairs, strict=True)]
+
+    def _gather(self, pairs: Pairs) -> Pairs:
+        """Adds gradients up; every so many calls, their means."""
+        for gradient, variable in pairs:
+            total = self.slot(variable, GATHERED)
+            total.assign_add(gradient.astype(total.dtype))
+        self._gathered = (self._gathered + 1) % self.gather
+        if self._gathered:
+            return []
+        means = [
+            (total.value / self.gather, variable) for variable, total in self._slots.named(GATHERED)
+        ]
+        self._slots.drop(GATHERED)
+        return means
+
+    # The average of the weights ------------------------------------------------------------------
+
+    def _begin_average(self, variable: Variable) -> None:
+        if AVERAGE not in self._slots.of(variable):
+            slot = self.slot(variable, AVERAGE)
+            slot.assign(variable.value.astype(slot.dtype))
+
+    def _move_averages(self, left: float) -> None:
+        for variable, slot in self._slots.named(AVERAGE):
+            slot.assign_add((variable.value.astype(slot.dtype) - slot) * (1 - left))
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The variables have their averages inside, and their own values again after it.
+
+        >>> v = pb.Variable(0.0)
+        >>> optimizer = pb.optimizers.SGD(1.0, average=0.5)
+        >>> optimizer.apply_gradients([(pb.asarray(-1.0), v)])
+        >>> with optimizer.averaged():
+        ...     print(float(v))
+        0.5
+        >>> float(v)
+        1.0
+
+        Raises:
+            InputValueError: for an optimizer that keeps no average.
+        """
+        if self.average is None:
+            raise errors.InputValueError(
+                f"{type(self).__name__} keeps no average of the weights; make it with average=0.999"
+            )
+        before = [(variable, variable.value) for variable, _ in self._slots.named(AVERAGE)]
+        try:
+            for variable, slot in self._slots.named(AVERAGE):
+                variable.assign(slot.value.astype(variable.dtype))
+            yield
+        finally:
+            for variable, value in before:
+                variable.assign(value)
 
     # Slots ---------------------------------------------------------------------------------------
 
@@ -160,9 +275,14 @@ class Optimizer:
         found = slots.get(name)
         if found is None:
             dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
-            zeros = CALL["full"](variable.shape, 0, dtype=dtype, device=variable.device)
+            shape = self.slot_shape(variable, name)
+            zeros = CALL["full"](shape, 0, dtype=dtype, device=variable.device)
             found = slots[name] = Variable(zeros, name=name, trainable=False)
         return found
+
+    def slot_shape(self, variable: Variable, name: str) -> Sequence[int]:
+        """The shape of a slot: that of the variable, where a subclass does not say otherwise."""
+        return variable.shape
 
     def slot_variables(self) -> Iterable[tuple[Variable, str, Variable]]:
         """Each slot there is: the variable it is for, its name, and the slot."""
@@ -174,11 +294,13 @@ class Optimizer:
         Raises:
             CheckpointError: when the optimizer has no such slot, or it has another shape.
         """
-        if name not in self.slot_names:
-            kept = ", ".join(self.slot_names) or "none"
+        kept = [*self.slot_names]
+        kept += [AVERAGE] if self.average is not None else []
+        kept += [GATHERED] if self.gather > 1 else []
+        if name not in kept:
             raise errors.CheckpointError(
-                f"the checkpoint has the slot {name!r}, and {type(self).__name__} keeps {kept}; "
-                f"restore into the optimizer that was saved"
+                f"the checkpoint has the slot {name!r}, and {type(self).__name__} keeps "
+                f"{', '.join(kept) or 'none'}; restore into the optimizer that was saved"
             )
         try:
             self.slot(variable, name).assign(value)
@@ -186,15 +308,18 @@ class Optimizer:
             raise errors.CheckpointError(f"the slot {name!r} does not fit: {error}") from None
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The number of steps taken."""
-        return {"step": self._step}
+        """The number of steps taken, and of calls whose gradients wait to be one."""
+        return {"step": self._step, **({"gathered": self._gathered} if self.gather > 1 else {})}
 
     def restore_state(self, saved: Mapping[str, Any]) -> None:
         """Takes over what `checkpoint_state` gave."""
         self._step = int(saved["step"])
+        self._gathered = int(saved.get("gathered", 0)) % self.gather
+        if not self._gathered:
+            self._slots.drop(GATHERED)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}, {self._step} steps>"
+        return f"<{type(self).__name__}, {self.step} steps>"
 
 
 def _positive(rate: Any) -> float:

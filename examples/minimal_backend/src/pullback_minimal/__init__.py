@@ -13,18 +13,10 @@ import pullback as pb
 
 # What NumPy has under the op's name, and with its arguments.
 NAMESAKES = """
-    abs acos acosh add all any argmax argmin argwhere asin asinh atan atan2 atanh bitwise_and
-    bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift broadcast_to concat cos cosh
-    divide equal exp expm1 floor less less_equal log log10 log1p log2 logical_and logical_not
-    logical_or matmul max maximum min minimum multiply negative nextafter permute_dims pow remainder
-    reshape round sign signbit sin sinh sqrt subtract tan tanh where
+    add argwhere atan2 bitwise_and bitwise_left_shift bitwise_right_shift broadcast_to concat
+    cos divide equal exp less log matmul max multiply negative nextafter permute_dims pow remainder
+    reshape signbit sin sqrt where
 """
-
-
-def floor_divide(x1, x2):
-    if x1.dtype.kind == "f":  # where an operand is infinite, NumPy does not follow the standard
-        return np.where(np.isinf(x1) | np.isinf(x2), np.divide(x1, x2), np.floor_divide(x1, x2))
-    return np.floor_divide(x1, x2)
 
 
 # Creation: nothing comes in. `device` is what Backend.native_device gave, here None.
@@ -132,13 +124,14 @@ def searchsorted(x1, x2, sorter, *, side):
 
 
 OTHERS = (
-    floor_divide, full, arange, random_bits, astype, strided_slice, strided_update, take,
+    full, arange, random_bits, astype, strided_slice, strided_update, take,
     scatter_add, scatter_update, sum, prod, cumulative_sum, cumulative_prod, argsort, searchsorted,
 )  # fmt: skip
 # Division by zero and the like give infinities and NaN without a word.
 quiet = np.errstate(all="ignore")
 KERNELS = {name: quiet(getattr(np, name)) for name in NAMESAKES.split()}
 KERNELS |= {kernel.__name__: quiet(kernel) for kernel in OTHERS}
+KERNELS["whole_quotient"] = quiet(np.floor_divide)
 
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 # Public dtypes and what `.dtype` of a native array gives: the same here.

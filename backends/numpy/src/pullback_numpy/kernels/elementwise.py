@@ -6,19 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
 from pullback.backend import Kernel
+from pullback_numpy.kernels.precision import wide
+
+
+_GENERIC = array_api.kernels(np)
 
 
 def _floor_divide(x1: Any, x2: Any) -> Any:
-    whole = np.floor_divide(x1, x2)
-    if whole.dtype.kind in "iu":
-        return whole
-    # NumPy pairs // with % where an operand is infinite; the standard says floor(x1 / x2).
-    infinite = np.isinf(x1) | np.isinf(x2)
-    if infinite.any():
-        return np.where(infinite, np.divide(x1, x2), whole)
-    return whole
+    if x1.dtype.kind in "iu":
+        return np.floor_divide(x1, x2)
+    if x1.dtype.itemsize == 2:
+        return np.floor(np.divide(wide(x1), wide(x2))).astype(x1.dtype)
+    quotient = np.divide(x1, x2)
+    if x1.itemsize < 8 or not (np.abs(quotient) < 2.0**53).all():
+        return _GENERIC["floor_divide"](x1, x2)
+    # What the generic kernel does as long as numbers have places behind the point.
+    whole, size, above = np.floor(quotient), np.abs(x2), np.abs(np.remainder(x1, x2))
+    return whole - ((whole == quotient) & (above > size - above))
 
 
 def _expm1(x: Any) -> Any:

@@ -112,7 +112,34 @@ def _floor_divide(x1: Array, x2: Array) -> Array:
     return np.where(np.isinf(x2), x1 / x2, np.where(np.isinf(x1), x1 / x2, np.floor(x1 / x2)))
 
 
-suite("floor_divide", _floor_divide, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
+# Quotients just below a whole number, to which the nearest number would be rounded up, and beyond
+# the last number that has a place behind the point.
+_LARGE_QUOTIENTS = Sample(
+    (
+        np.array([9007196.0, 4.5e6, -1e7, 3e14, -123456789.0])[:, None],
+        np.array([0.1, 0.3, -0.7, 1 / 3, 9.0]),
+    ),
+    dtypes=("float32",),
+    gradient=False,
+    note="large quotients",
+)
+suite(
+    "floor_divide",
+    _floor_divide,
+    (*_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS),
+    errors_=_WRONG_REAL,
+)
+suite(
+    "whole_quotient",
+    np.floor_divide,
+    (
+        _INTEGERS,
+        Sample((np.array([7, -7], np.int64), np.asarray(2, np.int64)), note="0-d"),
+        Sample((np.zeros((0, 3), np.int32), np.ones((1, 3), np.int32)), note="empty"),
+        Sample((np.array([250, 7], np.uint8), np.array([9, 2], np.uint8)), note="unsigned"),
+    ),
+    errors_=(((normal(3), normal(3)), {}, errors.DTypeError),),
+)
 suite("remainder", np.remainder, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
 
 suite(

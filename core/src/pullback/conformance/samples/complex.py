@@ -42,6 +42,12 @@ _NUMBERS = (
 _INTEGERS = Sample((integers(-5, 5, 3, 4),), note="integers")
 _TRUTH: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
 
+suite(
+    "complex_parts",
+    lambda x: (np.real(x), np.imag(x)),
+    tuple(one for one in _NUMBERS if one.note != "real"),
+    errors_=(*_TRUTH, ((normal(3),), {}, errors.DTypeError)),
+)
 suite("real", np.real, (*_NUMBERS, _INTEGERS), errors_=_TRUTH)
 suite("imag", np.imag, (*_NUMBERS, _INTEGERS), errors_=_TRUTH)
 suite("conj", np.conj, (*_NUMBERS, _INTEGERS), errors_=_TRUTH)

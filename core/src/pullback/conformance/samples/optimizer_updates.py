@@ -151,6 +151,51 @@ def _ftrl(
     return moved, new, linear
 
 
+def _lamb(
+    p: Array, g: Array, m: Array, v: Array, rate: Array, step: Array, *, beta1: float = 0.9,
+    beta2: float = 0.999, epsilon: float = 1e-6, weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    change = m / (1 - beta1**step) / (np.sqrt(v / (1 - beta2**step)) + epsilon) + weight_decay * p
+    size, length = np.linalg.norm(p), np.linalg.norm(change)
+    ratio = size / length if size > 0 and length > 0 else 1.0
+    return p - rate * ratio * change, m, v
+
+
+def _root_mean_square(x: Array) -> Any:
+    return np.sqrt(np.mean(x**2)) if x.size else 0.0
+
+
+def _adafactor_step(p: Array, u: Array, rate: Array, step: Array, least: float, d: float) -> Any:
+    u = u / max(1.0, _root_mean_square(u) / d)
+    return p - min(rate, 1 / np.sqrt(step)) * max(least, _root_mean_square(p)) * u
+
+
+def _adafactor(
+    p: Array, g: Array, rows: Array, columns: Array, rate: Array, step: Array, *,
+    decay: float = 0.8, epsilon: float = 1e-30, least: float = 1e-3, threshold: float = 1.0,
+) -> Any:  # fmt: skip
+    if not p.size:
+        return p, rows, columns
+    beta = 1 - step**-decay
+    # Sums of rows and columns, as in the paper.
+    n, m = p.shape[-2:]
+    r = beta * rows * m + (1 - beta) * np.sum(g**2 + epsilon, -1)
+    c = beta * columns * n + (1 - beta) * np.sum(g**2 + epsilon, -2)
+    v = r[..., :, None] * c[..., None, :] / np.sum(r, -1)[..., None, None]
+    return _adafactor_step(p, g / np.sqrt(v), rate, step, least, threshold), r / m, c / n
+
+
+def _adafactor_vector(
+    p: Array, g: Array, square: Array, rate: Array, step: Array, *, decay: float = 0.8,
+    epsilon: float = 1e-30, least: float = 1e-3, threshold: float = 1.0,
+) -> Any:  # fmt: skip
+    beta = 1 - step**-decay
+    square = beta * square + (1 - beta) * (g**2 + epsilon)
+    return _adafactor_step(p, g / np.sqrt(square), rate, step, least, threshold), square
+
+
 _DECAY = {"weight_decay": 0.1}
 _BETAS = {"beta1": 0.5, "beta2": 0.75, "epsilon": 1e-3}
 _updates("sgd_update", _sgd, (), (_RATE,), _DECAY)
@@ -167,6 +212,27 @@ _updates("adagrad_update", _adagrad, (_V,), (_RATE,), {"epsilon": 0.1}, _DECAY)
 _updates("adadelta_update", _adadelta, (_V, _W), (_RATE,), {"rho": 0.5, "epsilon": 0.1}, _DECAY)
 _updates(
     "ftrl_update", _ftrl, (_V, _M), (_RATE,), {"l1": 0.5, "l2": 0.1}, {"beta": 1.0, "power": -1.0}
+)
+_updates("lamb_update", _lamb, (_M, _V), (_RATE, _STEP), _BETAS, _DECAY)
+_FACTORS = {"decay": 0.5, "epsilon": 1e-3, "least": 10.0, "threshold": 0.5}
+_updates("adafactor_vector_update", _adafactor_vector, (_V,), (_RATE, _STEP), {}, _FACTORS)
+_BLOCKS = normal(2, 3, 4), normal(2, 3, 4, seed=1), _W[:2, :3], _W[:2]
+suite(
+    "adafactor_update",
+    _adafactor,
+    [
+        Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP)),
+        Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP), _FACTORS),
+        Sample((_P, _G, _V[:, 0] * 0, _V[0] * 0, _RATE, np.asarray(1.0)), note="first"),
+        Sample((*_BLOCKS, _RATE, _STEP), note="blocks"),
+        Sample((_P[:0], _G[:0], _V[:0, 0], _V[0], _RATE, _STEP), note="empty"),
+    ],
+    scale=_magnitude,
+    errors_=[
+        ((_P[0], _G[0], _V[0], _V[0], _RATE, _STEP), {}, errors.ShapeError),
+        ((_P, _G[0], _V[:, 0], _V[0], _RATE, _STEP), {}, errors.ShapeError),
+        ((_P, _G, _V[0], _V[:, 0], _RATE, _STEP), {}, errors.ShapeError),
+    ],
 )
 
 

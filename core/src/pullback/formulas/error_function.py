@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.array_api.polynomial import polynomial, ratio
+from pullback.formulas.polynomial import polynomial, ratio
 
 # erf(x) / x - 1 in x**2 on [0, 1]: 1.5e-18.
 _NEAR = (
@@ -142,7 +142,7 @@ _INVERSE_TAIL = (
 
 
 def _at_most(xp: Any, x: Any, limit: float) -> Any:
-    return xp.minimum(x, xp.asarray(limit, dtype=x.dtype))
+    return xp.minimum(x, limit)
 
 
 def _scaled_complement(size: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.array_api.polynomial import polynomial, ratio
+from pullback.formulas.polynomial import polynomial, ratio
 
 # lgamma(x) / ((x - 1)(x - 2)) - 0.4375 in x - 1 on [1, 3]: 5.2e-17.
 _LGAMMA_NEAR = (
@@ -129,12 +129,11 @@ def lgamma(xp: Any, x: Any) -> Any:
     """log(|gamma(x)|)."""
     negative, fraction = x < 0, (x >= 0) & (x < 1)
     y = _at_least_1(xp, x)
-    three = xp.asarray(3.0, dtype=x.dtype)
     # y - 1 and y - 2 without the rounding of y = 1 + x.
     above_1, above_2 = xp.where(fraction, x, y - 1), xp.where(fraction, x - 1, y - 2)
-    near = above_1 * above_2 * (0.4375 + ratio(xp.minimum(y, three) - 1, _LGAMMA_NEAR))
+    near = above_1 * above_2 * (0.4375 + ratio(xp.minimum(y, 3.0) - 1, _LGAMMA_NEAR))
     # DLMF 5.11.1.
-    big = xp.maximum(y, three)
+    big = xp.maximum(y, 3.0)
     rest = ratio(1 / big / big, _LGAMMA_FAR) / big
     far = (big - 0.5) * (xp.log(big) - 1) + (0.5 * math.log(2 * math.pi) - 0.5 + rest)
     found = xp.where(y < 3, near, far)
@@ -149,11 +148,10 @@ def digamma(xp: Any, x: Any) -> Any:
     """The derivative of log(gamma(x))."""
     negative, fraction = x < 0, (x >= 0) & (x < 1)
     y = _at_least_1(xp, x)
-    three = xp.asarray(3.0, dtype=x.dtype)
-    close = xp.minimum(y, three)
+    close = xp.minimum(y, 3.0)
     near = ((close - _ROOT) - _ROOT_REST) * (0.75 + ratio(close - 1, _DIGAMMA_NEAR))
     # DLMF 5.11.2.
-    big = xp.maximum(y, three)
+    big = xp.maximum(y, 3.0)
     square = 1 / big / big
     far = xp.log(big) - (0.5 / big + ratio(square, _DIGAMMA_FAR) * square)
     found = xp.where(y < 3, near, far)

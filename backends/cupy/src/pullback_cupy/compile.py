@@ -1,0 +1,126 @@
+"""CUDA sources as functions: the files in `cuda/`, and expressions for single elements.
+
+What CuPy compiles, it compiles once per types and machine: the result is kept on disk.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import cupy
+import numpy as np
+
+#: What CUDA calls the dtypes.
+CUDA_NAMES: Mapping[str, str] = {
+    "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long long", "float16": "__half", "bfloat16": "__nv_bfloat16",
+    "float32": "float", "float64": "double",
+}  # fmt: skip
+
+#: As many threads as are worth having in all: each of them takes several elements.
+_MOST_BLOCKS = 1 << 16
+_MOST_ROWS = (1 << 31) - 1
+
+#: Goes before every expression: what to compute with where T is what is stored.
+PREAMBLE = """
+template <class T> struct wide_of { typedef float type; };
+template <> struct wide_of<double> { typedef double type; };
+template <class W> __device__ inline W within(W x, W low, W high) {
+  return x < low ? low : x > high ? high : x;
+}
+template <class W> __device__ inline W masked(W score, bool seen) {
+  return seen ? score : W(__int_as_float(0xff800000));
+}
+template <class W, class M> __device__ inline W masked(W score, const M& mask) {
+  return score + W(mask);
+}
+template <class W> __device__ inline W sigmoid(W x) {
+  const W e = exp(-fabs(x));  // nothing overflows
+  return (x < 0 ? e : W(1)) / (1 + e);
+}
+template <class W> __device__ inline W softplus(W x) {
+  return (x > 0 ? x : W(0)) + log1p(exp(-fabs(x)));
+}
+"""
+
+OPTIONS = ("--std=c++17",)
+
+
+def wide(dtype: Any) -> Any:
+    """The dtype to compute with: float32 for 16-bit floats."""
+    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+
+
+def contiguous(x: Any) -> Any:
+    """x in C order, in its own shape: CuPy's function of the name gives 0-d arrays an axis."""
+    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
+
+
+@functools.cache
+def text_of(file: str) -> str:
+    """A file of the folder `cuda`."""
+    return files("pullback_cupy").joinpath("cuda", file).read_text()
+
+
+@functools.cache
+def source(file: str, **types: str) -> str:
+    """The whole text that is compiled for a file and the dtypes that its letters stand for."""
+    named = "".join(f"typedef {CUDA_NAMES[name]} {letter};\n" for letter, name in types.items())
+    return f"{text_of('common.cuh')}\n{named}\n{text_of(file + '.cu')}"
+
+
+@functools.cache
+def _raw(file: str, name: str, **types: str) -> Any:
+    return cupy.RawKernel(source(file, **types), name, options=OPTIONS)
+
+
+def launch(
+    file: str, name: str, grid: int, block: Any, arguments: tuple[Any, ...], **dtypes: Any
+) -> None:
+    """Starts `name` of `cuda/file.cu` for the dtypes of its letters; W is the wide T if not given.
+
+    Arguments are CuPy arrays (as pointers; None is null), numbers, and structs: 0-d arrays of
+    NumPy's.
+    """
+    if "T" in dtypes:
+        dtypes.setdefault("W", wide(dtypes["T"]))
+    types = {letter: dtype.name for letter, dtype in dtypes.items()}
+    block = block if isinstance(block, tuple) else (block,)
+    _raw(file, name, **types)((grid,), block, arguments)
+
+
+def over_elements(
+    file: str, name: str, size: int, arguments: tuple[Any, ...], **dtypes: Any
+) -> None:
+    """`launch` with a thread for each element, or for every so many of them."""
+    if size:
+        launch(file, name, min(-(-size // 256), _MOST_BLOCKS), 256, arguments, **dtypes)
+
+
+def over_rows(
+    file: str, name: str, rows: int, columns: int, arguments: tuple[Any, ...], **dtypes: Any
+) -> None:
+    """`launch` with a block for each row, of as many threads as its columns are worth."""
+    if rows:
+        # A power of two from a warp to 512.
+        threads = min(512, max(32, 1 << (columns - 1).bit_length() >> 1))
+        launch(file, name, min(rows, _MOST_ROWS), threads, arguments, **dtypes)
+
+
+def elementwise(name: str, inputs: str, outputs: str, operation: str) -> Any:
+    """A kernel of one expression for each element, over inputs that broadcast."""
+    return cupy.ElementwiseKernel(
+        inputs, outputs, operation, f"pullback_{name}", preamble=PREAMBLE, options=OPTIONS
+    )
+
+
+def reduction(name: str, inputs: str, outputs: str, element: str) -> Any:
+    """A kernel that sums an expression over axes; `W` in it is the type of the sum."""
+    return cupy.ReductionKernel(
+        inputs, outputs, element, "a + b", "out = a", "0", f"pullback_{name}",
+        preamble=PREAMBLE, options=OPTIONS,
+    )  # fmt: skip

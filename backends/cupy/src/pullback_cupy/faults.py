@@ -1,0 +1,64 @@
+"""Wrong values that only the device sees: an index outside an axis, a negative integer power.
+
+To look for them at the call would make the host wait for the device at every embedding. Kernels
+write them into memory that both see, and whoever waits next (for a value on the host, or with
+`device.synchronize()`) gets the error. With CUDA_LAUNCH_BLOCKING=1 every call waits.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import cupy
+import numpy as np
+
+from pullback import errors
+
+_OUTSIDE = "an index is outside an axis of size {}"
+_MESSAGES = {
+    **dict.fromkeys(
+        ("take", "take_along_axis", "ravel_index", "scatter_add", "scatter_update", "segment_sum"),
+        _OUTSIDE,
+    ),
+    "pow": "an integer to a negative power is no integer; convert the base to a floating dtype "
+    "with x.astype(...)",
+}
+_PLACES = {name: place for place, name in enumerate(_MESSAGES)}
+
+# One for all devices: memory that is pinned can be written by each of them. Nothing is 0, so what
+# is told is one more than the number that goes into the message.
+_memory = cupy.cuda.alloc_pinned_memory(8 * len(_PLACES))
+_told = np.frombuffer(_memory, np.int64, len(_PLACES))
+_told[:] = 0
+
+#: Whether every call waits, so that an error comes from the call that made it.
+BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
+
+
+def address(op: str) -> Any:
+    """Where a kernel writes that a call of `op` was wrong."""
+    return np.uint64(_memory.ptr + 8 * _PLACES[op])
+
+
+def check() -> None:
+    """Raises what has been told by work that is done.
+
+    Raises:
+        IndexingError: for an index outside its axis.
+        InputValueError: for other values.
+    """
+    if not _told.any():
+        return
+    op, place = next((op, place) for op, place in _PLACES.items() if _told[place])
+    size = int(_told[place]) - 1
+    _told[:] = 0
+    kind = errors.IndexingError if _MESSAGES[op] is _OUTSIDE else errors.InputValueError
+    raise kind(f"{op}: {_MESSAGES[op].format(size)} (a call made before this one)")
+
+
+def after_call() -> None:
+    """Where every call is to be waited for, raises what this one told."""
+    if BLOCKING:
+        cupy.cuda.get_current_stream().synchronize()
+        check()

@@ -1,0 +1,97 @@
+"""Attention: products of matrices, and one kernel between them for mask, softmax and normalizer.
+
+cuDNN's fused attention takes over for 16-bit floats where it is installed; it keeps no scores.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy
+
+from pullback.backend import Kernel
+from pullback_cupy import cudnn
+from pullback_cupy.compile import contiguous, elementwise, over_rows, wide
+
+_visible = elementwise(
+    "attention_mask", "W s, M mask, int64 length, int64 others, int64 causal", "W y",
+    "y = causal && i % others > i / others % length ? W(__int_as_float(0xff800000)) : masked(s, mask);",
+)  # fmt: skip
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(wide(x.dtype), copy=False)
+
+
+def _times_shared(x: Any, shared: Any) -> Any:
+    """x times matrices that each serve a group of x's heads."""
+    if x.shape[:-2] == shared.shape[:-2]:
+        return cupy.matmul(x, shared)
+    product = cupy.matmul(x.reshape(_split(x, shared)), shared[..., None, :, :])
+    return product.reshape((*x.shape[:-1], shared.shape[-1]))
+
+
+def _split(x: Any, shared: Any) -> Any:
+    *batch, heads, length, depth = x.shape
+    fewer = shared.shape[-3]
+    return (*batch, fewer, heads // fewer if fewer else 1, length, depth)
+
+
+def _onto_shared(x: Any, shared: Any) -> Any:
+    if x.shape[:-2] == shared.shape[:-2]:
+        return x
+    return x.reshape(_split(x, shared)).sum(axis=-3)
+
+
+def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    scores = _times_shared(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    if mask is None and not is_causal:
+        return scores
+    seen = cupy.ones((), cupy.bool_) if mask is None else mask
+    return _visible(scores, seen, *scores.shape[-2:], int(is_causal))
+
+
+def _attention(
+    query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
+) -> Any:
+    if not key.shape[-2]:
+        raise ValueError("there is nothing to look at")
+    found = cudnn.attention(query, key, value, mask, is_causal=is_causal, scale=scale)
+    if found is not None:
+        return found
+    q, k, v = _wide(query), _wide(key), _wide(value)
+    scores = contiguous(_scores(q, k, mask, is_causal, scale))
+    weights, normalizer = cupy.empty_like(scores), cupy.empty((*scores.shape[:-1], 1), q.dtype)
+    columns, rows = scores.shape[-1], math.prod(scores.shape[:-1])
+    arguments = (scores, weights, normalizer, rows, columns)
+    over_rows("rows", "softmax_and_normalizer", rows, columns, arguments,
+              T=q.dtype, I=cupy.dtype("int32"), G=q.dtype)  # fmt: skip
+    return _times_shared(weights, v).astype(query.dtype, copy=False), normalizer
+
+
+_weights_of = elementwise("attention_weights", "W s, W normalizer", "W y", "y = exp(s - normalizer)")
+_slope_of = elementwise("attention_slope", "W dw, W inner, W w", "W y", "y = (dw - inner) * w")
+
+
+def _attention_gradient(
+    query: Any, key: Any, value: Any, mask: Any, out: Any, normalizer: Any, g: Any,
+    *, is_causal: bool, scale: float,
+) -> Any:  # fmt: skip
+    q, k, v, h = _wide(query), _wide(key), _wide(value), _wide(g)
+    weights = _weights_of(_scores(q, k, mask, is_causal, scale), normalizer)
+    dv = _onto_shared(cupy.matmul(weights.swapaxes(-1, -2), h), v)
+    inner = (h * _wide(out)).sum(axis=-1, keepdims=True)
+    slope = _slope_of(_times_shared(h, v.swapaxes(-1, -2)), inner, weights)
+    number = q.dtype.type(scale)
+    dq = _times_shared(slope, k) * number
+    dk = _onto_shared(cupy.matmul(slope.swapaxes(-1, -2), q), k) * number
+    return tuple(
+        x.astype(like.dtype, copy=False) for x, like in ((dq, query), (dk, key), (dv, value))
+    )
+
+
+KERNELS: dict[str, Kernel] = {
+    "scaled_dot_product_attention": _attention,
+    "scaled_dot_product_attention_gradient": _attention_gradient,
+}

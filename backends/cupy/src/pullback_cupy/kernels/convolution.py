@@ -1,0 +1,151 @@
+"""Convolution and its gradients as products of matrices.
+
+Windows are laid out as the rows of a matrix (im2col), which is multiplied by cuBLAS. They take
+window-times the memory of the images, so images go through in batches of a bounded size. Where
+cuDNN is installed, it takes what it is good at (see `pullback_cupy.cudnn`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import cupy
+
+from pullback.backend import Kernel
+from pullback_cupy import cudnn
+from pullback_cupy.compile import contiguous, over_elements, wide
+from pullback_cupy.kernels.windows import channels_of, geometry, out_sizes, spatial_of
+
+#: Bytes that the rows of one product may take.
+MOST_BYTES = 1 << 28
+
+
+class _Windows:
+    """Windows over images of a shape, as matrices."""
+
+    def __init__(
+        self, shape: Any, kernel_shape: Any, dtype: Any, *, strides: Any, padding: Any,
+        dilation: Any, groups: int, data_format: str,
+    ) -> None:  # fmt: skip
+        *window, self.width, self.filters = kernel_shape
+        self.how = (tuple(window), strides, padding, dilation, data_format)
+        self.taps, self.groups, self.last = math.prod(window), groups, data_format == "channels_last"
+        self.shape, self.dtype = tuple(shape), dtype
+        self.channels = channels_of(shape, data_format)
+        self.out = out_sizes(spatial_of(shape, data_format), window, strides, padding, dilation)
+        self.rows = math.prod(self.out)
+        #: Whether windows are single elements, so that images are their own matrices.
+        self.plain = (
+            self.taps == 1 and self.last and not any(map(any, padding))
+            and all(step == 1 for step in strides)
+        )  # fmt: skip
+
+    def batches(self) -> Iterator[slice]:
+        """Parts of the batch whose rows fit."""
+        each = max(1, self.rows * self.taps * self.channels * self.dtype.itemsize)
+        step = max(1, MOST_BYTES // each)
+        for start in range(0, self.shape[0], step):
+            yield slice(start, min(start + step, self.shape[0]))
+
+    def columns(self, x: Any) -> Any:
+        """The windows of some images: (groups, rows, taps * width)."""
+        count = x.shape[0] * self.rows
+        if self.plain:
+            columns = x
+        else:
+            columns = cupy.empty((count, self.taps, self.channels), x.dtype)
+            how = geometry(x.shape, *self.how)
+            over_elements("windows", "to_columns", columns.size, (x, columns, how), T=x.dtype)
+        if self.groups == 1:
+            return columns.reshape(1, count, self.taps * self.channels)
+        split = columns.reshape(count, self.taps, self.groups, self.width)
+        return cupy.moveaxis(split, 2, 0).reshape(self.groups, count, self.taps * self.width)
+
+    def images(self, columns: Any, shape: Any) -> Any:
+        """The transpose: what the windows hold is added up where they lie."""
+        count = columns.shape[1]
+        if self.groups > 1:
+            split = columns.reshape(self.groups, count, self.taps, self.width)
+            columns = cupy.moveaxis(split, 0, 2)
+        if self.plain:
+            return columns.reshape(shape)
+        x, columns = cupy.empty(shape, columns.dtype), contiguous(columns)
+        how = geometry(shape, *self.how)
+        over_elements("windows", "from_columns", x.size, (columns, x, how), T=x.dtype)
+        return x
+
+    def matrix(self, kernel: Any) -> Any:
+        """The kernel: (groups, taps * width, filters of a group)."""
+        split = kernel.reshape(self.taps * self.width, self.groups, -1)
+        return split.reshape(1, *kernel.shape[-2:]) if self.taps * self.groups == 1 else (
+            contiguous(cupy.moveaxis(split, 1, 0))
+        )
+
+    def results(self, g: Any) -> Any:
+        """Results, or their gradient: (groups, rows, filters of a group)."""
+        moved = g if self.last else cupy.moveaxis(g, 1, -1)
+        split = contiguous(moved).reshape(-1, self.groups, self.filters // self.groups)
+        return cupy.moveaxis(split, 1, 0)
+
+    def from_results(self, y: Any, batch: int) -> Any:
+        """The way back: images of the results."""
+        joined = cupy.moveaxis(y, 0, 1).reshape(batch, *self.out, self.filters)
+        return joined if self.last else cupy.moveaxis(joined, -1, 1)
+
+
+def _conv(x: Any, kernel: Any, **how: Any) -> Any:
+    found = cudnn.conv(x, kernel, **how)
+    if found is not None:
+        return found
+    windows = _Windows(x.shape, kernel.shape, x.dtype, **how)
+    x, matrix = contiguous(x), windows.matrix(kernel)
+    parts = [
+        windows.from_results(cupy.matmul(windows.columns(x[part]), matrix), part.stop - part.start)
+        for part in windows.batches()
+    ]
+    if not parts:
+        return windows.from_results(cupy.empty((how["groups"], 0, windows.filters), x.dtype), 0)
+    return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
+
+
+def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -> Any:
+    found = cudnn.conv_input_gradient(g, kernel, input_shape=input_shape, **how)
+    if found is not None:
+        return found
+    windows = _Windows(input_shape, kernel.shape, g.dtype, **how)
+    turned = windows.matrix(kernel).swapaxes(1, 2)
+    parts = [
+        windows.images(
+            cupy.matmul(windows.results(g[part]), turned),
+            (part.stop - part.start, *input_shape[1:]),
+        )
+        for part in windows.batches()
+    ]
+    if not parts:
+        return cupy.empty(input_shape, g.dtype)
+    return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
+
+
+def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> Any:
+    found = cudnn.conv_kernel_gradient(x, g, kernel_shape=kernel_shape, **how)
+    if found is not None:
+        return found
+    windows = _Windows(x.shape, kernel_shape, x.dtype, **how)
+    x, total = contiguous(x), None
+    for part in windows.batches():
+        share = cupy.matmul(windows.columns(x[part]).swapaxes(1, 2), windows.results(g[part]))
+        share = share.astype(wide(x.dtype), copy=False)
+        total = share if total is None else total + share
+    if total is None:
+        return cupy.zeros(kernel_shape, x.dtype)
+    # (groups, taps * width, filters of a group)
+    return cupy.moveaxis(total, 0, 1).reshape(kernel_shape).astype(x.dtype, copy=False)
+
+
+KERNELS: dict[str, Kernel] = {
+    "conv": _conv,
+    "conv_input_gradient": _conv_input_gradient,
+    "conv_kernel_gradient": _conv_kernel_gradient,
+}

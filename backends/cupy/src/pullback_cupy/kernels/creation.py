@@ -1,0 +1,28 @@
+"""Creation on the device that is asked for: CuPy makes arrays on the current one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from pullback.backend import Kernel
+
+
+def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: Any) -> Any:
+    with device:
+        return cupy.full(shape, bool(fill_value) if dtype.kind == "b" else fill_value, dtype)
+
+
+def _arange(*, start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:
+    with device:
+        if type(start) is type(stop) is type(step) is int and dtype.kind in "iu":
+            return cupy.arange(start, stop, step, dtype)
+        # The length as in the op's rule; start + i * step is nearer than adding steps up.
+        length = max(0, -int((start - stop) / step // 1))
+        counts = cupy.arange(length, dtype=np.float64)
+        return (counts * float(step) + float(start)).astype(dtype, copy=False)
+
+
+KERNELS: dict[str, Kernel] = {"arange": _arange, "full": _full}

@@ -1,0 +1,90 @@
+"""Elementwise ops for which CuPy's function of the same name is not the whole answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+
+from pullback.backend import Kernel
+from pullback_cupy import faults
+from pullback_cupy.compile import elementwise
+
+_W = "typedef typename wide_of<T>::type W; const W a = W(x1), b = W(x2);"
+
+# Of floats CuPy's remainder is x1 - x1 // x2 * x2, which has no digits left for a large quotient.
+_REMAINDER = (
+    "W rest = fmod(a, b);"
+    " if (rest != 0) { if ((rest < 0) != (b < 0)) rest += b; } else { rest = copysign(W(0), b); }"
+)
+_remainder_of = elementwise(
+    "remainder", "T x1, T x2", "T y",
+    f"{_W} {_REMAINDER} y = T(isinf(b) && !isinf(a) && rest != rest ? a : rest);",
+)  # fmt: skip
+_floor_divided = elementwise(
+    "floor_divide", "T x1, T x2", "T y",
+    f"{_W} W whole = a / b;"
+    # The standard says floor(x1 / x2) where an operand is infinite.
+    " if (b != 0 && !isinf(a) && !isinf(b)) {"
+    "   const W rest = fmod(a, b); W exact = (a - rest) / b;"
+    "   if (rest != 0 && (rest < 0) != (b < 0)) exact -= 1;"
+    "   whole = exact == 0 ? copysign(W(0), a / b) : floor(exact);"
+    "   if (exact - whole > W(0.5)) whole += 1;"
+    " } y = T(whole);",
+)  # fmt: skip
+_power = elementwise(
+    "pow", "T x1, T x2, uint64 fault", "T y",
+    "T base = x1, left = x2, power = 1;"
+    " if (left < 0) { *(long long*)fault = 1; left = 0; }"
+    " for (; left > 0; left /= 2) { if (left % 2 == 1) power *= base; base *= base; } y = power;",
+)  # fmt: skip
+_rounded = elementwise(
+    "round", "T x", "T y", "y = T(rint(typename wide_of<T>::type(x)));"
+)
+
+
+def _remainder(x1: Any, x2: Any) -> Any:
+    return (cupy.remainder if x1.dtype.kind in "iu" else _remainder_of)(x1, x2)
+
+
+def _floor_divide(x1: Any, x2: Any) -> Any:
+    return (cupy.floor_divide if x1.dtype.kind in "iu" else _floor_divided)(x1, x2)
+
+
+def _pow(x1: Any, x2: Any) -> Any:
+    if x1.dtype.kind not in "iu":
+        return cupy.power(x1, x2)
+    y = _power(x1, x2, faults.address("pow"))
+    faults.after_call()
+    return y
+
+
+def _round(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return cupy.rint(x)
+    return x if x.dtype.kind in "iu" else _rounded(x)
+
+
+# CUDA's own, in one pass; the other special functions are those for any namespace.
+_erf_of, _erfc_of = (
+    elementwise(name, "T x", "T y", f"y = T({name}(typename wide_of<T>::type(x)));")
+    for name in ("erf", "erfc")
+)
+
+
+def _erf(x: Any) -> Any:
+    return _erf_of(x)
+
+
+def _erfc(x: Any) -> Any:
+    return _erfc_of(x)
+
+
+KERNELS: dict[str, Kernel] = {
+    "erf": _erf,
+    "erfc": _erfc,
+    "floor_divide": _floor_divide,
+    "pow": _pow,
+    "remainder": _remainder,
+    "round": _round,
+}

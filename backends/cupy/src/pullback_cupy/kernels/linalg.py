@@ -1,0 +1,64 @@
+"""Products of matrices by cuBLAS, decompositions by cuSOLVER."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+from pullback import array_api
+from pullback.backend import Kernel
+from pullback_cupy.compile import wide
+from pullback_cupy.namespace import xp
+
+
+def _matmul(x1: Any, x2: Any) -> Any:
+    # cuBLAS adds up products of 16-bit floats in float32; see also `pullback_cupy.precision`.
+    if x1.ndim > 2 and x2.ndim == 2 and x1.flags.c_contiguous and x1.size:
+        # One product over all rows of the stack instead of one a matrix.
+        rows = cupy.matmul(x1.reshape(-1, x1.shape[-1]), x2)
+        return rows.reshape(*x1.shape[:-1], x2.shape[1])
+    return cupy.matmul(x1, x2)
+
+
+def _hermitian_part(x: Any) -> Any:
+    turned = x.swapaxes(-1, -2)
+    return (x + (turned.conj() if x.dtype.kind == "c" else turned)) * x.dtype.type(0.5)
+
+
+def _cholesky(x: Any, *, upper: bool) -> Any:
+    w = x.astype(wide(x.dtype), copy=False)
+    with cupyx.errstate(linalg="raise"):
+        lower = cupy.linalg.cholesky(_hermitian_part(w)).astype(x.dtype, copy=False)
+    turned = lower.swapaxes(-1, -2)
+    return (turned.conj() if x.dtype.kind == "c" else turned) if upper else lower
+
+
+def _eig(x: Any) -> Any:
+    # Of matrices that are not symmetric: on the host, for cuSOLVER has no such solver for all.
+    found = np.linalg.eig(x.astype(wide(x.dtype), copy=False).get())
+    result = np.complex128 if x.dtype.itemsize > 4 and x.dtype != np.complex64 else np.complex64
+    return tuple(cupy.asarray(one.astype(result)) for one in found)
+
+
+def _loud(kernel: Kernel) -> Kernel:
+    """cuSOLVER tells what it could not do; to hear it, the host waits for the device."""
+
+    def run(*arrays: Any, **attributes: Any) -> Any:
+        with cupyx.errstate(linalg="raise"):
+            return kernel(*arrays, **attributes)
+
+    return run
+
+
+_GENERIC = array_api.kernels(xp)
+
+KERNELS: dict[str, Kernel] = {
+    **{name: _loud(_GENERIC[name]) for name in ("eigh", "qr", "slogdet", "svd")},
+    "cholesky": _cholesky,
+    "eig": _eig,
+    "matmul": _matmul,
+    "solve": _loud(_GENERIC["solve"]),
+}

@@ -1,0 +1,186 @@
+"""Layer, RMS and batch normalization with their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy
+
+from pullback.backend import Kernel
+from pullback_cupy.compile import contiguous, elementwise, over_rows, reduction, wide
+
+
+class _Rows:
+    """x with what is normalized as its rows, and the way back."""
+
+    def __init__(self, x: Any, axes: Any) -> None:
+        self.axes = tuple(range(x.ndim)) if axes is None else axes
+        self.last = tuple(range(x.ndim - len(self.axes), x.ndim))
+        self.moved = [n for i, n in enumerate(x.shape) if i not in self.axes]
+        self.shape = (*self.moved, *(x.shape[i] for i in self.axes))
+        self.kept = [1 if i in self.axes else n for i, n in enumerate(x.shape)]
+        self.rows, self.columns = math.prod(self.moved), math.prod(self.shape[len(self.moved) :])
+
+    def of(self, x: Any) -> Any:
+        """(rows, columns), contiguous."""
+        moved = x if self.axes == self.last else cupy.moveaxis(x, self.axes, self.last)
+        return contiguous(moved).reshape(self.rows, self.columns)
+
+    def back(self, y: Any) -> Any:
+        """The shape of x."""
+        y = y.reshape(self.shape)
+        return y if self.axes == self.last else cupy.moveaxis(y, self.last, self.axes)
+
+    def parameter(self, p: Any) -> Any:
+        """A scale or offset along the columns; None stays None."""
+        return None if p is None else contiguous(p)
+
+
+def _type(parameter: Any, x: Any) -> Any:
+    return x.dtype if parameter is None else parameter.dtype
+
+
+def _norms(name: str, rows: _Rows, x: Any, arguments: Any, **dtypes: Any) -> None:
+    types = {"T": x.dtype, "S": x.dtype, "O": x.dtype, "G": x.dtype, **dtypes}
+    over_rows("norms", name, rows.rows, rows.columns, arguments, **types)
+
+
+def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
+    how = _Rows(x, axis)
+    w, s, o = how.of(x), how.parameter(scale), how.parameter(offset)
+    y, center, spread = cupy.empty_like(w), *(cupy.empty(how.kept, wide(x.dtype)) for _ in "cs")
+    _norms("layer_norm", how, x, (w, s, o, y, center, spread, how.rows, how.columns, epsilon),
+           S=_type(scale, x), O=_type(offset, x))  # fmt: skip
+    return how.back(y), center, spread
+
+
+_scale_sum = reduction(
+    "scale_gradient", "T x, G g, W center, W spread", "W out",
+    "W(g) * ((W(x) - center) * spread)",
+)  # fmt: skip
+_rms_scale_sum = reduction(
+    "rms_scale_gradient", "T x, G g, W spread", "W out", "W(g) * (W(x) * spread)"
+)
+
+
+def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *, axis: Any) -> Any:
+    how = _Rows(x, axis)
+    w, h, s = how.of(x), how.of(g), how.parameter(scale)
+    middle, width = (contiguous(p).reshape(how.rows, 1) for p in (center, spread))
+    dx, shape = cupy.empty_like(w), how.shape[len(how.moved) :]
+    _norms("layer_norm_gradient", how, x, (w, s, middle, width, h, dx, how.rows, how.columns),
+           S=_type(scale, x), G=g.dtype)  # fmt: skip
+    dscale = _scale_sum(w, h, middle, width, axis=0)
+    doffset = h.sum(axis=0, dtype=wide(x.dtype))
+    dtype = x.dtype
+    return how.back(dx), dscale.astype(dtype).reshape(shape), doffset.astype(dtype).reshape(shape)
+
+
+def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
+    how = _Rows(x, axis)
+    w, s = how.of(x), how.parameter(scale)
+    y, spread = cupy.empty_like(w), cupy.empty(how.kept, wide(x.dtype))
+    _norms("rms_norm", how, x, (w, s, y, spread, how.rows, how.columns, epsilon), S=_type(scale, x))
+    return how.back(y), spread
+
+
+def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) -> Any:
+    how = _Rows(x, axis)
+    w, h, s = how.of(x), how.of(g), how.parameter(scale)
+    width = contiguous(spread).reshape(how.rows, 1)
+    dx = cupy.empty_like(w)
+    _norms("rms_norm_gradient", how, x, (w, s, width, h, dx, how.rows, how.columns),
+           S=_type(scale, x), G=g.dtype)  # fmt: skip
+    dscale = _rms_scale_sum(w, h, width, axis=0)
+    return how.back(dx), dscale.astype(x.dtype).reshape(how.shape[len(how.moved) :])
+
+
+# Batch normalization: over all axes but that of the channels ----------------------------------
+
+_square_sum = reduction(
+    "square_sum", "T x, W center", "W out", "(W(x) - center) * (W(x) - center)"
+)
+_product_sum = reduction("product_sum", "T x, G g, W center", "W out", "W(g) * (W(x) - center)")
+_normalized = elementwise(
+    "batch_norm", "T x, W center, W variance, W scale, W offset, float64 epsilon", "T y",
+    "y = T((W(x) - center) * (scale / sqrt(variance + W(epsilon))) + offset);",
+)  # fmt: skip
+_combined = elementwise(
+    "batch_norm_gradient", "T x, G g, W center, W factor, W by_x, W alone", "T dx",
+    "dx = T(W(g) * factor + (W(x) - center) * by_x + alone);",
+)  # fmt: skip
+
+
+def _channels(p: Any, x: Any, axis: int) -> Any:
+    """One number for each channel, in W and in a shape that broadcasts with x."""
+    shape = [n if i == axis else 1 for i, n in enumerate(x.shape)]
+    return p.astype(wide(x.dtype), copy=False).reshape(shape)
+
+
+def _numbers(p: Any, default: int, x: Any, axis: int) -> Any:
+    if p is None:
+        return cupy.full([1] * x.ndim, default, wide(x.dtype))
+    return _channels(p, x, axis)
+
+
+def _others(x: Any, axis: int) -> tuple[int, ...]:
+    return tuple(i for i in range(x.ndim) if i != axis)
+
+
+def _count(x: Any, axis: int) -> int:
+    return x.size // max(1, x.shape[axis])
+
+
+def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
+    if x.ndim == 1:  # no axes to reduce over
+        y, mean, variance = _batch_norm(x[None], scale, offset, axis=1, epsilon=epsilon)
+        return y[0], mean, variance
+    others, W = _others(x, axis), wide(x.dtype)
+    count = _count(x, axis) or math.nan
+    center = x.sum(axis=others, dtype=W, keepdims=True) / W.type(count)
+    variance = _square_sum(x, center, axis=others, keepdims=True) / W.type(count)
+    given = _numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)
+    y = _normalized(x, center, variance, *given, epsilon)
+    return y, center.reshape(-1), variance.reshape(-1)
+
+
+def _batch_norm_gradient(
+    x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
+    *, axis: int, epsilon: float,
+) -> Any:  # fmt: skip
+    if x.ndim == 1:
+        dx, slope, level = _batch_norm_gradient(
+            x[None], scale, mean, variance, g[None], mean_g, variance_g, axis=1, epsilon=epsilon
+        )
+        return dx[0], slope, level
+    others, W = _others(x, axis), wide(x.dtype)
+    number, count = W.type, max(1, _count(x, axis))
+    center = _channels(mean, x, axis)
+    spread = 1 / cupy.sqrt(variance.astype(W, copy=False) + number(epsilon))
+    level = g.sum(axis=others, dtype=W)
+    slope = _product_sum(x, g, center, axis=others) * spread
+    factor = spread if scale is None else spread * scale.astype(W, copy=False)
+    by_x = (variance_g.astype(W, copy=False) * number(2) - factor * spread * slope) / number(count)
+    alone = (mean_g.astype(W, copy=False) - factor * level) / number(count)
+    dx = _combined(x, g, center, *[_channels(p, x, axis) for p in (factor, by_x, alone)])
+    return dx, slope.astype(x.dtype), level.astype(x.dtype)
+
+
+def _batch_norm_inference(
+    x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
+) -> Any:
+    given = [_channels(p, x, axis) for p in (mean, variance)]
+    given += [_numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)]
+    return _normalized(x, *given, epsilon)
+
+
+KERNELS: dict[str, Kernel] = {
+    "batch_norm": _batch_norm,
+    "batch_norm_gradient": _batch_norm_gradient,
+    "batch_norm_inference": _batch_norm_inference,
+    "layer_norm": _layer_norm,
+    "layer_norm_gradient": _layer_norm_gradient,
+    "rms_norm": _rms_norm,
+    "rms_norm_gradient": _rms_norm_gradient,
+}

@@ -1,0 +1,59 @@
+"""Order, and what is found by it. CuPy's sorts know no bfloat16: they get it as float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_cupy.compile import wide
+
+
+def _comparable(x: Any) -> Any:
+    return x.astype(wide(x.dtype)) if x.dtype.name == "bfloat16" else x
+
+
+def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    if not x.size:
+        return cupy.zeros(x.shape, np.int64)
+    w = _comparable(x)
+    if not descending:
+        return cupy.argsort(w, axis=axis).astype(np.int64, copy=False)
+    # Backwards, so that equal elements keep their order when it is turned round again.
+    order = cupy.argsort(cupy.flip(w, axis), axis=axis)
+    return x.shape[axis] - 1 - cupy.flip(order, axis).astype(np.int64, copy=False)
+
+
+def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    # Elements that compare equal are equal: any order of them will do.
+    if not x.size:
+        return x
+    found = cupy.sort(_comparable(x), axis=axis).astype(x.dtype, copy=False)
+    return cupy.flip(found, axis) if descending else found
+
+
+def _argmax(x: Any, *, axis: int | None, keepdims: bool) -> Any:
+    return cupy.argmax(_comparable(x), axis=axis, keepdims=keepdims).astype(np.int64, copy=False)
+
+
+def _argmin(x: Any, *, axis: int | None, keepdims: bool) -> Any:
+    return cupy.argmin(_comparable(x), axis=axis, keepdims=keepdims).astype(np.int64, copy=False)
+
+
+def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: Any) -> Any:
+    ordered, values = _comparable(x1), _comparable(x2)
+    if sorter is not None:
+        ordered = cupy.take(ordered, sorter)
+    found = cupy.searchsorted(ordered, values.reshape(-1), side=side)
+    return found.astype(np.int64, copy=False).reshape(x2.shape)
+
+
+KERNELS: dict[str, Kernel] = {
+    "argmax": _argmax,
+    "argmin": _argmin,
+    "argsort": _argsort,
+    "searchsorted": _searchsorted,
+    "sort": _sort,
+}

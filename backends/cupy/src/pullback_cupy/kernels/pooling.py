@@ -1,0 +1,81 @@
+"""Pooling: one thread for each element of the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_cupy.compile import contiguous, over_elements
+from pullback_cupy.kernels.windows import (
+    channels_of,
+    geometry,
+    image_shape,
+    out_sizes,
+    spatial_of,
+)
+
+
+def _geometry(shape: Any, window: Any, strides: Any, padding: Any, data_format: str) -> Any:
+    return geometry(shape, window, strides, padding, (1,) * len(window), data_format)
+
+
+def _pooled(shape: Any, window: Any, strides: Any, padding: Any, data_format: str) -> Any:
+    out = out_sizes(spatial_of(shape, data_format), window, strides, padding, (1,) * len(window))
+    return image_shape(shape[0], out, channels_of(shape, data_format), data_format)
+
+
+def _least(dtype: Any) -> float:
+    return float(np.iinfo(dtype).min) if dtype.kind in "iu" else float("-inf")
+
+
+def _max_pool(x: Any, **how: Any) -> Any:
+    x = contiguous(x)
+    shape = _pooled(x.shape, **how)
+    y, indices = cupy.empty(shape, x.dtype), cupy.empty(shape, np.int32)
+    arguments = (x, y, indices, _geometry(x.shape, **how), _least(x.dtype))
+    over_elements("windows", "max_pool", y.size, arguments, T=x.dtype)
+    return y, indices
+
+
+def _max_pool_gradient(g: Any, indices: Any, *, input_shape: Any, **how: Any) -> Any:
+    g, indices = contiguous(g), contiguous(indices)
+    dx = cupy.empty(input_shape, g.dtype)
+    arguments = (g, indices, dx, _geometry(input_shape, **how))
+    over_elements("windows", "max_pool_gradient", dx.size, arguments, T=g.dtype)
+    return dx
+
+
+def _max_pool_gather(x: Any, indices: Any, **how: Any) -> Any:
+    x, indices = contiguous(x), contiguous(indices)
+    y = cupy.empty(indices.shape, x.dtype)
+    arguments = (x, indices, y, _geometry(x.shape, **how))
+    over_elements("windows", "max_pool_gather", y.size, arguments, T=x.dtype)
+    return y
+
+
+def _avg_pool(x: Any, *, count_include_pad: bool, **how: Any) -> Any:
+    x = contiguous(x)
+    y = cupy.empty(_pooled(x.shape, **how), x.dtype)
+    arguments = (x, y, _geometry(x.shape, **how), int(count_include_pad))
+    over_elements("windows", "avg_pool", y.size, arguments, T=x.dtype)
+    return y
+
+
+def _avg_pool_gradient(g: Any, *, input_shape: Any, count_include_pad: bool, **how: Any) -> Any:
+    g = contiguous(g)
+    dx = cupy.empty(input_shape, g.dtype)
+    arguments = (g, dx, _geometry(input_shape, **how), int(count_include_pad))
+    over_elements("windows", "avg_pool_gradient", dx.size, arguments, T=g.dtype)
+    return dx
+
+
+KERNELS: dict[str, Kernel] = {
+    "avg_pool": _avg_pool,
+    "avg_pool_gradient": _avg_pool_gradient,
+    "max_pool": _max_pool,
+    "max_pool_gather": _max_pool_gather,
+    "max_pool_gradient": _max_pool_gradient,
+}

@@ -1,0 +1,69 @@
+"""Random numbers, drawn on the device: the words of Philox that the ops are defined by."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_cupy.compile import elementwise, over_elements
+
+_STATE = np.dtype([("key", np.uint64, 2), ("counter", np.uint64, 4)])
+_WORD = (1 << 64) - 1
+#: The bits of a random number that each dtype takes.
+_DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
+
+
+def _state(key: int, counter: int) -> Any:
+    """The struct State of philox.cu."""
+    state = np.zeros((), _STATE)
+    state["key"] = [key & _WORD, key >> 64]
+    state["counter"] = [counter >> shift & _WORD for shift in (0, 64, 128, 192)]
+    return state
+
+
+def _draw(name: str, shape: Any, dtype: Any, key: int, counter: int, *more: Any) -> Any:
+    y = cupy.empty(shape, dtype)
+    size = math.prod(shape)
+    typed = np.dtype(np.float32) if dtype.kind in "bu" else dtype
+    over_elements("philox", name, size, (y, size, _state(key, counter), *more), T=typed)
+    return y
+
+
+def _random_bits(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
+    with device:
+        return _draw(f"bits{8 * dtype.itemsize}", shape, dtype, key, counter)
+
+
+def _random_uniform(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
+    with device:
+        if dtype.itemsize == 8:
+            return _draw("uniform64", shape, dtype, key, counter)
+        return _draw("uniform32", shape, dtype, key, counter, _DIGITS[dtype.name])
+
+
+def _random_normal(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
+    with device:
+        return _draw("normal", shape, dtype, key, counter)
+
+
+_scaled_where = elementwise(
+    "dropout", "T x, bool kept, float64 scale", "T y",
+    "typedef typename wide_of<T>::type W; y = kept ? T(W(x) * W(scale)) : T(0);",
+)  # fmt: skip
+
+
+def _dropout(x: Any, *, rate: float, key: int, counter: int, noise_shape: Any) -> Any:
+    kept = _draw("kept", noise_shape, np.dtype(np.bool_), key, counter, rate)
+    return _scaled_where(x, kept, 1 / (1 - rate) if rate < 1 else 0.0), kept
+
+
+KERNELS: dict[str, Kernel] = {
+    "dropout": _dropout,
+    "random_bits": _random_bits,
+    "random_normal": _random_normal,
+    "random_uniform": _random_uniform,
+}

@@ -1,0 +1,107 @@
+"""Softmax, its logarithm, and the cross entropies: each one kernel, with a block for each row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy
+
+from pullback.backend import Kernel
+from pullback_cupy.compile import contiguous, over_elements, over_rows, wide
+
+
+def layout(x: Any, axis: int) -> tuple[int, int, int]:
+    """How many rows x has along an axis, of how many columns, how far apart."""
+    columns, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    return math.prod(x.shape[:axis]) * inner, columns, inner
+
+
+def _along(name: str) -> Kernel:
+    def kernel(x: Any, *, axis: int) -> Any:
+        x = contiguous(x)
+        y = cupy.empty_like(x)
+        if x.size:
+            rows, columns, inner = layout(x, axis)
+            over_rows("rows", name, rows, columns, (x, y, rows, columns, inner), T=x.dtype,
+                      I=_NONE, G=x.dtype)  # fmt: skip
+        return y
+
+    return kernel
+
+
+_NONE = cupy.dtype("int32")
+
+
+def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: float) -> Any:
+    if logits.shape != labels.shape:
+        raise ValueError("shapes differ")
+    rows, columns, inner = layout(logits, axis)
+    if not columns:
+        raise ValueError("there are no classes")
+    x, target = contiguous(logits), contiguous(labels)
+    loss, normalizer = _results(x, axis)
+    over_rows(
+        "rows", "cross_entropy", rows, columns,
+        (x, target, loss, normalizer, rows, columns, inner, label_smoothing),
+        T=x.dtype, I=_NONE, G=x.dtype,
+    )  # fmt: skip
+    return loss, normalizer
+
+
+def _results(x: Any, axis: int) -> tuple[Any, Any]:
+    """Room for a loss, and for what is subtracted from x, whose axis stays with size 1."""
+    left, right = x.shape[:axis], x.shape[axis + 1 :]
+    loss = cupy.empty((*left, *right), x.dtype)
+    return loss, cupy.empty((*left, 1, *right), wide(x.dtype))
+
+
+def _classes(logits: Any, labels: Any, axis: int, ignore_label: int | None) -> tuple[Any, ...]:
+    """The rows, labels, and whether some of these are to be ignored."""
+    rows, columns, inner = layout(logits, axis)
+    if labels.shape != logits.shape[:axis] + logits.shape[axis + 1 :]:
+        raise ValueError("shapes differ")
+    if not columns:
+        raise ValueError("there are no classes")
+    limits = cupy.iinfo(labels.dtype)
+    ignores = ignore_label is not None and limits.min <= ignore_label <= limits.max
+    return rows, columns, inner, (ignore_label if ignores else 0), int(ignores)
+
+
+def _sparse_cross_entropy(
+    logits: Any, labels: Any, *, axis: int, label_smoothing: float, ignore_label: int | None
+) -> Any:
+    rows, columns, inner, ignore, ignores = _classes(logits, labels, axis, ignore_label)
+    x, label = contiguous(logits), contiguous(labels)
+    loss, normalizer = _results(x, axis)
+    over_rows(
+        "rows", "sparse_cross_entropy", rows, columns,
+        (x, label, loss, normalizer, rows, columns, inner, label_smoothing, ignore, ignores),
+        T=x.dtype, I=label.dtype, G=x.dtype,
+    )  # fmt: skip
+    return loss, normalizer
+
+
+def _sparse_cross_entropy_gradient(
+    logits: Any, labels: Any, normalizer: Any, g: Any, *, axis: int, label_smoothing: float,
+    ignore_label: int | None,
+) -> Any:  # fmt: skip
+    rows, columns, inner, ignore, ignores = _classes(logits, labels, axis, ignore_label)
+    x, label, norm, slope = map(contiguous, (logits, labels, normalizer, g))
+    dx = cupy.empty_like(x)
+    over_elements(
+        "rows", "sparse_cross_entropy_gradient", x.size,
+        (x, label, norm.astype(wide(x.dtype), copy=False), slope, dx, rows, columns, inner,
+         label_smoothing, ignore, ignores),
+        T=x.dtype, I=label.dtype, G=slope.dtype,
+    )  # fmt: skip
+    return dx
+
+
+KERNELS: dict[str, Kernel] = {
+    "log_softmax": _along("log_softmax"),
+    "softmax": _along("softmax"),
+    "softmax_cross_entropy_with_logits": _cross_entropy,
+    "sparse_softmax_cross_entropy_gradient": _sparse_cross_entropy_gradient,
+    "sparse_softmax_cross_entropy_with_logits": _sparse_cross_entropy,
+}

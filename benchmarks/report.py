@@ -1,0 +1,155 @@
+"""Tables and the picture of what `run.py` has measured."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from workloads.shared import TRAINING
+
+#: What the project holds itself to: PyTorch eager's time over ours, on two cores.
+BARS = {
+    "op_add_recorded": 1.3,
+    "op_chain_grad": 6.0,
+    "linreg": 5.0,
+    "mlp": 2.0,
+    "mlp_wide": 1.0,
+    "char_rnn": 0.8,
+    "cnn_lstm": 0.7,
+    "transformer": 0.8,
+    "cnn": 0.6,
+    "infer_cnn_lstm_b1": 1.0,
+    "infer_cnn_b1": 1.0,
+    "infer_transformer_b1": 1.0,
+    "fusion_fwd": 0.6,
+    "fusion_grad": 0.6,
+}
+MEAN_BAR = 0.95
+
+
+def ratio(times: dict[str, list[float]], peer: str, base: str) -> float:
+    """A peer's time over that of `base`: the median over the rounds."""
+    pairs = zip(times[peer], times[base], strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def means(found: dict[str, Any], names: Iterable[str], base: str, clock: str) -> dict[str, float]:
+    """The geometric means of the ratios over the training workloads that a peer has all of."""
+    result = {}
+    for name in names:
+        ratios = [
+            ratio(found[workload][clock], name, base)
+            for workload in TRAINING
+            if workload in found and {name, base} <= set(found[workload][clock])
+        ]
+        if len(ratios) == len(TRAINING):
+            result[name] = math.exp(statistics.fmean(map(math.log, ratios)))
+    return result
+
+
+def rows(found: dict[str, Any], names: list[str], clock: str) -> list[list[str]]:
+    """The main table: a row for each workload, the ratios against the first of the names."""
+    base, *others = names
+    table = [["workload", base, *others, "bar", ""]]
+    for workload, one in found.items():
+        times = one[clock]
+        row = [workload, duration(times.get(base))]
+        for name in others:
+            cell = duration(times.get(name))
+            if name in times and base in times:
+                cell += f" {ratio(times, name, base):6.2f}x"
+            row.append(cell)
+        table.append(row + verdict(BARS.get(workload), times, base))
+    for_mean = means(found, others, base, clock)
+    if for_mean:
+        row = ["geometric mean of training", ""]
+        row += [f"{for_mean[name]:.2f}x" if name in for_mean else "" for name in others]
+        mean = for_mean.get("torch")
+        held = "" if mean is None else "within" if mean >= MEAN_BAR else "over"
+        table.append([*row, f"{MEAN_BAR:.2f}x", held])
+    return table
+
+
+def verdict(bar: float | None, times: dict[str, list[float]], base: str) -> list[str]:
+    """The bar and whether it is held."""
+    if bar is None or not {"torch", base} <= set(times):
+        return ["", ""]
+    return [f"{bar:.2f}x", "within" if ratio(times, "torch", base) >= bar else "over"]
+
+
+def duration(seconds: list[float] | None) -> str:
+    """The median with a unit."""
+    if not seconds:
+        return "-"
+    median = statistics.median(seconds)
+    for unit, size in (("us", 1e-6), ("ms", 1e-3)):
+        if median < 1000 * size:
+            return f"{median / size:.3g} {unit}"
+    return f"{median:.3g} s"
+
+
+def text(table: list[list[str]]) -> str:
+    """Columns, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    )
+
+
+def side_table(start: dict[str, Any], size: dict[str, Any]) -> list[list[str]]:
+    """A fresh process and the room on disk, by framework."""
+    table = [["framework", "start, s", "peak, MiB", "on disk, MB"]]
+    for name, one in start.items():
+        table.append([name, f"{one['seconds']:.2f}", f"{one['peak']:.0f}", f"{size[name]:.0f}"])
+    return table
+
+
+def peak_table(peaks: dict[str, dict[str, dict[str, float]]], names: list[str]) -> list[list[str]]:
+    """MiB that a training step adds to its process, and in brackets the whole process."""
+    table = [["peak, MiB", *names]]
+    for workload, one in peaks.items():
+        cells = [
+            f"{one[name]['step']:.0f} ({one[name]['peak']:.0f})" if name in one else "-"
+            for name in names
+        ]
+        table.append([workload, *cells])
+    return table
+
+
+def draw(found: dict[str, Any], names: list[str], path: str, title: str) -> None:
+    """The ratios as a picture: right of the line a peer takes longer than we do."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    base, *others = names
+    workloads = list(found)
+    figure, axes = pyplot.subplots(figsize=(9, 0.34 * len(workloads) + 1.6))
+    for name, marker in zip(others, "osD^v<>P", strict=False):
+        points = [
+            (ratio(one["wall"], name, base), i)
+            for i, one in enumerate(found.values())
+            if {name, base} <= set(one["wall"])
+        ]
+        if points:
+            axes.scatter(*zip(*points, strict=True), marker=marker, label=name, s=28, alpha=0.85)
+    for i, workload in enumerate(workloads):
+        if workload in BARS:
+            axes.plot([BARS[workload]] * 2, [i - 0.35, i + 0.35], color="0.5", linewidth=1.5)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(workloads)), workloads)
+    axes.invert_yaxis()
+    axes.grid(axis="x", which="both", alpha=0.2)
+    axes.set_xlabel(f"time of a step, in times of {base}'s (grey: the bar for torch)")
+    axes.set_title(title, fontsize=10)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,0 +1,185 @@
+"""pullback beside its peers: steps, a fresh process, memory, room on disk.
+
+    uv run benchmarks/run.py
+    uv run benchmarks/run.py --peer-python torch=~/torch/bin/python --only mlp,cnn --repeats 5
+
+Every peer that can be imported runs in a process of its own, with the same shapes, inputs and
+initial weights; the results of the first steps are held against each other. Then they take turns,
+round after round, and medians over the rounds are printed: of the times, and of the ratios within
+a round. What is compared is in `workloads/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import peers
+import processes
+import report
+from workloads.shared import TRAINING, WORKLOADS
+
+#: How far results may be from ours: rounding, grown by a few steps of Adam.
+TOLERANCE = 2e-3
+BLOCK_SECONDS = 0.05
+OTHERS = ("start", "size", "memory")
+
+
+def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Process], Any]:
+    """The peers that run a workload right, and what each answered."""
+    ready, answers, reference = [], {}, None
+    for process in running:
+        if workload not in process.names:
+            continue
+        answer = process.ask("load", workload)
+        name = process.peer.name
+        if answer is None or "error" in answer:
+            answers[name] = answer or {"error": process.last_words()}
+            print(f"  {name} fails: {answers[name]['error'][:300]}")
+            continue
+        reference = answer["results"] if reference is None else reference
+        answers[name] = answer
+        if differs(answer["results"], reference):
+            print(f"  {name} gives {answer['results']}, and {running[0].peer.name} {reference}")
+            answer["error"] = "other results"
+            continue
+        ready.append(process)
+    return ready, answers
+
+
+def differs(results: list[list[float]], reference: list[list[float]]) -> bool:
+    for result, expected in zip(results, reference, strict=True):
+        scale = max(map(abs, expected))
+        if any(
+            abs(a - b) > TOLERANCE * scale or a != a for a, b in zip(result, expected, strict=True)
+        ):
+            return True
+    return False
+
+
+def measure(running: list[peers.Process], workload: str, repeats: int) -> dict[str, Any]:
+    """Seconds a step of each peer and round, of wall and of processor time."""
+    ready, answers = loaded(running, workload)
+    found: dict[str, Any] = {"wall": {}, "cpu": {}, "loaded": answers}
+    counts = {}
+    for process in ready:
+        n = 1
+        while (took := process.ask("time", n)[0]) < BLOCK_SECONDS / 2:
+            n *= 2
+        counts[process] = max(1, round(n * BLOCK_SECONDS / took))
+    for _ in range(repeats):
+        for process, n in counts.items():
+            time.sleep(0.01)  # threads of the last one that still spin go to sleep
+            for clock, seconds in zip(("wall", "cpu"), process.ask("time", n), strict=True):
+                found[clock].setdefault(process.peer.name, []).append(seconds / n)
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Where and when."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            line = next(line for line in file if line.startswith("model name"))
+        processor = line.split(":")[1].strip()
+    except (OSError, StopIteration):
+        processor = platform.processor()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def versions(found: dict[peers.Peer, str]) -> dict[str, str]:
+    """The version of each framework."""
+    return {peer.name: processes.version(peer.framework, python) for peer, python in found.items()}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
+    parser.add_argument(
+        "--peer-python", action="append", default=[], metavar="NAME=PATH",
+        help="the Python of an environment with a peer (torch, jax, tensorflow, autograd)",
+    )  # fmt: skip
+    parser.add_argument("--peers", help="a comma list; all that can be imported without it")
+    parser.add_argument(
+        "--only", help=f"a comma list of workloads, or of {', '.join(OTHERS)}; all without it"
+    )
+    parser.add_argument("--repeats", type=int, default=15, help="rounds")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for each peer")
+    parser.add_argument("--cpu-time", action="store_true", help="print processor time, not wall")
+    parser.add_argument("--output", help="where PATH.json, PATH.txt and PATH.svg are written")
+    given = parser.parse_args()
+    known = [*WORKLOADS, *OTHERS]
+    given.only = given.only.split(",") if given.only else known
+    given.peers = set(given.peers.split(",")) if given.peers else None
+    wrong = [name for name in given.only if name not in known]
+    wrong += [name for name in given.peers or () if name not in {p.name for p in peers.PEERS}]
+    if wrong:
+        parser.error(f"no {', '.join(wrong)} among {', '.join(known)}")
+    return given
+
+
+def main() -> None:
+    given = arguments()
+    pythons = dict(one.split("=", 1) for one in given.peer_python)
+    pythons = {name: os.path.expanduser(path) for name, path in pythons.items()}
+    found = peers.find(pythons, given.peers)
+    names = [peer.name for peer in found]
+    about = {**machine(), "threads": given.threads, "versions": versions(found)}
+    print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
+
+    steps: dict[str, Any] = {}
+    workloads = [name for name in WORKLOADS if name in given.only]
+    if workloads:
+        running = [peers.Process(peer, python, given.threads) for peer, python in found.items()]
+        for workload in workloads:
+            steps[workload] = measure(running, workload, given.repeats)
+            print(report.text(report.rows({workload: steps[workload]}, names, clock(given))[1:]))
+        for process in running:
+            process.close()
+
+    parts = []
+    if steps:
+        parts.append(report.text(report.rows(steps, names, clock(given))))
+    result: dict[str, Any] = {"about": about, "steps": steps}
+    by_framework = {"numpy": sys.executable} | {p.framework: path for p, path in found.items()}
+    if "start" in given.only or "size" in given.only:
+        result["start"] = processes.started(by_framework, min(given.repeats, 9))
+        result["size"] = {name: processes.installed(name, p) for name, p in by_framework.items()}
+        parts.append(report.text(report.side_table(result["start"], result["size"])))
+    if "memory" in given.only:
+        result["memory"] = {
+            workload: processes.peaks(found, workload, given.threads) for workload in TRAINING
+        }
+        parts.append(report.text(report.peak_table(result["memory"], names)))
+    print("\n" + "\n\n".join(parts))
+    if given.output:
+        write(Path(given.output), result, names, "\n\n".join(parts))
+
+
+def clock(given: argparse.Namespace) -> str:
+    return "cpu" if given.cpu_time else "wall"
+
+
+def write(path: Path, result: dict[str, Any], names: list[str], tables: str) -> None:
+    about = result["about"]
+    title = f"{about['date'][:10]}, {about['processor']}, {about['threads']} threads"
+    found = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    path.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+    path.with_suffix(".txt").write_text(f"{title}\n{found}\n\n{tables}\n")
+    if result["steps"]:
+        report.draw(result["steps"], names, str(path.with_suffix(".svg")), title)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The workloads of `run.py`: `shared` says what they are, the other files how they run."""

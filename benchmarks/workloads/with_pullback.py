@@ -1,0 +1,306 @@
+"""The workloads in pullback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+
+from . import shared
+from .shared import Block, Builder, Weights, repeat
+
+layers = pb.layers
+
+
+def builders(compiled: bool) -> dict[str, Builder]:
+    assert not compiled
+    return {
+        "op_add": op_add,
+        "op_add_recorded": op_add_recorded,
+        "op_matmul": op_matmul,
+        "op_chain": op_chain,
+        "op_chain_grad": op_chain_grad,
+        "linreg": linreg,
+        "mlp": lambda: train(mlp(shared.MLP), shared.features(32), adam()),
+        "mlp_wide": lambda: train(mlp(shared.MLP_WIDE), shared.features(256), adam()),
+        "char_rnn": lambda: train(char_rnn(), shared.symbols(64, shared.STEPS, 32), adam()),
+        "cnn_lstm": lambda: train(cnn_lstm(), shared.images(64, 28, 1), adam()),
+        "transformer": lambda: train(Transformer(), tokens(8), adamw()),
+        "cnn": lambda: train(cnn(), shared.images(32, 32, 3), momentum()),
+        "infer_cnn_lstm_b1": lambda: infer(cnn_lstm(), shared.images(1, 28, 1)),
+        "infer_cnn_lstm_b64": lambda: infer(cnn_lstm(), shared.images(64, 28, 1)),
+        "infer_cnn_b1": lambda: infer(cnn(), shared.images(1, 32, 3)),
+        "infer_cnn_b32": lambda: infer(cnn(), shared.images(32, 32, 3)),
+        "infer_transformer_b1": lambda: infer(Transformer(), tokens(1)),
+        "infer_transformer_b8": lambda: infer(Transformer(), tokens(8)),
+        "fusion_fwd": fusion_fwd,
+        "fusion_grad": fusion_grad,
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# Ops.
+
+
+def op_add() -> Block:
+    x, y = map(pb.asarray, shared.pair())
+
+    def block(n: int) -> Any:
+        add = pb.add
+        for _ in range(n):
+            result = add(x, y)
+        return result
+
+    return block
+
+
+def op_add_recorded() -> Block:
+    x, y = map(pb.asarray, shared.pair())
+
+    def block(n: int) -> Any:
+        add = pb.add
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            for _ in range(n):
+                result = add(x, y)
+        return result
+
+    return block
+
+
+def op_matmul() -> Block:
+    x, y = map(pb.asarray, shared.pair())
+
+    def block(n: int) -> Any:
+        matmul = pb.matmul
+        for _ in range(n):
+            result = matmul(x, y)
+        return result
+
+    return block
+
+
+def op_chain() -> Block:
+    x = pb.asarray(shared.pair()[0])
+    return repeat(lambda: ((x * 2 + 1) * x).sum())
+
+
+def op_chain_grad() -> Block:
+    x = pb.asarray(shared.pair()[0])
+
+    def step() -> Any:
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            total = ((x * 2 + 1) * x).sum()
+        return tape.gradient(total, x)
+
+    return repeat(step)
+
+
+def linreg() -> Block:
+    x, y = map(pb.asarray, shared.line())
+    w, b = pb.Variable(5.0), pb.Variable(10.0)
+
+    def step() -> float:
+        with pb.GradientTape() as tape:
+            error = w * x + b - y
+            loss = pb.mean(error * error)
+        dw, db = tape.gradient(loss, [w, b])
+        w.assign_sub(0.1 * dw)
+        b.assign_sub(0.1 * db)
+        return float(loss)
+
+    return repeat(step)
+
+
+def fused(x: Any, w: Any, b: Any) -> Any:
+    return pb.tanh(x * w + b) * pb.sigmoid(x) + pb.exp(-x * x)
+
+
+def fusion_fwd() -> Block:
+    x, w, b = pb.asarray(shared.vector()), pb.asarray(1.5), pb.asarray(0.5)
+    return repeat(lambda: fused(x, w, b))
+
+
+def fusion_grad() -> Block:
+    x, w, b = pb.asarray(shared.vector()), pb.asarray(1.5), pb.asarray(0.5)
+
+    def step() -> Any:
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            total = fused(x, w, b).sum()
+        return tape.gradient(total, x)
+
+    return repeat(step)
+
+
+# ---------------------------------------------------------------------------------------------
+# Training and inference.
+
+
+def adam() -> Any:
+    return pb.optimizers.Adam(shared.ADAM["rate"], epsilon=shared.ADAM["epsilon"])
+
+
+def adamw() -> Any:
+    how = shared.ADAMW
+    return pb.optimizers.AdamW(how["rate"], epsilon=how["epsilon"], weight_decay=how["decay"])
+
+
+def momentum() -> Any:
+    return pb.optimizers.SGD(shared.MOMENTUM["rate"], shared.MOMENTUM["momentum"])
+
+
+def train(model: Any, data: tuple[Any, Any], optimizer: Any) -> Block:
+    x, labels = map(pb.asarray, data)
+    variables = model.trainable_variables
+
+    def step() -> float:
+        with pb.GradientTape() as tape:
+            loss = pb.losses.sparse_softmax_cross_entropy(labels, model(x, training=True))
+        gradients = tape.gradient(loss, variables)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return float(loss)
+
+    return repeat(step)
+
+
+def infer(model: Any, data: tuple[Any, Any]) -> Block:
+    x = pb.asarray(data[0])
+    return repeat(lambda: model(x, training=False))
+
+
+def tokens(batch: int) -> tuple[Any, Any]:
+    return shared.symbols(batch, shared.TOKENS, shared.VOCABULARY)
+
+
+def set_weights(model: Any, weights: Weights, x: Any) -> Any:
+    """The model with these weights, in the order in which its variables come."""
+    model(x)
+    for variable, value in zip(model.variables, weights.values(), strict=True):
+        variable.assign(value)
+    return model
+
+
+# ---------------------------------------------------------------------------------------------
+# Models.
+
+
+def mlp(sizes: tuple[int, ...]) -> Any:
+    model = pb.Sequential(
+        [layers.Dense(size, "relu") for size in sizes[1:-1]] + [layers.Dense(sizes[-1])]
+    )
+    return set_weights(model, shared.mlp_weights(sizes), np.zeros((1, sizes[0]), np.float32))
+
+
+def char_rnn() -> Any:
+    model = pb.Sequential(
+        [
+            layers.Embedding(shared.SYMBOLS, 64),
+            layers.LSTM(shared.UNITS, return_sequences=True),
+            layers.Dense(shared.SYMBOLS),
+        ]
+    )
+    return set_weights(model, shared.char_rnn_weights(), np.zeros((1, 2), np.int32))
+
+
+def cnn_lstm() -> Any:
+    model = pb.Sequential(
+        [
+            layers.Conv2D(32, 5, padding="same", activation="relu"),
+            layers.MaxPool2D(2),
+            layers.Conv2D(64, 5, padding="same", activation="relu"),
+            layers.MaxPool2D(2),
+            layers.Reshape((49, 64)),
+            lambda x: x.mT,
+            layers.LSTM(shared.UNITS),
+            layers.Dense(10),
+        ]
+    )
+    return set_weights(model, shared.cnn_lstm_weights(), np.zeros((1, 28, 28, 1), np.float32))
+
+
+class Normalized(pb.Model):
+    """A convolution and a batch normalization."""
+
+    def __init__(self, filters: int, window: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv = layers.Conv2D(filters, window, stride, padding=window // 2, use_bias=False)
+        self.norm = layers.BatchNormalization(
+            momentum=shared.BATCH_NORM_MOMENTUM, epsilon=shared.BATCH_NORM_EPSILON
+        )
+
+    def call(self, x: Any) -> Any:
+        return self.norm(self.conv(x))
+
+
+class Residual(pb.Model):
+    def __init__(self, filters: int, stride: int) -> None:
+        super().__init__()
+        self.first = Normalized(filters, 3, stride)
+        self.second = Normalized(filters, 3)
+        self.shortcut = Normalized(filters, 1, stride) if stride > 1 else None
+
+    def call(self, x: Any) -> Any:
+        y = self.second(pb.relu(self.first(x)))
+        return pb.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+def cnn() -> Any:
+    blocks = [Residual(size, stride) for _, _, size, stride in shared.residual_blocks()]
+    model = pb.Sequential(
+        [
+            Normalized(shared.STAGES[0], 3),
+            pb.relu,
+            *blocks,
+            layers.GlobalAveragePool2D(),
+            layers.Dense(10),
+        ]
+    )
+    return set_weights(model, shared.cnn_weights(), np.zeros((1, 32, 32, 3), np.float32))
+
+
+class Decoder(pb.Model):
+    """A layer of the transformer, normalized before each part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm0 = layers.LayerNormalization(epsilon=shared.LAYER_NORM_EPSILON)
+        self.attend = layers.Dense(3 * shared.WIDTH)
+        self.project = layers.Dense(shared.WIDTH)
+        self.norm1 = layers.LayerNormalization(epsilon=shared.LAYER_NORM_EPSILON)
+        self.widen = layers.Dense(shared.HIDDEN, gelu)
+        self.narrow = layers.Dense(shared.WIDTH)
+
+    def call(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        split = (batch, length, 3, shared.HEADS, width // shared.HEADS)
+        query, key, value = pb.unstack(
+            pb.permute_dims(self.attend(self.norm0(x)).reshape(split), (2, 0, 3, 1, 4))
+        )
+        y = pb.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.project(pb.permute_dims(y, (0, 2, 1, 3)).reshape(x.shape))
+        return x + self.narrow(self.widen(self.norm1(x)))
+
+
+def gelu(x: Any) -> Any:
+    return pb.gelu(x, approximate=True)
+
+
+class Transformer(pb.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = layers.Embedding(shared.VOCABULARY, shared.WIDTH)
+        self.positions = pb.Variable(np.zeros((shared.TOKENS, shared.WIDTH), np.float32))
+        self.blocks = [Decoder() for _ in range(shared.LAYERS)]
+        self.norm = layers.LayerNormalization(epsilon=shared.LAYER_NORM_EPSILON)
+        self.head = layers.Dense(shared.VOCABULARY, use_bias=False)
+        set_weights(self, shared.transformer_weights(), np.zeros((1, shared.TOKENS), np.int32))
+
+    def call(self, ids: Any) -> Any:
+        x = self.embedding(ids) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))

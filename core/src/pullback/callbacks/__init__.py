@@ -1,0 +1,24 @@
+"""Callbacks for `model.fit`: what is saved, shown, written and changed while a model trains."""
+
+from __future__ import annotations
+
+from pullback.callbacks.checkpoint import Checkpoint
+from pullback.callbacks.csv import CSVLogger
+from pullback.callbacks.rates import LearningRateSchedule, ReduceLearningRateOnPlateau
+from pullback.callbacks.stopping import EarlyStopping, TerminateOnNaN
+from pullback.callbacks.tensorboard import TensorBoard
+from pullback.training.callback import Callback, History
+from pullback.training.progress import ProgressBar
+
+__all__ = [
+    "CSVLogger",
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "History",
+    "LearningRateSchedule",
+    "ProgressBar",
+    "ReduceLearningRateOnPlateau",
+    "TensorBoard",
+    "TerminateOnNaN",
+]

@@ -1,0 +1,158 @@
+"""Callbacks that change the learning rate."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pullback import errors
+from pullback.callbacks.watching import Watch
+from pullback.training.callback import Callback
+from pullback.variable import Variable
+
+__all__ = ["LearningRateSchedule", "ReduceLearningRateOnPlateau", "rate_of"]
+
+
+def rate_of(optimizer: Any) -> float:
+    """The learning rate of the next step."""
+    rate = optimizer.learning_rate
+    if callable(rate) and not isinstance(rate, Variable):
+        rate = rate(optimizer.step)
+    return float(rate)
+
+
+def _set(optimizer: Any, rate: float) -> None:
+    if isinstance(optimizer.learning_rate, Variable):
+        optimizer.learning_rate.assign(rate)
+    else:
+        optimizer.learning_rate = rate
+
+
+class _ChangesRate(Callback):
+    """Changes the learning rate, which is then part of a checkpoint."""
+
+    def _set(self, rate: float) -> None:
+        _set(self.model.compiled.optimizer, rate)
+
+    def checkpoint_state(self) -> Mapping[str, Any]:
+        """The learning rate."""
+        return {"rate": rate_of(self.model.compiled.optimizer)}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `checkpoint_state` gave."""
+        self._set(float(state["rate"]))
+
+
+class LearningRateSchedule(_ChangesRate):
+    """Sets the learning rate before each epoch.
+
+    A schedule of steps, such as those in `pb.optimizers.schedules`, is better given to the
+    optimizer.
+
+    Args:
+        schedule: a function of the number of the epoch; or of that and the rate so far.
+
+    >>> model = pb.Sequential([pb.layers.Dense(1)])
+    >>> model.compile("sgd", "mean_squared_error")
+    >>> halve = pb.callbacks.LearningRateSchedule(lambda epoch, rate: rate / 2 if epoch else 0.1)
+    >>> _ = model.fit([[1.0]], [[1.0]], epochs=3, callbacks=[halve], verbose=False)
+    >>> model.compiled.optimizer.learning_rate
+    0.025
+
+    Raises:
+        InputTypeError: for what is no function.
+    """
+
+    def __init__(self, schedule: Callable[..., float]) -> None:
+        if not callable(schedule):
+            raise errors.InputTypeError(
+                f"a schedule is a function of the number of the epoch, got {schedule!r}"
+            )
+        self.schedule = schedule
+        try:
+            needed = [
+                parameter
+                for parameter in inspect.signature(schedule).parameters.values()
+                if parameter.default is parameter.empty
+                and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            ]
+        except (TypeError, ValueError):
+            needed = []
+        self._takes_rate = len(needed) == 2
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        """Sets the rate, unless the epoch goes on after an interruption."""
+        if self.run.step:
+            return
+        optimizer = self.model.compiled.optimizer
+        arguments = (epoch, rate_of(optimizer)) if self._takes_rate else (epoch,)
+        self._set(float(self.schedule(*arguments)))
+
+
+class ReduceLearningRateOnPlateau(_ChangesRate):
+    """Lowers the learning rate when a figure has not become better for some epochs.
+
+    Args:
+        monitor: the figure, such as "val_loss" or "accuracy".
+        factor: what the rate is multiplied by.
+        patience: after so many epochs without a better value.
+        min_delta: a value is better only by more than this.
+        mode: "min" or "max" for what is better; "auto" takes it from the name.
+        cooldown: epochs after a change in which nothing is counted.
+        min_rate: the rate is never lower.
+
+    >>> model = pb.Sequential([pb.layers.Dense(1)])
+    >>> model.compile(pb.optimizers.SGD(0.5), lambda targets, y: 0 * pb.sum(y))
+    >>> lower = pb.callbacks.ReduceLearningRateOnPlateau("loss", factor=0.1, patience=2)
+    >>> _ = model.fit([[1.0]], [[1.0]], epochs=3, callbacks=[lower], verbose=False)
+    >>> model.compiled.optimizer.learning_rate
+    0.05
+
+    Raises:
+        InputValueError: for a factor that is not between 0 and 1, or a patience below 1.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        *,
+        factor: float = 0.1,
+        patience: int = 10,
+        min_delta: float = 1e-4,
+        mode: str = "auto",
+        cooldown: int = 0,
+        min_rate: float = 0.0,
+    ) -> None:
+        if not 0 < factor < 1:
+            raise errors.InputValueError(f"a factor between 0 and 1 lowers a rate, got {factor}")
+        if patience < 1:
+            raise errors.InputValueError(f"patience is at least 1 epoch, got {patience}")
+        self.factor = factor
+        self.patience = patience
+        self.cooldown = cooldown
+        self.min_rate = min_rate
+        self._resting = 0
+        self._watch = Watch(monitor, mode, min_delta)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        """Looks at the figure."""
+        better = self._watch.improves(self._watch.value(logs))
+        if self._resting:
+            self._resting -= 1
+            self._watch.waited = 0
+        elif not better and self._watch.waited >= self.patience:
+            rate = rate_of(self.model.compiled.optimizer)
+            self._set(max(rate * self.factor, self.min_rate))
+            self._resting, self._watch.waited = self.cooldown, 0
+
+    def checkpoint_state(self) -> Mapping[str, Any]:
+        """The learning rate, and what has been seen of the figure."""
+        watched = self._watch.checkpoint_state()
+        return {**super().checkpoint_state(), **watched, "resting": self._resting}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `checkpoint_state` gave."""
+        super().restore_state(state)
+        self._watch.restore_state(state)
+        self._resting = int(state["resting"])

@@ -1,0 +1,97 @@
+"""`pullback backends --kernels OP`: who serves an op on each backend, in which order, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pullback import errors, spec
+from pullback.checks import nearest
+from pullback.cli import table
+from pullback.plugins import BackendInfo, registry
+
+
+class Server(NamedTuple):
+    """One row: a kernel of `source`, or the body of the op; `dtypes` is None for all of them."""
+
+    backend: str
+    source: str
+    priority: int | None
+    dtypes: Sequence[str] | None
+    why: str
+    used: bool
+
+
+def show(op_name: str, found: list[BackendInfo], *, as_json: bool) -> int:
+    """Prints the table; the exit status is 0 when somebody serves the op.
+
+    Raises:
+        InputValueError: when there is no such op.
+    """
+    op = spec.OPS.get(op_name)
+    if op is None:
+        raise errors.InputValueError(f"there is no op {op_name!r}{nearest(op_name)}")
+    servers = [one for info in found for one in _servers(op, info)]
+    if as_json:
+        print(json.dumps([one._asdict() for one in servers], indent=2))
+    else:
+        table.show(
+            ["backend", "served by", "priority", "dtypes", "why"],
+            [
+                [
+                    one.backend,
+                    one.source or "nothing",
+                    "-" if one.priority is None else str(one.priority),
+                    "all" if one.dtypes is None else ", ".join(one.dtypes) or "-",
+                    one.why,
+                ]
+                for one in servers
+            ],
+        )
+    return 0 if any(one.used for one in servers) else 1
+
+
+def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
+    """By priority: kernels, then the body; after them, the packs that are not used."""
+    if info.state != "ready":
+        why = f"the backend cannot be used: {info.state}"
+        yield Server(info.name, "", None, (), why, used=False)
+        return
+    taken: set[str] = set()
+    all_taken_by = ""
+    for place, offer in enumerate(registry.backend(info.name).offers(op.name)):
+        dtypes = None if offer.dtypes is None else sorted(map(str, offer.dtypes))
+        why = "its own kernel" if offer.source == info.name else "a kernel pack"
+        used = False
+        if all_taken_by:
+            why += f", never reached: {all_taken_by} takes every dtype"
+        elif dtypes is not None and taken.issuperset(dtypes):
+            why += ", never reached: its dtypes are served"
+        else:
+            used = True
+            why += ", for the dtypes that are left" if place else ", of the highest priority"
+        yield Server(info.name, offer.source, offer.priority, dtypes, why, used)
+        if dtypes is None:
+            all_taken_by = all_taken_by or offer.source
+        else:
+            taken.update(dtypes)
+    if not op.primitive:
+        yield _body(op, info, all_taken_by)
+    elif not (taken or all_taken_by):
+        why = f"a primitive of the tier {op.tier} without a kernel"
+        yield Server(info.name, "", None, (), why, used=False)
+    for pack in info.packs:
+        if pack.state != "ready":
+            why = f"a kernel pack, not used: {pack.state}"
+            yield Server(info.name, pack.name, pack.priority, (), why, used=False)
+
+
+def _body(op: spec.Op, info: BackendInfo, all_taken_by: str) -> Server:
+    why, used = "its body, made of other ops", True
+    if all_taken_by and op.differentiable and not op.rules:
+        why += f": while a tape listens; else {all_taken_by} takes every dtype"
+    elif all_taken_by:
+        why += f", never reached: {all_taken_by} takes every dtype"
+        used = False
+    return Server(info.name, "decomposition", None, None, why, used)

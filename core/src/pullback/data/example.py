@@ -1,0 +1,216 @@
+"""`tf.train.Example`: a record of named lists of bytes, floats or integers.
+
+The message, from `tensorflow/core/example/{example,feature}.proto`, is described to the protobuf
+library here rather than by generated code, which would tie it to one version of the library.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.data.elements import Element, as_arrays, from_foreign
+from pullback.dtypes import DTypeLike
+
+__all__ = ["Feature", "decode_example", "encode_example"]
+
+_REQUIRED = object()
+
+
+class Feature:
+    """What is expected of one feature of the examples in a TFRecord file.
+
+    Args:
+        shape: the shape of its values; None for a list of any length.
+        dtype: "bytes", "str", or that of the array. Lists of bytes with the dtype of an array
+            are its memory, as `tobytes()` gives it.
+        default: what examples have that lack it; without it, to lack it is an error.
+
+    >>> feature = pb.data.Feature((28, 28), "uint8")
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int] | None,
+        dtype: DTypeLike | str,
+        *,
+        default: Any = _REQUIRED,
+    ) -> None:
+        self.shape = None if shape is None else tuple(shape)
+        self.text = dtype if dtype in ("bytes", "str") else None
+        self.dtype = None if self.text else dtypes.as_dtype(dtype)
+        self.default = default
+
+    def value(self, name: str, values: Any) -> Any:
+        """The value of the feature, from what an example has: bytes, an array, or None.
+
+        Raises:
+            DataError: when it does not fit.
+        """
+        if values is None:
+            if self.default is _REQUIRED:
+                raise errors.DataError(
+                    f"there is no {name!r}; give its Feature a default if it may be left out"
+                )
+            return from_foreign(self.default)
+        if self.text is not None:
+            return self._strings(name, values)
+        if isinstance(values, list):
+            try:
+                array = np.frombuffer(b"".join(values), self.dtype)
+            except ValueError as error:
+                raise errors.DataError(f"{name!r} is no memory of {self.dtype}: {error}") from None
+        else:
+            array = values.astype(self.dtype)
+        return self._shaped(name, array)
+
+    def _strings(self, name: str, values: Any) -> Any:
+        if not isinstance(values, list):
+            raise errors.DataError(f"{name!r} holds {values.dtype}, not {self.text}")
+        if self.text == "str":
+            try:
+                values = [value.decode() for value in values]
+            except UnicodeDecodeError as error:
+                raise errors.DataError(f"{name!r} is no UTF-8: {error}") from None
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        shaped = self._shaped(name, array)
+        return shaped if shaped.shape else shaped.item()
+
+    def _shaped(self, name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if self.shape is None:
+            return array
+        if array.size != math.prod(self.shape):
+            raise errors.DataError(
+                f"{name!r} has {array.size} values, which are no {self.shape} of "
+                f"{self.text or self.dtype}"
+            )
+        return array.reshape(self.shape)
+
+
+def decode_example(record: bytes, features: Mapping[str, Feature] | None = None) -> Element:
+    """The features of a serialized `tf.train.Example`.
+
+    Args:
+        record: a record of a TFRecord file.
+        features: those that are wanted, and what is expected of them; None for all, as lists of
+            bytes, float32 arrays and int64 arrays.
+
+    >>> record = pb.data.encode_example({"label": 3, "name": "cat"})
+    >>> pb.data.decode_example(record)
+    {'label': array([3]), 'name': [b'cat']}
+
+    Raises:
+        DataError: when it is no such record, or does not fit.
+    """
+    example = _message()()
+    try:
+        example.ParseFromString(record)
+    except Exception as error:
+        # The library's DecodeError; which class it is depends on its implementation.
+        raise errors.DataError(f"is no tf.train.Example: {error}") from error
+    found = {name: _values(feature) for name, feature in example.features.feature.items()}
+    if features is None:
+        return {name: found[name] for name in sorted(found)}
+    return {name: feature.value(name, found.get(name)) for name, feature in features.items()}
+
+
+def _values(feature: Any) -> Any:
+    match feature.WhichOneof("kind"):
+        case "bytes_list":
+            return list(feature.bytes_list.value)
+        case "float_list":
+            return np.asarray(feature.float_list.value, np.float32)
+        case "int64_list":
+            return np.asarray(feature.int64_list.value, np.int64)
+    return None
+
+
+def encode_example(features: Mapping[str, Any]) -> bytes:
+    """A serialized `tf.train.Example`.
+
+    Args:
+        features: by name, strings or bytes, numbers, or arrays of them. Integers and booleans
+            become int64, floats float32; arrays are flattened. To keep another dtype, give the
+            memory: `array.tobytes()`.
+
+    Raises:
+        InputTypeError: for values that it has no form for.
+    """
+    example = _message()()
+    for name, given in features.items():
+        feature = example.features.feature[name]
+        value = as_arrays(from_foreign(given))
+        if isinstance(value, (str, bytes)):
+            value = np.array([value], dtype=object)
+        kind = getattr(getattr(value, "dtype", None), "kind", None)
+        if kind in ("U", "S", "O"):
+            items = [item.encode() if isinstance(item, str) else item for item in value.flat]
+            feature.bytes_list.value.extend(items)
+        elif kind in ("i", "u", "b"):
+            feature.int64_list.value.extend(value.reshape(-1).tolist())
+        elif kind in ("f", "V"):
+            feature.float_list.value.extend(value.astype("float32").reshape(-1).tolist())
+        else:
+            raise errors.InputTypeError(
+                f"an example has no form for {name!r}, a {type(given).__name__}; give numbers, "
+                f"strings, bytes or arrays of them"
+            )
+    data: bytes = example.SerializeToString(deterministic=True)
+    return data
+
+
+@functools.cache
+def _message() -> Any:
+    """The class of messages."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError as error:
+        raise errors.DataError(
+            "TFRecord files need google-crc32c and protobuf: pip install 'pullback[tfrecord]'"
+        ) from error
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="pullback/example.proto", package="tensorflow", syntax="proto3"
+    )
+
+    def add(message: Any, name: str, number: int, kind: int, label: int, of: str = "") -> Any:
+        type_name = f".tensorflow.{of}" if of else None
+        return message.field.add(
+            name=name, number=number, type=kind, label=label, type_name=type_name
+        )
+
+    lists = {
+        "BytesList": field.TYPE_BYTES,
+        "FloatList": field.TYPE_FLOAT,
+        "Int64List": field.TYPE_INT64,
+    }
+    for name, kind in lists.items():
+        message = file.message_type.add(name=name)
+        add(message, "value", 1, kind, field.LABEL_REPEATED)
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    names = ("bytes_list", "float_list", "int64_list")
+    for number, (name, of) in enumerate(zip(names, lists, strict=True), 1):
+        one = add(feature, name, number, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, of)
+        one.oneof_index = 0
+    features = file.message_type.add(name="Features")
+    # A map is a list of entries with a key and a value.
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    add(entry, "key", 1, field.TYPE_STRING, field.LABEL_OPTIONAL)
+    add(entry, "value", 2, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, "Feature")
+    repeated = field.LABEL_REPEATED
+    add(features, "feature", 1, field.TYPE_MESSAGE, repeated, "Features.FeatureEntry")
+    example = file.message_type.add(name="Example")
+    add(example, "features", 1, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, "Features")
+    # A pool of its own: the program may have TensorFlow's messages of these names.
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))

@@ -1,0 +1,109 @@
+"""Workers in processes of their own. They get and give host arrays, and touch no device."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from pullback import errors
+from pullback.data.elements import as_arrays
+from pullback.data.stages import call
+
+
+class Processes:
+    """Workers that call a function in processes, which end when nobody holds them any more.
+
+    They are started afresh (`spawn`), for a copy of this process would have its locks without its
+    threads, and no device.
+    """
+
+    def __init__(self, function: Callable[..., Any], count: int) -> None:
+        self._pool = ProcessPoolExecutor(
+            count, multiprocessing.get_context("spawn"), _begin, (function,)
+        )
+        self._lock = threading.Lock()
+        self._holders = 0
+
+    def hold(self) -> bool:
+        """Counts one more that needs the processes; False when they have ended."""
+        with self._lock:
+            if self._holders < 0:
+                return False
+            self._holders += 1
+            return True
+
+    def submit(self, element: Any, key: int | None) -> Future[Any]:
+        """What the function gives for an element, later.
+
+        Raises:
+            DataError: when a process has died.
+        """
+        try:
+            return self._pool.submit(_call, as_arrays(element), key)
+        except BrokenProcessPool as error:
+            raise died(error) from error
+
+    def release(self) -> None:
+        """Counts one less; the last one ends the processes."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders:
+                return
+            self._holders = -1
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def died(error: BrokenProcessPool) -> errors.DataError:
+    """The error for a worker that has ended by itself, or never begun."""
+    return errors.DataError(
+        f"a process of map ended by itself ({error}). Either it was killed, by the system for its "
+        f"memory perhaps, or it could not begin: with processes, a script has its statements "
+        f'under `if __name__ == "__main__":`, and the function at the top of a module'
+    )
+
+
+def check(function: Callable[..., Any]) -> None:
+    """Refuses functions that other processes cannot get.
+
+    Raises:
+        InputTypeError: for what cannot be pickled.
+    """
+    try:
+        pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise errors.InputTypeError(
+            f"map cannot give {getattr(function, '__name__', function)} to other processes: "
+            f"{error}; define it at the top of a module, or leave out processes=True for threads"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------
+# In the other process.
+
+_function: Callable[..., Any]
+
+
+def _begin(function: Callable[..., Any]) -> None:
+    global _function
+    _function = function
+    # Ctrl-C is for the program, which ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _call(element: Any, key: int | None) -> Any:
+    return as_arrays(call(_function, element, key))

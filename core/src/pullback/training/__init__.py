@@ -1,0 +1,7 @@
+"""The training loop that models have: `compile`, `fit`, `evaluate`, `predict`."""
+
+from __future__ import annotations
+
+from pullback.training.trainable import Trainable
+
+__all__ = ["Trainable"]

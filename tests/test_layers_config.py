@@ -1,0 +1,278 @@
+"""Configurations: every layer, optimizer, initializer and schedule is made again from plain data."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.layers import initializers, regularizers
+
+L, O = pb.layers, pb.optimizers  # noqa: E741
+
+
+def double(x):
+    return x * 2.0
+
+
+class Residual(pb.Model):
+    """A model of the user's: arguments by position, by name, and with layers among them."""
+
+    def __init__(self, units, /, *inner, scale=1.0, **rest):
+        super().__init__(**rest)
+        self.units, self.inner, self.scale = units, list(inner), scale
+        self.last = L.Dense(units)
+
+    def call(self, x):
+        y = x
+        for layer in self.inner:
+            y = layer(y)
+        return self.last(x + y * self.scale)
+
+
+class Bare(L.Layer):
+    """A layer whose constructor calls no other."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def call(self, x):
+        return x * self.factor
+
+
+# Each kind of layer, and the shape of an input.
+MADE = {
+    "Activation": (lambda: L.Activation("relu"), (2, 3)),
+    "AdaptiveAveragePool1D": (lambda: L.AdaptiveAveragePool1D(2), (2, 5, 3)),
+    "AdaptiveAveragePool2D": (lambda: L.AdaptiveAveragePool2D((2, 3)), (2, 5, 6, 3)),
+    "AdaptiveAveragePool3D": (lambda: L.AdaptiveAveragePool3D(2), (2, 5, 5, 5, 3)),
+    "AdaptiveMaxPool1D": (lambda: L.AdaptiveMaxPool1D(2), (2, 5, 3)),
+    "AdaptiveMaxPool2D": (lambda: L.AdaptiveMaxPool2D(2), (2, 5, 6, 3)),
+    "AdaptiveMaxPool3D": (lambda: L.AdaptiveMaxPool3D(2), (2, 5, 5, 5, 3)),
+    "AveragePool1D": (lambda: L.AveragePool1D(2, 1, "same"), (2, 5, 3)),
+    "AveragePool2D": (lambda: L.AveragePool2D((2, 1)), (2, 5, 6, 3)),
+    "AveragePool3D": (lambda: L.AveragePool3D(), (2, 4, 4, 4, 3)),
+    "BatchNormalization": (lambda: L.BatchNormalization(momentum=0.5), (4, 3)),
+    "Bidirectional": (lambda: L.Bidirectional(L.GRU(3), merge="sum"), (2, 4, 3)),
+    "Conv1D": (lambda: L.Conv1D(4, 3, padding="causal"), (2, 5, 3)),
+    "Conv1DTranspose": (lambda: L.Conv1DTranspose(4, 3, 2), (2, 5, 3)),
+    "Conv2D": (lambda: L.Conv2D(4, (2, 3), groups=2, data_format="channels_first"), (2, 4, 5, 6)),
+    "Conv2DTranspose": (lambda: L.Conv2DTranspose(4, 3, 2, "same", output_padding=1), (2, 5, 6, 3)),
+    "Conv3D": (lambda: L.Conv3D(4, 2, activation=pb.relu), (2, 3, 3, 3, 2)),
+    "Conv3DTranspose": (lambda: L.Conv3DTranspose(4, 2), (2, 3, 3, 3, 2)),
+    "Cropping1D": (lambda: L.Cropping1D((1, 2)), (2, 5, 3)),
+    "Cropping2D": (lambda: L.Cropping2D(((1, 0), 1)), (2, 5, 6, 3)),
+    "Cropping3D": (lambda: L.Cropping3D(1), (2, 5, 5, 5, 3)),
+    "Dense": (lambda: L.Dense(4, kernel_initializer=initializers.he_normal()), (2, 3)),
+    "DepthwiseConv1D": (lambda: L.DepthwiseConv1D(3, depth_multiplier=2), (2, 5, 3)),
+    "DepthwiseConv2D": (lambda: L.DepthwiseConv2D(3), (2, 5, 6, 3)),
+    "Dropout": (lambda: L.Dropout(0.5, seed=3), (2, 3)),
+    "Flatten": (lambda: L.Flatten(), (2, 3, 4)),
+    "GRU": (lambda: L.GRU(3, return_sequences=True), (2, 4, 3)),
+    "GaussianNoise": (lambda: L.GaussianNoise(0.5, seed=3), (2, 3)),
+    "GlobalAveragePool1D": (lambda: L.GlobalAveragePool1D(keepdims=True), (2, 5, 3)),
+    "GlobalAveragePool2D": (lambda: L.GlobalAveragePool2D(), (2, 5, 6, 3)),
+    "GlobalAveragePool3D": (lambda: L.GlobalAveragePool3D(), (2, 4, 4, 4, 3)),
+    "GlobalMaxPool1D": (lambda: L.GlobalMaxPool1D(), (2, 5, 3)),
+    "GlobalMaxPool2D": (lambda: L.GlobalMaxPool2D(), (2, 5, 6, 3)),
+    "GlobalMaxPool3D": (lambda: L.GlobalMaxPool3D(), (2, 4, 4, 4, 3)),
+    "GroupNormalization": (lambda: L.GroupNormalization(2), (2, 5, 4)),
+    "InstanceNormalization": (lambda: L.InstanceNormalization(), (2, 5, 4)),
+    "LSTM": (lambda: L.LSTM(3, forget_bias=0.5, reverse=True), (2, 4, 3)),
+    "Lambda": (lambda: L.Lambda(pb.tanh), (2, 3)),
+    "LayerNormalization": (lambda: L.LayerNormalization((1, 2)), (2, 5, 4)),
+    "MaxPool1D": (lambda: L.MaxPool1D(2), (2, 5, 3)),
+    "MaxPool2D": (lambda: L.MaxPool2D(2), (2, 5, 6, 3)),
+    "MaxPool3D": (lambda: L.MaxPool3D(2), (2, 4, 4, 4, 3)),
+    "MultiHeadAttention": (lambda: L.MultiHeadAttention(4, 2, shared_heads=2), (2, 5, 6)),
+    "Permute": (lambda: L.Permute((2, 1)), (2, 5, 3)),
+    "RMSNormalization": (lambda: L.RMSNormalization(), (2, 5, 4)),
+    "RepeatVector": (lambda: L.RepeatVector(3), (2, 5)),
+    "Reshape": (lambda: L.Reshape((3, -1)), (2, 6)),
+    "SeparableConv1D": (lambda: L.SeparableConv1D(4, 3), (2, 5, 3)),
+    "SeparableConv2D": (lambda: L.SeparableConv2D(4, 3, depth_multiplier=2), (2, 5, 6, 3)),
+    "Sequential": (lambda: pb.Sequential([L.Dense(3), pb.relu, L.Dense(2)]), (2, 4)),
+    "SimpleRNN": (lambda: L.SimpleRNN(3, activation="relu"), (2, 4, 3)),
+    "SpatialDropout1D": (lambda: L.SpatialDropout1D(0.5, seed=3), (2, 5, 3)),
+    "SpatialDropout2D": (lambda: L.SpatialDropout2D(0.5, seed=3), (2, 5, 6, 3)),
+    "SpatialDropout3D": (lambda: L.SpatialDropout3D(0.5, seed=3), (2, 4, 4, 4, 3)),
+    "UpSampling1D": (lambda: L.UpSampling1D(3), (2, 5, 3)),
+    "UpSampling2D": (lambda: L.UpSampling2D((2, 3), "bilinear"), (2, 5, 6, 3)),
+    "UpSampling3D": (lambda: L.UpSampling3D(), (2, 4, 4, 4, 3)),
+    "ZeroPadding1D": (lambda: L.ZeroPadding1D((1, 2)), (2, 5, 3)),
+    "ZeroPadding2D": (lambda: L.ZeroPadding2D(((1, 0), 2)), (2, 5, 6, 3)),
+    "ZeroPadding3D": (lambda: L.ZeroPadding3D(1), (2, 4, 4, 4, 3)),
+}
+MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
+# Bases that subclasses are made of.
+BASES = {
+    "AdaptivePool", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv", "GlobalPool", "Layer",
+    "Merge", "Model", "Policy", "Pool", "Recurrent", "SeparableConv", "SpatialDropout",
+    "UpSampling", "ZeroPadding", "policy",
+}  # fmt: skip
+
+
+def again(layer):
+    """Made anew, by way of JSON."""
+    text = json.dumps(layer.get_config())
+    made = type(layer).from_config(json.loads(text))
+    assert json.dumps(made.get_config()) == text
+    return made
+
+
+def test_every_layer_is_tried():
+    public = {name for name in L.__all__ if isinstance(getattr(L, name), type)}
+    assert public - BASES == {*MADE, *MERGES}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_layers(name):
+    make, shape = MADE[name]
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    layer = make()
+    other = again(layer)
+    assert type(other) is type(layer)
+    y = layer(x, training=True).numpy()
+    # Made again it has other first values of variables; with the same ones it does the same.
+    other.build_for(shape)
+    assert list(other.named_variables) == list(layer.named_variables)
+    fresh = make()
+    fresh.build_for(shape)
+    for to, of in zip(other.variables, layer.variables, strict=True):
+        assert (to.shape, to.dtype, to.trainable) == (of.shape, of.dtype, of.trainable)
+        to.assign(of)
+    np.testing.assert_array_equal(other(x, training=True).numpy(), y)
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_merges(name):
+    layer = getattr(L, name)(name="here")
+    x = [pb.ones((2, 3)), pb.full((2, 3), 2.0)]
+    other = again(layer)
+    assert other.name == "here"
+    assert other(x).tolist() == layer(x).tolist()
+
+
+class TestModels:
+    def test_own_model(self):
+        model = Residual(3, L.Dense(3), L.Activation("tanh"), scale=0.5, name="body")
+        other = again(model)
+        assert (other.units, other.scale, other.name) == (3, 0.5, "body")
+        assert [type(one) for one in other.inner] == [L.Dense, L.Activation]
+        other(pb.ones((1, 3)))
+        assert list(other.named_variables)[0] == "inner/0/kernel"
+
+    def test_no_super_init_needed(self):
+        assert again(Bare(3)).factor == 3
+
+    def test_shared_layers_stay_shared(self):
+        shared = L.Dense(3)
+        model = pb.Sequential([shared, pb.Sequential([pb.relu, shared]), L.Dense(1)])
+        other = again(model)
+        assert other.layers[0] is other.layers[1].layers[1]
+        other(pb.ones((1, 3)))
+        assert len(other.variables) == 4
+
+    def test_layers_added_later(self):
+        model = pb.Sequential()
+        model.add(L.Dense(2, input_shape=(3,)))
+        other = again(model)
+        assert other.layers[0].kernel.shape == (3, 2)
+
+    def test_frozen_layers(self):
+        model = pb.Sequential([L.Dense(2, input_shape=(3,)), L.Dense(1, trainable=False)])
+        model.layers[0].trainable = False
+        other = again(model)
+        assert other.trainable_variables == []
+        assert other.trainable
+
+    def test_dtypes(self):
+        with L.policy("mixed_bfloat16"):
+            model = pb.Sequential([L.Dense(2), L.Flatten(), L.Dense(1, dtype=pb.float32)])
+        other = again(model)
+        kinds = [(one.dtype, one.compute_dtype) for one in other.layers]
+        assert kinds == [(one.dtype, one.compute_dtype) for one in model.layers]
+        assert kinds[0] == (pb.float32, pb.bfloat16)
+        assert other(pb.ones((1, 3))).dtype == pb.float32
+
+    def test_any_class_is_found_from_the_base(self):
+        assert type(L.Layer.from_config(Bare(2).get_config())) is Bare
+
+
+class TestArguments:
+    def test_functions_by_name(self):
+        layer = L.Lambda(double)
+        config = json.loads(json.dumps(layer.get_config()))
+        with pytest.raises(pb.errors.InputValueError, match=r"double' is no known op.*custom="):
+            L.Lambda.from_config(config)
+        made = L.Lambda.from_config(config, custom={"double": double})
+        assert made([1.0]).tolist() == [2.0]
+
+    def test_lambdas_are_refused(self):
+        model = pb.Sequential([L.Dense(1), L.Lambda(lambda x: x)])
+        with pytest.raises(pb.errors.InputValueError, match=r"layers/1/function: .*has no form"):
+            model.get_config()
+
+    def test_initializers_and_regularizers(self):
+        layer = L.Dense(
+            4, kernel_initializer=initializers.uniform(2.0, 3.0), bias_initializer=0.5,
+            kernel_regularizer=regularizers.l1_l2(0.1, l2=0.2),
+        )  # fmt: skip
+        other = again(layer)
+        other(pb.ones((1, 3)))
+        kernel = other.kernel.numpy()
+        assert ((kernel >= 2) & (kernel < 3)).all()
+        assert other.bias.tolist() == [0.5] * 4
+        expected = 0.1 * abs(kernel).sum() + 0.2 * (kernel**2).sum()
+        assert other.losses[0].item() == pytest.approx(expected, rel=1e-5)
+
+    def test_generators_go_on_from_their_state(self):
+        generator = pb.Generator(4)
+        layer = L.Dropout(0.5, generator=generator)
+        x = pb.ones((40,))
+        layer(x, training=True)
+        other = again(layer)
+        assert other(x, training=True).tolist() == layer(x, training=True).tolist()
+
+    def test_another_class(self):
+        with pytest.raises(pb.errors.InputValueError, match="a Dense, which is no Conv2D"):
+            L.Conv2D.from_config(L.Dense(1).get_config())
+
+    def test_unknown_classes_are_not_imported(self):
+        with pytest.raises(
+            pb.errors.InputValueError, match=r"'subprocess.Popen' is no known class"
+        ):
+            L.Layer.from_config({"class": "subprocess.Popen", "args": ["true"]})
+        with pytest.raises(pb.errors.InputValueError, match="is no configuration"):
+            L.Layer.from_config({"units": 3})
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        O.SGD(0.1, 0.9, nesterov=True, clip_norm=1.0),
+        O.Adam(O.schedules.cosine_decay(0.1, 100, warmup=10), amsgrad=True, average=0.9),
+        O.AdamW(pb.Variable(0.5), weight_decay=0.1, gather=4),
+        O.LAMB(O.schedules.piecewise_constant([3], [0.1, 0.2]), decoupled_weight_decay=0.1),
+        O.Adafactor(),
+        O.LossScale(O.RMSprop(0.5), 8.0, growth_steps=3),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_optimizers(optimizer):
+    other = again(optimizer)
+    values = []
+    for one in (optimizer, other):
+        v = pb.Variable([1.0, 2.0])
+        for _ in range(8):
+            one.apply_gradients([(pb.asarray([0.5, -3.0]), v)])
+        values.append(v.tolist())
+    assert values[0] == values[1]
+
+
+def test_rate_that_was_set_since():
+    optimizer = O.SGD(0.1)
+    optimizer.learning_rate = 0.5
+    assert again(optimizer).learning_rate == 0.5
