@@ -26,7 +26,7 @@ FLOORS = (
     ("interchange", "tensor", "strings", "registry", "plugins", "devices"),
     ("dispatch",),
     ("ops", "linalg", "fft", "namespace_info"),
-    ("backward", "cotangents", "tape", "gradients", "custom"),
+    ("backward", "cotangents", "tracing", "replay", "tape", "gradients", "custom"),
     ("graph",),
     ("variable", "state", "random", "config"),
     ("layers", "losses", "metrics", "optimizers"),

@@ -76,6 +76,8 @@ class Backend:
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that serves it.
         self.tables: list[dict[Any, Any]] = []
+        #: How often what serves an op has changed.
+        self.changes = 0
         for op_name, kernel in self.kernels.items():
             self.offer(op_name, kernel, source=self.name, priority=0)
 
@@ -170,6 +172,7 @@ class Backend:
         return tuple(found)
 
     def _forget(self) -> None:
+        self.changes += 1
         for table in self.tables:
             table.clear()
 

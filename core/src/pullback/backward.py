@@ -69,6 +69,20 @@ def past_marks(node: Node | None, own: Collection[Node]) -> Node | None:
     return node
 
 
+def live_origin(node: Node | None) -> Node | None:
+    """What a new mark on a tensor stands on: marks that no live tape owns are passed over."""
+    while isinstance(node, Watched):
+        if node.saved is None:
+            # A variable's value, with the marks of several tapes behind it.
+            if any(mark.saved.live for mark in node.parents if mark is not None):
+                return node
+            return None
+        if node.saved.live:
+            return node
+        node = node.origin
+    return node
+
+
 def walk(
     arrived: Iterable[tuple[Node, Any]],
     needed: set[Node] | None,

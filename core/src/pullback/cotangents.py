@@ -98,12 +98,15 @@ def _matched(target: Any, given: Any) -> list[Any] | None:
     return found
 
 
-def leave(source: Any, gradient: Any, unconnected: Unconnected) -> Any:
-    """The gradient of a source, as the caller gets it, from its cotangent or None."""
+def zeros(source: Any) -> Tensor:
+    """The gradient of a source on which the target does not depend."""
+    return CALL["full"](tuple(source.shape), 0, dtype=source.dtype, device=source.device)
+
+
+def leave(gradient: Any) -> Tensor | None:
+    """A gradient as the caller gets it, from the cotangent; None stays None."""
     if gradient is None:
-        if unconnected == "none":
-            return None
-        return CALL["full"](tuple(source.shape), 0, dtype=source.dtype, device=source.device)
+        return None
     if isinstance(gradient, dict):
         gradient = next(iter(gradient.values()))
     if dtypes.is_complex(gradient.dtype):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, cast
 
-from pullback import backward, cotangents, dtypes, errors
+from pullback import backward, cotangents, dtypes, errors, replay
 from pullback.cotangents import Unconnected
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
 from pullback.structure import leaves, like
@@ -146,8 +146,12 @@ class GradientTape:
         assert self._open is not None
         self._spans.append((self._open, state.tick()))
         self._open = None
-        state.tapes.remove(self)
-        state.update()
+        tapes = state.tapes
+        tapes.remove(self)
+        if tapes:
+            state.update()
+        else:
+            state.recording = False
         LISTENING.count -= 1
 
     @contextmanager
@@ -190,7 +194,7 @@ class GradientTape:
         if self._open is None:
             raise errors.TapeError("watch() is for use inside `with tape:`")
         for value in (tensors,) if type(tensors) is Tensor else leaves(tensors):
-            if not hasattr(type(value), "__pullback_tensor__"):
+            if type(value) is not Tensor and not hasattr(type(value), "__pullback_tensor__"):
                 raise errors.InputTypeError(
                     f"a tape watches tensors and variables, got {type(value).__name__}; "
                     f"make a tensor with pb.asarray(...) and use that in the computation"
@@ -215,7 +219,7 @@ class GradientTape:
                         return
                 elif (node.serial >= self.start or node.op is None) and self._sees(node):
                     return
-                node = _origin(node)
+                node = backward.live_origin(node)
             serial = self._state.tick()
             mark = Watched(serial) if node is None else Watched(serial, node)
             mark.saved = self._token
@@ -294,13 +298,30 @@ class GradientTape:
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        if type(target) is Tensor:
-            targets = [cotangents.target_of(target)]
-        else:
-            targets = [cotangents.target_of(value) for value in leaves(target)]
         single = type(sources) is Tensor
         flat = [sources] if single else leaves(sources)
         nodes = [self._source_node(source) for source in flat]
+        found = None
+        if output_gradients is None and self._open is None and len(self._spans) == 1:
+            # What a training loop does at each step.
+            release = not self.persistent and _LIVE.count == (self._token is not None)
+            found = replay.gradients(target, nodes, self._nodes, self._spans[0], release)
+        if found is None:
+            found = self._walk(target, flat, nodes, output_gradients)
+        elif not self.persistent:
+            self._retire()
+        if unconnected_gradients == "zero":
+            found = [
+                cotangents.zeros(source) if gradient is None else gradient
+                for source, gradient in zip(flat, found, strict=True)
+            ]
+        return found[0] if single else like(sources, iter(found))
+
+    def _walk(
+        self, target: Any, flat: list[Any], nodes: list[Node | None], output_gradients: Any
+    ) -> list[Tensor | None]:
+        """The gradient with respect to each of the sources, which are collected at `nodes`."""
+        targets = [cotangents.target_of(value) for value in leaves(target)]
         if output_gradients is None:
             seeds = [cotangents.ones(tensor) for tensor in targets]
         else:
@@ -311,7 +332,6 @@ class GradientTape:
         own = self._nodes
         if not self.persistent:
             self._retire()
-
         ends = [tensor._node for tensor in targets]
         wanted = {node for node in nodes if node is not None}
         # With every mark wanted, all that the tape heard is: no need to look for the paths first.
@@ -319,13 +339,7 @@ class GradientTape:
         release = not self.persistent and not _LIVE.count
         heads = zip(ends, seeds, strict=True)
         grads = backward.walk(heads, needed, wanted, own, spans, release)
-
-        leave = cotangents.leave
-        results = [
-            leave(source, node and grads.get(node), unconnected_gradients)
-            for source, node in zip(flat, nodes, strict=True)
-        ]
-        return results[0] if single else like(sources, iter(results))
+        return [cotangents.leave(node and grads.get(node)) for node in nodes]
 
     def _retire(self) -> None:
         """The tape has been used up: it stops listening and lets go of what it kept."""
@@ -434,17 +448,3 @@ def read(source: Any, value: Tensor, trainable: bool) -> None:
     else:
         # Each tape finds its own mark behind this one.
         value._node = Watched(state.tick(), *marks)
-
-
-def _origin(node: Node | None) -> Node | None:
-    """What a new mark on a tensor stands on: marks that no live tape owns are passed over."""
-    while isinstance(node, Watched):
-        if node.saved is None:
-            # A variable's value, with the marks of several tapes behind it.
-            if any(mark.saved.live for mark in node.parents if mark is not None):
-                return node
-            return None
-        if node.saved.live:
-            return node
-        node = node.origin
-    return node

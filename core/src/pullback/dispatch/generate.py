@@ -287,7 +287,7 @@ def _rules(op: Op) -> list[Rule]:
     return rules
 
 
-def _layout(op: Op) -> dict[str, str]:
+def layout(op: Op) -> dict[str, str]:
     """What a node saves: the name, and the condition under which it is needed."""
     position = {one.name: i for i, one in enumerate(op.inputs)}
     wanted: dict[str, list[str]] = {}
@@ -326,7 +326,7 @@ def _record_source(op: Op) -> str:
             f"        n{i} = _reachable(n{i}, _low)",
         ]
     values = []
-    for need, condition in _layout(op).items():
+    for need, condition in layout(op).items():
         value = _saved_value(op, need)
         always = len(inputs) == 1 or need in attributes
         values.append(value if always else f"({value}) if {condition} else None")
@@ -358,10 +358,10 @@ def _saved_value(op: Op, need: str) -> str:
 
 def _pull_source(op: Op) -> str:
     inputs = [one.name for one in op.inputs]
-    layout = _layout(op)
     lines = ["def pull(node, g, needed):"]
-    if layout:
-        lines.append(f"    {''.join(f's_{need}, ' for need in layout)}= node.saved")
+    kept = layout(op)
+    if kept:
+        lines.append(f"    {''.join(f's_{need}, ' for need in kept)}= node.saved")
     lines.append(f"    {''.join(f'n{i}, ' for i in range(len(inputs)))}= node.parents")
     several = sum(op.rules.get(name) is not None for name in inputs) > 1
     if several:

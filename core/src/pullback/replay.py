@@ -1,0 +1,374 @@
+"""The walk back as straight-line code: traced once for a graph, run for every later one like it.
+
+A training loop builds the same graph at each step. When a graph of one form has been walked a few
+times, the walk is traced down to the kernels that it calls, and compiled into a function that first
+compares a graph with the one it was made for (ops, links, attributes, and the shape, dtype and
+device of every array), then calls the kernels on its arrays. A graph that differs anywhere is
+walked. So is everything for which a trace could not stand: custom gradients and ops from elsewhere,
+whose rules may be more than functions of their arguments; rules that look at values; tapes that
+other tapes listen to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import backward, cotangents
+from pullback.backward import Span
+from pullback.devices import Device
+from pullback.dispatch.generate import layout
+from pullback.dispatch.recording import LISTENING, Node, Output, Watched
+from pullback.spec import OPS, Op
+from pullback.tensor import Tensor, wrap
+from pullback.tracing import Trace, Traced
+
+#: How often a graph of one form is walked before its walk is compiled.
+PATIENCE = 2
+#: The largest number of nodes of a graph that is compiled.
+_LARGEST = 4000
+#: How many walks are kept for graphs that look alike from afar, and in all.
+_ALIKE, _FORMS, _IN_ALL = 4, 4096, 256
+
+
+#: Attributes that dispatch brings into one form, which can be compared as it is.
+_NORMAL = frozenset({"Axis", "Axes", "ShapeLike", "DTypeLike", "bool", "int", "float", "str"})
+
+
+class _Form:
+    """Graphs that look alike from afar: the walks compiled for them, and how often none fitted."""
+
+    __slots__ = ("built", "misses", "walks")
+
+    def __init__(self) -> None:
+        self.walks: list[Any] = []
+        self.misses = 0
+        self.built = 0
+
+
+_forms: dict[tuple[Any, ...], _Form] = {}
+
+
+def gradients(
+    target: Any,
+    marks: Sequence[Node | None],
+    own: Collection[Node],
+    span: Span,
+    release: bool,
+) -> list[Tensor | None] | None:
+    """The gradient of a target with respect to each source; None where there is no code for it.
+
+    Args:
+        target: what the gradient is asked of.
+        marks: the nodes at which the gradients of the sources are collected.
+        own: every mark that the tape has made.
+        span: the serial numbers between which the tape listened.
+        release: whether nodes are let go as they have been passed.
+    """
+    if type(target) is not Tensor or LISTENING.count:
+        return None
+    node = target._node
+    if type(node) is not Node and type(node) is not Output:
+        return None
+    low, high = span
+    key = (node.op, node.serial - low, len(marks))
+    form = _forms.get(key)
+    if form is None:
+        if len(_forms) >= _FORMS:
+            _forms.clear()
+        _forms[key] = _Form()
+        return None
+    for walk in form.walks:
+        found: list[Tensor | None] | None = walk(node, marks, low, high, release)
+        if found is not None:
+            return found
+    form.misses += 1
+    if form.misses < PATIENCE or form.built > 2 * _ALIKE or set(marks) != own:
+        return None
+    form.built += 1
+    return _traced(form, target, marks, own, span, release)
+
+
+class _NoTraceError(TypeError):
+    """The graph is one whose walk is not to be compiled."""
+
+
+def _traced(
+    form: _Form,
+    target: Tensor,
+    marks: Sequence[Any],
+    own: Collection[Node],
+    span: Span,
+    release: bool,
+) -> list[Tensor | None] | None:
+    """Walks the graph in a trace, and keeps the walk."""
+    trace = Trace(target._device, target._array)
+    try:
+        graph = _Graph(target, marks, span, trace)
+    except _NoTraceError:
+        return None
+    if release:
+        graph.release()
+    seed = cotangents.ones(trace.tensor(target._array, "target"))
+    wanted = set(marks)
+    found = backward.walk([(graph.target, seed)], None, wanted, own, [span], True)
+    parts = [cotangents.leave(found.get(mark)) for mark in marks]
+    # Numbers that met traced tensors are kept by ops for the next time, which does not come.
+    for op in OPS.values():
+        op.scalars.clear()
+    results = [None if part is None else part._array for part in parts]
+    if trace.sound and all(one is None or type(one) is Traced for one in results):
+        if sum(len(one.walks) for one in _forms.values()) >= _IN_ALL:
+            _forms.clear()
+        names = [None if one is None else one.name for one in results]
+        form.walks.insert(0, graph.compile(names))
+        del form.walks[_ALIKE:]
+    return [None if one is None else wrap(one.array, target._device) for one in results]
+
+
+class _Graph:
+    """A graph in a trace: its copy there, and the lines that compare another graph with it."""
+
+    def __init__(self, target: Tensor, marks: Sequence[Any], span: Span, trace: Trace) -> None:
+        self._device: Device = target._device
+        self._trace = trace
+        self._low = span[0]
+        self._marks = {mark: f"m{i}" for i, mark in enumerate(marks)}
+        if len(self._marks) != len(marks) or None in self._marks:
+            raise _NoTraceError
+        self._names: dict[Node, str] = {}
+        self._copies: dict[Node, Node] = {}
+        #: The globals of the code.
+        self._scope: dict[str, Any] = {
+            "Tensor": Tensor, "Output": Output, "frozen": frozen,
+            "device": target._device, "backend": target._device.backend,
+            "native": target._device.backend.native,
+        }  # fmt: skip
+        self._arrays: list[str] = []
+        self.lines: list[str] = []
+        if len(marks) > 1:
+            self._unless(f"len({{{', '.join(self._marks.values())}}}) == {len(marks)}")
+        top = target._node
+        backend = target._device.backend
+        self._unless(f"low <= n0.serial < high and backend.changes == {backend.changes}")
+        self._names[top] = "n0"
+        waiting = [top]
+        while waiting:
+            node = waiting.pop()
+            self._compare(node, self._names[node], waiting)
+            if len(self._names) > _LARGEST:
+                raise _NoTraceError
+        for node in self._names:
+            self._copies[node].parents = tuple(
+                None if one is None else one if one in self._marks else self._copies[one]
+                for one in node.parents
+            )
+        self.target = self._copies[top]
+
+    def _unless(self, condition: str) -> None:
+        self.lines += [f"if not ({condition}):", "    return None"]
+
+    def _constant(self, value: Any) -> str:
+        name = f"k{len(self._scope)}"
+        self._scope[name] = value
+        return name
+
+    # Comparing ------------------------------------------------------------------------------------
+
+    def _compare(self, node: Node, name: str, waiting: list[Node]) -> None:
+        if isinstance(node, Watched):
+            raise _NoTraceError  # the mark of another tape
+        self._copies[node] = copy = Output(node.serial, node, 0) if type(node) is Output else Node()
+        copy.serial, copy.op, copy.device = node.serial, node.op, self._trace.device
+        if type(node) is Output:
+            position = copy.saved = node.saved
+            whole = node.parents[0]
+            # The cotangents of residuals go through bodies.
+            if whole is None or type(whole.op) is not Op or position >= len(whole.op.outputs):
+                raise _NoTraceError
+            self._unless(f"type({name}) is Output and {name}.saved == {position}")
+        else:
+            op = node.op
+            if type(op) is not Op or not op.body.__module__.startswith("pullback."):
+                raise _NoTraceError
+            if node.device is not self._device or node.serial < self._low or node.saved is None:
+                raise _NoTraceError
+            self._unless(
+                f"{name}.op is {self._constant(op)} and {name}.serial >= low "
+                f"and {name}.device is device"
+            )
+            copy.saved = (self._plain if op.simple else self._full)(op, node, name)
+        self._links(node, name, waiting)
+
+    def _links(self, node: Node, name: str, waiting: list[Node]) -> None:
+        targets: list[str] = []
+        known: list[str] = []
+        for parent in node.parents:
+            here = f"p{len(targets)}"
+            if parent is None:
+                known.append(f"{here} is None")
+            elif parent in self._marks:
+                known.append(f"{here} is {self._marks[parent]}")
+            elif parent in self._names:
+                known.append(f"{here} is {self._names[parent]}")
+            else:
+                here = self._names[parent] = f"n{len(self._names)}"
+                waiting.append(parent)
+            targets.append(here)
+        self.lines.append(f"{''.join(f'{one}, ' for one in targets)}= {name}.parents")
+        if known:
+            self._unless(" and ".join(known))
+
+    def _plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
+        """What a node of straight-line code keeps: a value for each name of the layout."""
+        needs = list(layout(op))
+        if not needs:
+            return ()
+        names = [f"{name}_{need}" for need in needs]
+        self.lines.append(f"{''.join(f'{one}, ' for one in names)}= {name}.saved")
+        return tuple(map(self._value, [op] * len(needs), needs, node.saved, names))
+
+    def _full(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
+        """What a node of the general path keeps."""
+        lengths, saved, outputs, attributes, _ = node.saved
+        self.lines.append(f"p0, {name}_saved, p1, p2, p3 = {name}.saved")
+        self._unless(f"p0 == {self._constant(lengths)} and p1 == {self._constant(outputs)}")
+        copied = {}
+        for need, value in saved.items():
+            here = f"{name}_{need}"
+            self.lines.append(f"{here} = {name}_saved[{need!r}]")
+            copied[need] = self._value(op, need, value, here)
+        self.lines.append(f"del {name}_saved")
+        return lengths, copied, outputs, attributes, {}
+
+    def _value(self, op: Op, need: str, value: Any, name: str) -> Any:
+        arrays = {one.name for one in op.inputs} | {*op.outputs, *op.residuals}
+        if need not in arrays:
+            form = next((one.form for one in op.attributes if one.name == need), "ShapeLike")
+            if form == "DeviceLike":
+                raise _NoTraceError  # the rule goes to another device
+            if value is None or type(value) is bool:
+                self._unless(f"{name} is {value}")
+            elif form in _NORMAL and (type(value) is not float or value != 0):
+                self._unless(f"{name} == {self._constant(value)}")
+            else:
+                self._unless(f"frozen({name}) == {self._constant(frozen(value))}")
+            return value
+        if value is None:
+            self._unless(f"{name} is None")
+            return None
+        if not isinstance(value, list):
+            return self._array(value, name)
+        items = [f"{name}_{i}" for i in range(len(value))]
+        self.lines.append(f"{''.join(f'{one}, ' for one in items)}= {name}")
+        self.lines.append(f"del {name}")
+        return [self._array(one, item) for one, item in zip(value, items, strict=True)]
+
+    def _array(self, array: Any, name: str) -> Traced:
+        # A dtype of NumPy's may be one of several equal objects: the others are walked.
+        shape, dtype = self._constant(array.shape), self._constant(array.dtype)
+        self._unless(f"{name}.shape == {shape} and {name}.dtype is {dtype}")
+        self._arrays.append(name)
+        return Traced(array, name)
+
+    def release(self) -> None:
+        """Lets the graph go; its copy has what it kept."""
+        for node in self._names:
+            if type(node) is not Output:
+                node.saved, node.parents = None, ()
+
+    # Calling --------------------------------------------------------------------------------------
+
+    def compile(self, results: Sequence[str | None]) -> Any:
+        """The function that compares, calls the kernels, and gives a tensor for each name."""
+        lines = ["def walk(n0, marks, low, high, release):", "    try:"]
+        lines.append(f"        {''.join(f'{one}, ' for one in self._marks.values())}= marks")
+        lines += [f"        {line}" for line in self.lines]
+        # Of other lengths than expected, or let go.
+        lines += [
+            "    except (TypeError, ValueError, KeyError, AttributeError):",
+            "        return None",
+        ]
+        whole = [name for node, name in self._names.items() if type(node) is not Output]
+        lines += ["    if release:"]
+        lines += [f"        {one}.saved = None; {one}.parents = ()" for one in whole]
+        lines += [f"    {line}" for line in self._calls(results)]
+        found = []
+        for i, name in enumerate(results):
+            found.append("None" if name is None else f"t{i}")
+            if name is not None:
+                lines += [
+                    f"    t{i} = Tensor()",
+                    f"    t{i}._array = {name}",
+                    f"    t{i}._device = device",
+                    f"    t{i}._node = None",
+                ]
+        lines.append(f"    return [{', '.join(found)}]")
+        exec(compile("\n".join(lines), "<pullback walk>", "exec"), self._scope)
+        return self._scope.pop("walk")
+
+    def _calls(self, results: Sequence[str | None]) -> list[str]:
+        """The calls that results depend on; each array is let go after its last use."""
+        alive = {name for name in results if name is not None}
+        lines: list[str] = []
+        for call in reversed(self._trace.calls):
+            if alive.isdisjoint(call.results):
+                continue
+            used = dict.fromkeys(_flat(call.inputs))
+            last = [one for one in used if one not in alive and one not in self._trace.constants]
+            last += [one for one in call.results if one not in alive]
+            if last:
+                lines.append(f"del {', '.join(last)}")
+            for result, foreign in zip(call.results, call.foreign, strict=True):
+                if foreign:
+                    lines.append(f"{result} = native({result})")
+            arguments = [_text(one) for one in call.inputs]
+            arguments += [f"{key}={self._literal(value)}" for key, value in call.attributes.items()]
+            targets = ", ".join(call.results) + ("," if call.several else "")
+            kernel = self._constant(call.kernel)
+            lines.append(f"{targets} = {kernel}({', '.join(arguments)})")
+            alive.update(used)
+        self._scope.update({k: v for k, v in self._trace.constants.items() if k in alive})
+        unused = [name for name in self._arrays if name not in alive]
+        if unused:
+            lines.append(f"del {', '.join(unused)}")
+        return lines[::-1]
+
+    def _literal(self, value: Any) -> str:
+        if value is None or type(value) in (bool, int, str):
+            return repr(value)
+        return self._constant(value)
+
+
+def _flat(names: Any) -> list[str]:
+    if isinstance(names, (list, tuple)):
+        return [one for part in names for one in _flat(part)]
+    return [] if names is None else [names]
+
+
+def _text(names: Any) -> str:
+    if isinstance(names, list):
+        return f"[{', '.join(map(_text, names))}]"
+    return str(names)
+
+
+def frozen(value: Any) -> Any:
+    """A key that is equal for values which a rule cannot tell apart: 1 is not True, -0.0 not 0.0.
+
+    Raises:
+        _NoTraceError: for values that have no such key.
+    """
+    kind = type(value)
+    if value is None or value is ... or kind in (bool, int, str) or isinstance(value, np.dtype):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind in (tuple, list):
+        return kind, *map(frozen, value)
+    if kind is slice:
+        return kind, frozen(value.start), frozen(value.stop), frozen(value.step)
+    raise _NoTraceError

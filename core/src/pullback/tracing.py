@@ -1,0 +1,148 @@
+"""A backend that runs the kernels of another one and writes down which, in what order, on what.
+
+Whatever is made of ops can be traced by giving it tensors on a trace's device: dispatch looks its
+kernels up there, as it would on any device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.backend import Backend, Kernel, Native
+from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.tensor import Tensor, wrap
+
+#: The number of elements up to which what is computed from constants is a constant.
+_FOLDED = 1 << 14
+
+
+class Traced:
+    """A native array while it is traced: the array, and its name in what is written down."""
+
+    __slots__ = ("array", "name")
+
+    def __init__(self, array: Native, name: str) -> None:
+        self.array = array
+        self.name = name
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the array."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The native dtype of the array."""
+        return self.array.dtype
+
+
+class Call(NamedTuple):
+    """One call of a kernel. Arrays stand as their names; None and lists of them as they are."""
+
+    kernel: Kernel
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any]
+    #: The names of what it returned; `several` says that it was a tuple or list.
+    results: tuple[str, ...]
+    several: bool
+    #: Of each result, whether it was no native array yet.
+    foreign: tuple[bool, ...]
+
+
+class Trace(Backend):
+    """What kernels were called on tensors of `trace.device`."""
+
+    def __init__(self, device: Device, array: Native) -> None:
+        super().__init__()
+        self._real = real = device.backend
+        self._kind = type(array)
+        self.dtypes = real.dtypes
+        self.public_dtypes = real.public_dtypes
+        self.calls: list[Call] = []
+        #: Arrays made of host data on the way, by name.
+        self.constants: dict[str, Native] = {}
+        #: False when values were looked at: what was called may then depend on them.
+        self.sound = True
+        self.device = here = Device()
+        here.backend = self
+        here.kind, here.index, here.native = device.kind, device.index, device.native
+        here.tables = self.tables
+        here.constants = {}
+        here._str = str(device)
+
+    def tensor(self, array: Native, name: str) -> Tensor:
+        """A tensor on the trace's device for an array that has a name already."""
+        return wrap(Traced(array, name), self.device)
+
+    # What dispatch asks of a backend --------------------------------------------------------------
+
+    def kernel(self, op_name: str, dtype: DType | None) -> Kernel | None:
+        """The kernel of the real backend, with a pen."""
+        kernel = self._real.kernel(op_name, dtype)
+        return None if kernel is None else partial(self._run, kernel)
+
+    def _run(self, kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
+        result = kernel(*(_each(one, _array) for one in inputs), **attributes)
+        several = isinstance(result, (tuple, list))
+        arrays = list(result) if several else [result]
+        foreign = tuple(
+            type(array) is not self._kind or array.dtype not in self.public_dtypes
+            for array in arrays
+        )
+        arrays = [
+            self._real.native(array) if strange else array
+            for array, strange in zip(arrays, foreign, strict=True)
+        ]
+        if not several and self._known(inputs) and math.prod(arrays[0].shape) <= _FOLDED:
+            return self._constant(arrays[0])
+        results = tuple(f"v{len(self.calls)}_{i}" for i in range(len(arrays)))
+        names = tuple(_each(one, _name) for one in inputs)
+        self.calls.append(Call(kernel, names, attributes, results, several, foreign))
+        found = tuple(map(Traced, arrays, results))
+        return found if several else found[0]
+
+    def _known(self, inputs: Any) -> bool:
+        """Whether nothing among the inputs of a kernel depends on what is given."""
+        if isinstance(inputs, (list, tuple)):
+            return all(map(self._known, inputs))
+        return inputs is None or inputs.name in self.constants
+
+    def _constant(self, array: Native) -> Traced:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array
+        return Traced(array, name)
+
+    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Traced:
+        """A constant of the trace."""
+        return self._constant(self._real.from_host(array, device, copy=copy))
+
+    def to_host(self, array: Traced) -> np.ndarray[Any, Any]:
+        """The values; what follows may depend on them."""
+        self.sound = False
+        return self._real.to_host(array.array)
+
+    def native(self, value: Any) -> Any:
+        """What a kernel returned is made an array where it is written down."""
+        return value
+
+
+def _each(value: Any, function: Callable[[Traced], Any]) -> Any:
+    if type(value) is Traced:
+        return function(value)
+    if isinstance(value, list):
+        return [_each(one, function) for one in value]
+    return value
+
+
+def _array(value: Traced) -> Native:
+    return value.array
+
+
+def _name(value: Traced) -> str:
+    return value.name
