@@ -26,7 +26,7 @@ from pullback.spec import OPS, Op, Tier
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
-    "summary", "errors", "backend", "array_api",
+    "callbacks", "summary", "errors", "backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"
@@ -148,7 +148,7 @@ def facts(op: Op) -> str:
     attributes = [one.name for one in op.attributes]
     kernel = ", ".join([*inputs, *(["*", *attributes] if attributes else [])])
     rows = {
-        "Kind": f"primitive, {op.tier} tier" if op.primitive else "composite",
+        "Kind": kind(op),
         "Shape": shape_rule(op),
         "Dtypes": dtype_rule(op),
         "Gradient": gradient(op),
@@ -163,9 +163,19 @@ def facts(op: Op) -> str:
     return "\n".join(["| | |", "|---|---|", *lines, ""])
 
 
+def kind(op: Op) -> str:
+    """Whether it is a primitive, and then of which tier and why."""
+    return f"primitive, {op.tier} tier. {plain(op.why)}".strip() if op.primitive else "composite"
+
+
 def escaped(text: str) -> str:
-    """Text for a cell of a table."""
+    """Markdown for a cell of a table."""
     return text.replace("|", "\\|")
+
+
+def cell(text: str) -> str:
+    """Text for a cell of a table."""
+    return escaped(plain(text))
 
 
 def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
@@ -210,11 +220,11 @@ def primitives_page() -> str:
         "A primitive has no body: a backend that claims a tier has a kernel for each of the "
         "primitives in it, and every other op follows from them. "
         "[Writing a backend](../backends/writing.md) says how.\n",
-        "An op is one where no body made of others would do: because it must be rounded once, from "
-        "the exact result (the elementary and special functions, `remainder`); because it "
-        "moves or selects data in a way that arithmetic cannot (`take`, `argsort`, `where`); "
-        "or because made of others it would take memory or time of another order (`matmul`, "
-        "`sum`).\n",
+        "An op is one where no body made of others would do. A body would, if its result were "
+        "within the op's class of accuracy for every input that the op takes, in a number of "
+        "passes over the data that does not grow with it, and without looking at values. "
+        "Integers are taken modulo a power of two where they overflow, on every backend, so "
+        "a body may.\n",
     ]
     for tier in Tier:
         found = sorted(
@@ -224,10 +234,10 @@ def primitives_page() -> str:
         if not found:
             continue
         lines.append(f"## {str(tier).capitalize()} ({len(found)})\n")
-        lines.append("| op | family | what it computes |\n|---|---|---|")
+        lines.append("| op | what it computes | why no body can replace it |\n|---|---|---|")
         for op in found:
             link = f"[{op.name}](ops/{op.family}.md#{op.name})"
-            lines.append(f"| {link} | {op.family} | {escaped(first_line(op.body))} |")
+            lines.append(f"| {link} | {cell(first_line(op.body))} | {cell(op.why)} |")
         lines.append("")
     return "\n".join(lines)
 

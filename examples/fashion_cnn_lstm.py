@@ -27,7 +27,8 @@ CLASSES = (
 
 def read_idx(path: Path) -> np.ndarray:
     """An IDX file of bytes: two zeros, the dtype, the number of axes, their sizes, the elements."""
-    data = path.read_bytes() if path.exists() else gzip.open(f"{path}.gz").read()
+    packed = Path(f"{path}.gz")
+    data = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
     if data[:3] != b"\0\0\x08":
         raise ValueError(f"{path} is no IDX file of bytes")
     shape = np.frombuffer(data, ">u4", data[3], 4)
@@ -49,7 +50,7 @@ def make_model() -> pb.Model:
             pb.layers.Conv2D(64, 5, padding="same", activation="relu"),
             pb.layers.MaxPool2D(2, 2),
             pb.layers.Reshape((49, 64)),
-            # A sequence of 64 steps: where on the photograph each of the filters has found something.
+            # A sequence of 64 steps: where each of the filters has found something.
             lambda x: pb.permute_dims(x, (0, 2, 1)),
             pb.layers.LSTM(128),
             pb.layers.Dense(10),

@@ -21,7 +21,7 @@ BACKENDS = ROOT / "backends"
 
 # A file imports from floors below its own, and inside one floor without cycles.
 FLOORS = (
-    ("errors", "dtypes", "shapes", "structure", "version"),
+    ("errors", "dtypes", "shapes", "structure", "version", "formulas"),
     ("spec", "backend", "hookspecs", "checks", "discovery", "packs"),
     ("interchange", "tensor", "strings", "registry", "plugins", "devices"),
     ("dispatch",),
@@ -29,8 +29,8 @@ FLOORS = (
     ("backward", "cotangents", "tracing", "replay", "tape", "gradients", "custom"),
     ("graph",),
     ("variable", "state", "random", "config"),
-    ("layers", "losses", "metrics", "optimizers"),
-    ("checkpoint", "summary", "data"),
+    ("layers", "losses", "metrics", "optimizers", "data", "training"),
+    ("checkpoint", "summary", "callbacks"),
     ("cli", "conformance", "compat"),
     ("__init__", "__main__"),
 )

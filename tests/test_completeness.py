@@ -119,6 +119,27 @@ def test_gradients_are_decided(op):
 
 
 @over([op for op in OURS.values() if op.primitive])
+def test_primitive_says_why_no_body_can_replace_it(op):
+    assert op.why.endswith("."), f'{op.name}: return primitive("a sentence that says why")'
+    assert op.why != op.doc
+
+
+def test_composites_and_primitives_without_a_reason_say_nothing():
+    assert OPS["softmax"].why == ""
+
+    @pb.op(shape=OPS["exp"].shape, dtype=OPS["exp"].dtype, accuracy=OPS["exp"].accuracy)
+    def unreasoned(x: "TensorLike"):  # noqa: F821
+        """A primitive that gives none."""
+        return pb.primitive()
+
+    try:
+        assert unreasoned.spec.primitive
+        assert unreasoned.spec.why == ""
+    finally:
+        del OPS["unreasoned"]
+
+
+@over([op for op in OURS.values() if op.primitive])
 def test_primitive_is_served(op):
     kernels = array_api.kernels(np)
     assert op.name in kernels, f"{op.name}: no kernel in array_api/{op.family}.py"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import threading
+import json
 import time
 from collections import Counter
 
@@ -102,6 +101,107 @@ class TestStages:
             (element,) = dataset
             loss = element * w
         assert float(tape.gradient(loss, w)) == 2.0
+
+    def test_a_function_that_stops_is_no_end(self):
+        def stop(x):
+            raise StopIteration
+
+        for dataset in (ints(3).map(stop), ints(3).map(stop, parallel=2), ints(3).filter(stop)):
+            with pytest.raises(pb.errors.DataError, match="stop raised StopIteration"):
+                list(dataset)
+
+    def test_seeded_map(self):
+        dataset = ints(5).map(noisy, seed=1)
+        passes = [values(dataset) for _ in range(2)]
+        assert passes[0] != passes[1]
+        assert len(set(np.asarray(passes).reshape(-1) // 10)) > 5
+        again = ints(5).map(noisy, seed=1, parallel=3)
+        assert [values(again) for _ in range(2)] == passes
+        assert values(ints(5).map(noisy, seed=2)) != passes[0]
+
+    def test_zip_and_concatenate(self):
+        pairs = Dataset.zip(ints(3), Dataset.from_tensor_slices(["a", "b", "c", "d"]))
+        assert [(int(x), name) for x, name in pairs] == [(0, "a"), (1, "b"), (2, "c")]
+        assert len(pairs) == 3
+        assert values(ints(2).concatenate(ints(1), ints(2))) == [0, 1, 0, 0, 1]
+        assert len(ints(2).concatenate(ints(1))) == 3
+        (batch,) = Dataset.zip(ints(2), ints(3), ints(4)).batch(9)
+        assert [part.tolist() for part in batch] == [[0, 1]] * 3
+
+    def test_interleave(self):
+        def repeated(x):
+            return Dataset.from_tensor_slices([int(x)] * 3)
+
+        assert values(ints(3).interleave(repeated, cycle=2)) == [0, 1, 0, 1, 0, 1, 2, 2, 2]
+        assert values(ints(3).interleave(repeated, cycle=2, block=2)) == [0, 0, 1, 1, 0, 2, 2, 1, 2]
+        assert values(ints(3).interleave(repeated, cycle=1)) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        assert values(ints(3).interleave(counted, cycle=9)) == [10, 20, 21]
+        assert values(ints(0).interleave(repeated)) == []
+        with pytest.raises(pb.errors.InputTypeError, match="gives a dataset, got Tensor"):
+            list(ints(3).interleave(lambda x: x))
+
+    def test_interleave_brings_drawn_seeds_with_it(self):
+        def drawn(x):
+            return Dataset.range(30).shuffle()
+
+        iterator = iter(ints(2).interleave(drawn, cycle=2))
+        for _ in range(5):
+            next(iterator)
+        other = iter(ints(2).interleave(drawn, cycle=2))
+        other.restore_state(iterator.checkpoint_state())
+        assert values(other) == values(iterator)
+
+    def test_shard(self):
+        parts = [values(ints(10).shard(3, i)) for i in range(3)]
+        assert parts == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+        assert [len(ints(10).shard(3, i)) for i in range(3)] == [4, 3, 3]
+        for shard in (-1, 3):
+            with pytest.raises(pb.errors.InputValueError, match="of 3 shards"):
+                ints(10).shard(3, shard)
+
+    def test_window(self):
+        assert values(ints(5).window(2)) == [[0, 1], [2, 3]]
+        assert values(ints(5).window(2, drop_remainder=False)) == [[0, 1], [2, 3], [4]]
+        assert values(ints(5).window(3, shift=1)) == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        assert values(ints(9).window(2, shift=4)) == [[0, 1], [4, 5]]
+
+    def test_unbatch(self):
+        assert values(ints(5).batch(2).unbatch()) == [0, 1, 2, 3, 4]
+        names = Dataset.from_tensor_slices((["a", "b", "c"], [1, 2, 3])).batch(2).unbatch()
+        assert [(name, int(x)) for name, x in names] == [("a", 1), ("b", 2), ("c", 3)]
+        with pytest.raises(pb.errors.ShapeError, match=r"unbatch.*\(\)"):
+            list(ints(3).unbatch())
+
+    def test_padded_batch(self):
+        def rows():
+            yield [1], "a"
+            yield [1, 2, 3], "b"
+            yield [], "c"
+
+        dataset = Dataset.from_generator(rows)
+        first, last = dataset.padded_batch(2, value=-1)
+        assert first[0].tolist() == [[1, -1, -1], [1, 2, 3]]
+        assert first[1].tolist() == ["a", "b"]
+        assert last[0].shape == (1, 0)
+        (batch,) = dataset.padded_batch(3, shapes=[(4,), ()])
+        assert batch[0].tolist() == [[1, 0, 0, 0], [1, 2, 3, 0], [0, 0, 0, 0]]
+        with pytest.raises(pb.errors.ShapeError, match=r"\(3,\) does not go into \(2,\)"):
+            list(dataset.padded_batch(3, shapes=[(2,), ()]))
+        images = Dataset.from_generator(lambda: [np.ones((2, 3)), np.ones((3, 1))])
+        (batch,) = images.padded_batch(2)
+        assert batch.shape == (2, 3, 3)
+        assert batch.sum().item() == 9
+        (half,) = images.padded_batch(2, shapes=[(None, 5)])
+        assert half.shape == (2, 3, 5)
+        assert [b.shape for b in images.padded_batch(3, drop_remainder=True)] == []
+
+    def test_batches_of_different_shapes_name_the_way_out(self):
+        rows = Dataset.from_generator(lambda: [[1], [1, 2]])
+        with pytest.raises(pb.errors.ShapeError, match=r"\(1,\) and \(2,\).*padded_batch"):
+            list(rows.batch(2))
+        parts = Dataset.from_generator(lambda: [(1, 2), (1, 2, 3)])
+        with pytest.raises(pb.errors.ShapeError, match="some with 2 and some with 3"):
+            list(parts.batch(2))
 
     def test_filter_take_skip_enumerate(self):
         assert values(ints(6).filter(lambda x: x % 2 == 0)) == [0, 2, 4]
@@ -243,6 +343,14 @@ def digits(x, y):
     return x * 100 + y
 
 
+def remaining(cursor):
+    while True:
+        try:
+            yield cursor.next()
+        except StopIteration:
+            return
+
+
 def counted(number):
     """A dataset of as many elements as a number says, in an order of their own."""
     return Dataset.from_tensor_slices(np.arange(int(number)) + 10 * int(number)).shuffle(seed=9)
@@ -260,11 +368,36 @@ class TestPosition:
         for position in range(len(expected) + 1):
             iterator = iter(make())
             before = [iterator.next().tolist() for _ in range(position)]
-            state = iterator.checkpoint_state()
+            state = json.loads(json.dumps(iterator.checkpoint_state()))
             other = iter(make())
             other.restore_state(state)
             after = values(other)
             assert before + after == expected, position
+
+    @pytest.mark.parametrize("name", PIPELINES)
+    def test_after_the_end_is_the_end(self, name):
+        iterator = iter(PIPELINES[name]())
+        assert list(iterator)
+        other = iter(PIPELINES[name]())
+        other.restore_state(iterator.checkpoint_state())
+        for one in (iterator, other):
+            for _ in range(2):
+                with pytest.raises(StopIteration):
+                    next(one)
+
+    @pytest.mark.parametrize("name", PIPELINES)
+    def test_passing_over_is_reading(self, name):
+        make = PIPELINES[name]
+        expected = values(make())
+        for begin in range(3):
+            for count in range(len(expected) + 2):
+                cursor = make().open((0,))
+                for _ in range(begin):
+                    cursor.next()
+                assert cursor.skip(count) == min(count, len(expected) - begin)
+                rest = values(remaining(cursor))
+                assert rest == expected[begin + count :]
+                cursor.close()
 
     def test_survives_a_checkpoint(self, tmp_path):
         make = PIPELINES["repeat batch"]

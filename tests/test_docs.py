@@ -239,7 +239,9 @@ def test_every_op_is_in_the_reference(reference):
             assert f"## {op.name} {{ #{op.name} }}" in page
             assert f"| Kernel | `{op.name}(" in page
             if op.primitive:
-                assert f"[{op.name}](ops/{op.family}.md#" in reference["reference/primitives.md"]
+                listed = reference["reference/primitives.md"]
+                assert f"[{op.name}](ops/{op.family}.md#" in listed
+                assert f"| {load('generate').cell(op.why)} |" in listed
 
 
 def test_every_public_name_is_in_the_index(reference):

@@ -1,7 +1,8 @@
 """Elementwise ops and reductions from the smallest subnormal to the largest number.
 
-Each result is compared with the reference of the op's conformance suite, computed in float64 (in
-extended precision for float64), and must be as near as the op's class of accuracy says.
+Each result, of the kernel and of a composite's body, is compared with the reference of the op's
+conformance suite, computed in float64 (in extended precision for float64), and must be as near as
+the op's class of accuracy says.
 """
 
 import warnings
@@ -66,6 +67,7 @@ def check(name, dtype, *inputs, **attributes):
         # References are NumPy's and SciPy's, which warn of 1/0.
         warnings.simplefilter("ignore")
         checks.value(case)
+        checks.body(case)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -119,6 +119,7 @@ _LAZY = {
 _LAZY_MODULES = frozenset(
     {
         "array_api",
+        "callbacks",
         "checkpoint",
         "conformance",
         "data",
@@ -130,6 +131,7 @@ _LAZY_MODULES = frozenset(
         "optimizers",
         "random",
         "state",
+        "summary",
     }
 )
 

@@ -27,6 +27,7 @@ __all__ = [
     "PluginError",
     "PullbackError",
     "ShapeError",
+    "SummaryError",
     "TapeError",
     "TrainingError",
     "VariableError",
@@ -122,3 +123,7 @@ class TrainingError(PullbackError, RuntimeError):
 
 class DataError(PullbackError, RuntimeError):
     """Data that are damaged, missing, or of another form than was said; names the place."""
+
+
+class SummaryError(PullbackError, RuntimeError):
+    """Summaries that cannot be written: a folder that is not there, a writer that is closed."""

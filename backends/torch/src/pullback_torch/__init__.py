@@ -12,7 +12,7 @@ from pullback import dtypes
 from pullback.backend import Backend, Memory
 from pullback.hookspecs import hookimpl
 from pullback_torch.host import from_numpy, to_numpy
-from pullback_torch.kernels import KERNELS, UNSIGNED_KERNELS
+from pullback_torch.kernels import HOST, KERNELS, UNSIGNED
 
 __all__ = ["TorchBackend", "pullback_register_backend"]
 
@@ -28,9 +28,8 @@ class TorchBackend(Backend):
 
     def __init__(self) -> None:
         super().__init__()
-        unsigned = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
-        for op_name, kernel in UNSIGNED_KERNELS.items():
-            self.offer(op_name, kernel, source=self.name, priority=1, dtypes=unsigned)
+        for op_name in HOST.keys() - {"astype"}:
+            self.offer(op_name, HOST[op_name], source=self.name, priority=1, dtypes=UNSIGNED)
 
     def device_count(self, kind: str) -> int:
         """One CPU, and the GPUs that CUDA sees."""

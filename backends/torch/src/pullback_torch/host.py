@@ -35,20 +35,20 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
 def on_host(kernel: Kernel) -> Kernel:
     """A kernel over NumPy for tensors."""
 
+    def there(x: Any) -> Any:
+        if isinstance(x, list):
+            return [there(one) for one in x]
+        return to_numpy(x) if isinstance(x, torch.Tensor) else x
+
+    def back(x: Any, device: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(back(one, device) for one in x)
+        return from_numpy(np.asarray(x), device, copy=False)
+
     @functools.wraps(kernel)
     def computed(*arrays: Any, **attributes: Any) -> Any:
         device = (arrays[0][0] if isinstance(arrays[0], list) else arrays[0]).device
         with np.errstate(all="ignore"):
-            found = kernel(*[host(x) for x in arrays], **attributes)
-        if isinstance(found, tuple):
-            return tuple(from_numpy(np.asarray(x), device, copy=False) for x in found)
-        return from_numpy(np.asarray(found), device, copy=False)
+            return back(kernel(*map(there, arrays), **attributes), device)
 
     return computed
-
-
-def host(x: Any) -> Any:
-    """A tensor, or those of a list, on the host."""
-    if isinstance(x, list):
-        return [to_numpy(one) for one in x]
-    return to_numpy(x) if isinstance(x, torch.Tensor) else x

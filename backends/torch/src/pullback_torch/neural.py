@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch.nn import functional
 
 from pullback.backend import Kernel
+from pullback.spec import OPS
 
 
 def wide(x: Any) -> Any:
@@ -16,90 +16,67 @@ def wide(x: Any) -> Any:
     return x.float() if x.dtype.itemsize == 2 else x
 
 
-# Convolution: torch has images and kernels with their channels first --------------------------
+# Convolution: torch has channels first, in images and in kernels --------------------------------
 
 
-def _wide_on_cpu(x: Any) -> Any:
-    """16-bit floats as float32 where there is no hardware for them."""
-    return wide(x) if x.device.type == "cpu" else x
+def _first(x: Any, given: Any) -> Any:
+    # There is hardware for 16-bit floats on GPUs only.
+    x = wide(x) if x.device.type == "cpu" else x
+    return torch.movedim(x, -1, 1) if given["data_format"] == "channels_last" else x
 
 
-def _first(x: Any, data_format: str) -> Any:
-    return torch.movedim(x, -1, 1) if data_format == "channels_last" else x
-
-
-def _back(x: Any, data_format: str) -> Any:
-    return torch.movedim(x, 1, -1) if data_format == "channels_last" else x
+def _back(x: Any, dtype: Any, given: Any) -> Any:
+    return (torch.movedim(x, 1, -1) if given["data_format"] == "channels_last" else x).to(dtype)
 
 
 def _padded(x: Any, padding: Any) -> Any:
-    """x with the zeros around it, which may be more behind than in front."""
+    """x with so many zeros before and after each axis; with fewer elements for negative numbers."""
     ends = [end for pair in reversed(padding) for end in pair]
     return functional.pad(x, ends) if any(ends) else x
 
 
 def _turned(kernel: Any) -> Any:
     """(*window, channels, filters) as (filters, channels, *window)."""
+    kernel = wide(kernel) if kernel.device.type == "cpu" else kernel
     return torch.movedim(kernel, (-1, -2), (0, 1))
 
 
-def _exact(x: Any) -> Any:
+def _exactly(function: Any, *arrays: Any, given: Any, **more: Any) -> Any:
     """Convolutions of float32 in float32, with the same result each time."""
-    return torch.backends.cudnn.flags(deterministic=True, allow_tf32=False)
+    strides, dilation, groups = given["strides"], given["dilation"], given["groups"]
+    with torch.backends.cudnn.flags(deterministic=True, allow_tf32=False):
+        return function(*arrays, None, strides, [0], dilation, False, [0], groups, **more)
 
 
-def _conv(
-    x: Any, kernel: Any, *, strides: Any, padding: Any, dilation: Any, groups: int, data_format: str
-) -> Any:
-    images = _padded(_first(_wide_on_cpu(x), data_format), padding)
-    window = zip(images.shape[2:], kernel.shape, strides, dilation, strict=False)
-    out = [max(0, (n - step * (k - 1) - 1) // stride + 1) for n, k, stride, step in window]
-    if not (math.prod(out) and images.numel() and kernel.numel()):
-        y = images.new_zeros((x.shape[0], kernel.shape[-1], *out))
-        return _back(y, data_format).to(x.dtype)
-    convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[len(strides) - 1]
-    with _exact(x):
-        y = convolve(images, _turned(_wide_on_cpu(kernel)), None, strides, 0, dilation, groups)
-    return _back(y, data_format).to(x.dtype)
+def _conv(x: Any, kernel: Any, **given: Any) -> Any:
+    shape = OPS["conv"].shape(x.shape, kernel.shape, **given)
+    if 0 in (*shape, *x.shape, *kernel.shape):
+        return x.new_zeros(shape)
+    images = _padded(_first(x, given), given["padding"])
+    y = _exactly(torch.convolution, images, _turned(kernel), given=given)
+    return _back(y, x.dtype, given)
 
 
-def _gradients(
-    g: Any, images: Any, kernel: Any, strides: Any, dilation: Any, groups: int, mask: list[bool]
-) -> Any:
-    with _exact(g):
-        return torch.ops.aten.convolution_backward(
-            g, images, kernel, None, strides, [0], dilation, False, [0], groups, [*mask, False]
-        )
+def _gradients(g: Any, x: Any, kernel: Any, given: Any, *wanted: bool) -> Any:
+    """Those of the padded images and of the kernel, as torch has them."""
+    arrays = _first(g, given), _padded(_first(x, given), given["padding"]), _turned(kernel)
+    backward = torch.ops.aten.convolution_backward
+    return _exactly(backward, *arrays, given=given, output_mask=(*wanted, False))[:2]
 
 
-def _conv_input_gradient(
-    g: Any, kernel: Any, *, input_shape: Any, strides: Any, padding: Any, dilation: Any,
-    groups: int, data_format: str,
-) -> Any:  # fmt: skip
-    if not (g.numel() and kernel.numel()):
+def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **given: Any) -> Any:
+    if 0 in (*g.shape, *kernel.shape):
         return g.new_zeros(input_shape)
-    y, weight = _first(_wide_on_cpu(g), data_format), _turned(_wide_on_cpu(kernel))
-    shape = list(input_shape)
-    if data_format == "channels_last":
-        shape.insert(1, shape.pop())
-    images = _padded(y.new_empty(1).expand(shape), padding)
-    dx, _, _ = _gradients(y, images, weight, strides, dilation, groups, [True, False])
-    for axis, (before, _) in enumerate(padding, start=2):
-        dx = dx.narrow(axis, before, shape[axis])
-    return _back(dx, data_format).to(g.dtype)
+    images = g.new_empty(1).expand(input_shape)  # only its shape counts
+    dx, _ = _gradients(g, images, kernel, given, True, False)
+    dx = _padded(dx, [(-before, -after) for before, after in given["padding"]])
+    return _back(dx, g.dtype, given)
 
 
-def _conv_kernel_gradient(
-    x: Any, g: Any, *, kernel_shape: Any, strides: Any, padding: Any, dilation: Any,
-    groups: int, data_format: str,
-) -> Any:  # fmt: skip
-    if not (x.numel() and g.numel()):
+def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **given: Any) -> Any:
+    if 0 in (*x.shape, *g.shape):
         return x.new_zeros(kernel_shape)
-    images = _padded(_first(_wide_on_cpu(x), data_format), padding)
-    y = _first(_wide_on_cpu(g), data_format)
-    *window, channels, filters = kernel_shape
-    weight = y.new_empty(1).expand(filters, channels, *window)
-    _, dk, _ = _gradients(y, images, weight, strides, dilation, groups, [False, True])
+    _, dk = _gradients(g, x, x.new_empty(1).expand(kernel_shape), given, False, True)
     return torch.movedim(dk, (0, 1), (-1, -2)).to(x.dtype)
 
 
@@ -116,17 +93,12 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
 
 def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else axis
-    if not axes:
-        # torch wants an axis: one element is its own mean.
-        given = [one if one is None else one[..., None] for one in (x, scale, offset)]
-        found = _layer_norm(*given, axis=(x.ndim,), epsilon=epsilon)
-        return tuple(one[..., 0] for one in found)
-    # torch normalizes the last axes.
+    # torch normalizes the last axes, and wants at least one: it gets one more.
     last = tuple(range(-len(axes), 0))
-    y = torch.movedim(wide(x), axes, last)
-    given = [None if one is None else wide(one) for one in (scale, offset)]
-    found = torch.native_layer_norm(y, y.shape[-len(axes) :], *given, epsilon)
-    y, center, spread = (torch.movedim(one, last, axes) for one in found)
+    y = torch.movedim(wide(x), axes, last)[..., None]
+    given = [None if one is None else wide(one)[..., None] for one in (scale, offset)]
+    found = torch.native_layer_norm(y, y.shape[x.ndim - len(axes) :], *given, epsilon)
+    y, center, spread = (torch.movedim(one[..., 0], last, axes) for one in found)
     return y.to(x.dtype), center, spread
 
 

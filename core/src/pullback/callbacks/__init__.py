@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.callbacks.checkpoint import Checkpoint
-from pullback.callbacks.csv import CSVLogger
+from pullback.callbacks.csv_logger import CSVLogger
 from pullback.callbacks.rates import LearningRateSchedule, ReduceLearningRateOnPlateau
 from pullback.callbacks.stopping import EarlyStopping, TerminateOnNaN
 from pullback.callbacks.tensorboard import TensorBoard

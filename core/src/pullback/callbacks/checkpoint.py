@@ -75,13 +75,15 @@ class Checkpoint(Callback):
         self.keep = keep
         self.objects = objects
         self._manager: CheckpointManager | None = None
+        #: The number of the checkpoint before the first step, and that of the newest.
+        self._first = self._newest = 0
 
     @property
     def latest(self) -> str | None:
         """The path of the newest checkpoint; None when there is none."""
         return None if self._manager is None else self._manager.latest
 
-    def on_train_begin(self, logs: Mapping[str, Any]) -> None:
+    def on_restore(self, logs: Mapping[str, Any]) -> None:
         """Goes on from the newest checkpoint, if there is one and it is to."""
         again = self._manager is not None
         optimizer = self.model._compiled and self.model._compiled.optimizer
@@ -94,8 +96,10 @@ class Checkpoint(Callback):
             keep=self.keep,
         )
         newest = self._manager.latest
-        if newest is None or again:
+        if again:
             # A second fit with the same callback trains the same model on.
+            self._first = self._newest
+        if newest is None or again:
             return
         if self.resume is None:
             raise errors.CheckpointError(
@@ -110,12 +114,14 @@ class Checkpoint(Callback):
 
     def _go_on(self) -> None:
         assert self._manager is not None
-        if not self.model.built:
+        if not self.model.built and self.run.data is not None:
             # Building draws from the default generator, as it did before what was saved.
             with paused():
-                self.model.predict_step(self.run.data.peek().inputs)
+                self.model(self.run.data.peek().inputs, training=False)
         restored = self._manager.restore_latest(partial=True)
         if restored is not None:
+            self._newest = int(restored.path.rpartition("-")[2])
+            self._first = self._newest - self.run.total
             lacking = [p for p in restored.missing if not p.startswith(("run/", "generator/"))]
             if lacking:
                 raise errors.CheckpointError(
@@ -151,4 +157,5 @@ class Checkpoint(Callback):
     def save(self) -> str:
         """Saves now; gives the path."""
         assert self._manager is not None
-        return self._manager.save(step=self.run.total)
+        self._newest = self._first + self.run.total
+        return self._manager.save(step=self._newest)

@@ -36,12 +36,14 @@ class _ChangesRate(Callback):
         _set(self.model.compiled.optimizer, rate)
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The learning rate."""
-        return {"rate": rate_of(self.model.compiled.optimizer)}
+        """The learning rate, where it is a number."""
+        rate = self.model.compiled.optimizer.learning_rate
+        return {"rate": None if callable(rate) else float(rate)}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Takes over what `checkpoint_state` gave."""
-        self._set(float(state["rate"]))
+        if state["rate"] is not None:
+            self._set(float(state["rate"]))
 
 
 class LearningRateSchedule(_ChangesRate):

@@ -54,10 +54,10 @@ class Watch:
     def improves(self, value: float) -> bool:
         """Whether a value is better than the best so far; counts how often it was not."""
         # Nothing is worse than what is no number.
-        better = not math.isnan(value) and (
-            self.best is None
-            or (value > self.best + self.min_delta if self.more else value < self.best - self.min_delta)
-        )
+        better = not math.isnan(value)
+        if better and self.best is not None:
+            gain = value - self.best if self.more else self.best - value
+            better = gain > self.min_delta
         if better:
             self.best, self.waited = value, 0
         else:

@@ -68,10 +68,15 @@ class Checkpoint:
         folder.write(path, self.contents(step))
         return str(path)
 
-    def contents(self, step: int | None = None) -> Contents:
-        """The state now; later changes do not show in it."""
+    def contents(self, step: int | None = None, metric: float | None = None) -> Contents:
+        """The state now; later changes do not show in it.
+
+        Raises:
+            CheckpointError: when an object has no form in a checkpoint.
+        """
         settle()
-        return Graph(vars(self)).contents(None if step is None else int(step))
+        measure = None if metric is None else float(metric)
+        return Graph(vars(self)).contents(None if step is None else int(step), measure)
 
     def restore(self, path: str | os.PathLike[str] | None, *, partial: bool = False) -> Restoration:
         """Restores what was saved. What has no variable yet waits until a layer makes it.
@@ -79,18 +84,20 @@ class Checkpoint:
         Args:
             path: a checkpoint, as `save` and `pb.latest_checkpoint` give it; with None, which
                 the latter gives for an empty folder, nothing happens.
-            partial: whether objects that the checkpoint knows nothing of stay as they are.
+            partial: whether objects that the checkpoint knows nothing of stay as they are, and
+                what it has and these objects have no place for is left out.
 
         Returns:
-            What has been restored, what is missing and what waits, by path.
+            What has been restored, what waits, and what did not match either way, by path.
 
         Raises:
             CheckpointError: when the checkpoint is missing or damaged, when shapes or dtypes
-                differ, and, unless partial, when it lacks something. Nothing is changed then.
+                differ, and, unless partial, when it lacks something, or has something more of
+                objects that are built. Nothing is changed then.
         """
         roots = dict(vars(self))
         if path is None:
-            return Restoration("", Contents({}, {}, {}, {}, {}, None), roots)
+            return Restoration("", Contents({}, {}, {}, {}, {}, None, None), roots)
         contents = folder.read(path)
         data = {name: decode(value, contents.arrays) for name, value in contents.data.items()}
         lacking = [n for n, value in roots.items() if _is_plain(value) and n not in data]

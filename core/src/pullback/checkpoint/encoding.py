@@ -104,7 +104,8 @@ def encode(value: Any, arrays: dict[str, Array], what: str) -> Any:
             "value": {_key(key, what): encode(item, arrays, what) for key, item in value.items()},
         }
     if hasattr(type(value), "__array__"):
-        array = np.asarray(value)
+        # A copy, unless it cannot be written to: the state may be saved later, in another thread.
+        array = np.array(value) if isinstance(value, np.ndarray) else np.asarray(value)
         if array.dtype in dtypes.ALL:
             # No path begins with a colon, since those begin with the name of an attribute.
             name = f":{len(arrays)}"

@@ -10,6 +10,7 @@ what was there before. Nothing in it is code, and nothing is unpickled.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from pullback import errors
 from pullback.checkpoint.encoding import Array, describe, loaded, stored
@@ -34,14 +37,16 @@ MANIFEST = "manifest.json"
 class Contents(NamedTuple):
     """What a checkpoint holds."""
 
-    #: Variables under their paths, and the arrays of states.
-    arrays: dict[str, Array]
+    #: Variables under their paths, and the arrays of states; tensors until they are written.
+    arrays: dict[str, Any]
     #: For each object its type by path; the states; plain data; other paths of shared objects.
     objects: dict[str, str]
     aliases: dict[str, str]
     states: dict[str, Any]
     data: dict[str, Any]
     step: int | None
+    #: How good it is, by whatever measure its manager was given.
+    metric: float | None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -67,7 +72,7 @@ def place(prefix: str | os.PathLike[str], step: int | None) -> Path:
 
 
 def _numbered(stem: str, path: Path) -> re.Match[str] | None:
-    return re.fullmatch(rf"\.?{re.escape(stem)}-(\d+)(?:\.old)?", path.name)
+    return re.fullmatch(rf"\.?{re.escape(stem)}-(\d+)(?:\.old|\.\d+\.tmp)?", path.name)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -78,24 +83,20 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
 
 
-def _recover(path: Path) -> None:
-    """Takes back what a process that died while it replaced `path` had put aside."""
+def _there(path: Path) -> Path:
+    """Where a checkpoint is: in its place, or aside if the process that replaced it died."""
     aside = _aside(path)
-    if aside.is_dir():
-        if path.exists():
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            with suppress(FileNotFoundError):
-                aside.rename(path)
+    return aside if not path.exists() and aside.is_dir() else path
 
 
 def numbered(prefix: Path) -> list[Path]:
     """The checkpoints of a stem, by number."""
+    found = {}
     for path in _entries(prefix.parent):
-        if path.name.startswith(".") and path.name.endswith(".old"):
-            _recover(path.with_name(path.name[1:-4]))
-    found = [(m, p) for p in _entries(prefix.parent) if (m := _numbered(prefix.name, p))]
-    return [p for m, p in sorted(found, key=lambda pair: int(pair[0][1]))]
+        match = _numbered(prefix.name, path)
+        if match and (path / MANIFEST).is_file():
+            found[int(match[1])] = prefix.with_name(f"{prefix.name}-{match[1]}")
+    return [path for _, path in sorted(found.items())]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -110,15 +111,18 @@ def write(path: Path, contents: Contents) -> None:
     """
     from safetensors.numpy import save
 
-    content = {
+    arrays = {name: np.asarray(array) for name, array in contents.arrays.items()}
+    content: dict[str, Any] = {
         "saved": time.time_ns(),
         "step": contents.step,
         "objects": contents.objects,
         "aliases": contents.aliases,
         "states": contents.states,
         "data": contents.data,
-        "arrays": {name: describe(array) for name, array in contents.arrays.items()},
+        "arrays": {name: describe(array) for name, array in arrays.items()},
     }
+    if contents.metric is not None:
+        content["metric"] = contents.metric
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -128,11 +132,9 @@ def write(path: Path, contents: Contents) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _recover(path)
-        for left in path.parent.glob(f".{path.name}.*.tmp"):
-            shutil.rmtree(left, ignore_errors=True)
+        _tidy(path)
         temporary.mkdir()
-        _write_file(temporary / ARRAYS, save({n: stored(a) for n, a in contents.arrays.items()}))
+        _write_file(temporary / ARRAYS, save({n: stored(a) for n, a in arrays.items()}))
         _write_file(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
         _sync(temporary)
         aside = _aside(path)
@@ -148,6 +150,31 @@ def write(path: Path, contents: Contents) -> None:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _tidy(path: Path) -> None:
+    """Puts right what a process left that died while it wrote or removed this checkpoint."""
+    aside = _aside(path)
+    if aside.is_dir():
+        if path.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.rename(path)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def tidy(prefix: Path) -> None:
+    """Puts right what processes left that died while they wrote or removed checkpoints of a stem.
+
+    For the one process that writes them: it removes what another one is writing.
+    """
+    for path in _entries(prefix.parent):
+        match = _numbered(prefix.name, path)
+        if match:
+            _tidy(prefix.with_name(f"{prefix.name}-{match[1]}"))
+            if path.is_dir() and {one.name for one in path.iterdir()} <= {ARRAYS}:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -190,9 +217,17 @@ def read(path: str | os.PathLike[str]) -> Contents:
         CheckpointError: when it is missing, damaged, or of a later version.
     """
     path = Path(path)
-    _recover(path)
-    content = _manifest(path)
-    arrays = _arrays(path, content["arrays"])
+    while True:
+        there = _there(path)
+        before = _identity(there)
+        try:
+            content = _manifest(there, path)
+            arrays = _arrays(there, path, content["arrays"])
+            break
+        except errors.CheckpointError:
+            # A process that replaced it meanwhile has put another in its place.
+            if before == _identity(_there(path)):
+                raise
     return Contents(
         arrays,
         content["objects"],
@@ -200,7 +235,24 @@ def read(path: str | os.PathLike[str]) -> Contents:
         content["states"],
         content["data"],
         content["step"],
+        content.get("metric"),
     )
+
+
+def metric(path: Path) -> float | None:
+    """How good a checkpoint is; None for one that does not say, or is damaged."""
+    try:
+        found = _manifest(_there(path), path).get("metric")
+    except errors.CheckpointError:
+        return None
+    return None if found is None else float(found)
+
+
+def _identity(there: Path) -> tuple[Path, int] | None:
+    try:
+        return there, there.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _damaged(path: Path, why: str) -> errors.CheckpointError:
@@ -210,15 +262,15 @@ def _damaged(path: Path, why: str) -> errors.CheckpointError:
     )
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        newest = latest_checkpoint(path if path.is_dir() else path.parent)
+def _manifest(there: Path, path: Path) -> dict[str, Any]:
+    if not there.is_dir():
+        newest = latest_checkpoint(path.parent)
         raise errors.CheckpointError(
             f"there is no checkpoint {str(path)!r}; "
             + (f"the newest there is {newest!r}" if newest else "and none beside it")
         )
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads((there / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
             raise ValueError(f"its format is {manifest['format']!r}")
         version = manifest["version"]
@@ -242,11 +294,11 @@ def _manifest(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _arrays(path: Path, said: dict[str, Any]) -> dict[str, Array]:
+def _arrays(there: Path, path: Path, said: dict[str, Any]) -> dict[str, Array]:
     from safetensors import SafetensorError, deserialize
 
     try:
-        data = (path / ARRAYS).read_bytes()
+        data = (there / ARRAYS).read_bytes()
         on_file = dict(deserialize(data))  # type: ignore[no-untyped-call]
     except (OSError, SafetensorError) as error:
         raise _damaged(path, f"{ARRAYS}: {error}") from None
@@ -279,12 +331,11 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
 
 def _saved(folder: Path) -> Iterator[tuple[int, Path]]:
     """When each checkpoint in a folder was saved, for those that say so."""
-    for path in _entries(folder):
-        if path.name.startswith("."):
-            if path.name.endswith(".old"):
-                _recover(path.with_name(path.name[1:-4]))
-                path = path.with_name(path.name[1:-4])
-            else:
+    for entry in _entries(folder):
+        path = entry
+        if entry.name.startswith("."):
+            path = entry.with_name(entry.name[1:].removesuffix(".old"))
+            if _aside(path) != entry or path.exists():
                 continue
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            yield json.loads((path / MANIFEST).read_bytes())["content"]["saved"], path
+            yield json.loads((entry / MANIFEST).read_bytes())["content"]["saved"], path

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from pullback import errors
 from pullback.checkpoint.encoding import Array, encode, is_data
 from pullback.checkpoint.folder import Contents
+from pullback.dispatch.recording import paused
 from pullback.state import Stateful, join, walk
 from pullback.variable import Variable
 
@@ -32,6 +33,8 @@ class Graph:
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self.roots = dict(roots)
+        #: Everything under its path, lists and dicts as well.
+        self.places: dict[str, Any] = {}
         self.variables: dict[str, Variable] = {}
         self.stateful: dict[str, Stateful] = {}
         self.optimizers: dict[str, HasSlots] = {}
@@ -44,6 +47,7 @@ class Graph:
             if first is not None:
                 self.aliases[path] = first
                 continue
+            self.places[path] = value
             if isinstance(value, Variable):
                 self.variables[path] = value
             elif not isinstance(value, (list, tuple, dict)):
@@ -57,13 +61,13 @@ class Graph:
         """Every path of the object that is listed under `path`."""
         return [path, *others(path, [(first, alias) for alias, first in self.aliases.items()])]
 
-    def contents(self, step: int | None) -> Contents:
-        """What is to be saved.
+    def contents(self, step: int | None, metric: float | None) -> Contents:
+        """What is to be saved: a snapshot, which later changes do not show in.
 
         Raises:
             CheckpointError: for what has no form in a checkpoint.
         """
-        arrays: dict[str, Array] = {}
+        arrays: dict[str, Any] = {}
         data: dict[str, Any] = {}
         for name, value in self.roots.items():
             if is_data(value):
@@ -77,11 +81,25 @@ class Graph:
             path: encode(dict(value.checkpoint_state()), arrays, path)
             for path, value in self.stateful.items()
         }
-        for path, variable in self.variables.items():
-            arrays[path] = variable.numpy()
-        for path, slot in self.slots():
-            arrays[path] = slot.numpy()
-        return Contents(arrays, self.types, self.aliases, states, data, step)
+        # Tensors: they stay what they are, and are brought to the host when they are written.
+        with paused():
+            for path, variable in self.variables.items():
+                arrays[path] = variable.value
+            for path, slot in self.slots():
+                arrays[path] = slot.value
+        return Contents(arrays, self.types, self.aliases, states, data, step, metric)
+
+    def may_have(self, path: str) -> bool:
+        """Whether what is not there at a path may still come there.
+
+        A layer that has been built has all its variables; anything else may be given more.
+        """
+        while path:
+            path = path.rpartition("/")[0]
+            built = getattr(self.places.get(self.aliases.get(path, path)), "built", None)
+            if isinstance(built, bool):
+                return not built
+        return True
 
     def _listed(self) -> Iterable[str]:
         return (*self.variables, *self.types, *self.aliases)

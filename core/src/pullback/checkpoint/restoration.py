@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from pullback import errors
@@ -26,12 +26,35 @@ class Restoration:
     def __init__(self, path: str, contents: Contents, roots: Mapping[str, Any]) -> None:
         #: The path of the checkpoint.
         self.path = path
-        self._contents = contents
-        self._left = {name: array for name, array in contents.arrays.items() if name[0] != ":"}
-        self._states = dict(contents.states)
+        self._aliases = contents.aliases
+        #: All that was saved: shapes and dtypes of variables, and the paths of states.
+        self._kinds = {
+            name: (array.shape, array.dtype)
+            for name, array in contents.arrays.items()
+            if name[0] != ":"
+        }
+        self._stateful = frozenset(contents.states)
+        self._roots = {name: _reference(value) for name, value in roots.items()}
+        # What has been taken, and what nobody asks for, is not kept in memory.
+        self._left = {name: contents.arrays[name] for name in self._kinds if self._asked_for(name)}
+        self._states = {
+            name: decode(state, contents.arrays)
+            for name, state in contents.states.items()
+            if self._asked_for(name)
+        }
+        self._not_asked_for = tuple(
+            name for name in (*self._kinds, *self._stateful) if not self._asked_for(name)
+        )
         self._restored: list[str] = []
         self._missing: tuple[str, ...] = ()
-        self._roots = {name: _reference(value) for name, value in roots.items()}
+
+    def _asked_for(self, path: str) -> bool:
+        """Whether a path, or another one of the same object, begins at one of the roots."""
+        names = (path, *others(path, self._aliases.items()), *others(path, self._firsts()))
+        return any(name.partition("/")[0] in self._roots for name in names)
+
+    def _firsts(self) -> Iterable[tuple[str, str]]:
+        return [(first, alias) for alias, first in self._aliases.items()]
 
     @property
     def restored(self) -> tuple[str, ...]:
@@ -45,9 +68,13 @@ class Restoration:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The paths of what was saved, and no object has taken yet."""
-        self.hand_out()
-        return (*self._left, *self._states)
+        """The paths of what was saved of objects that have not been built yet."""
+        return self._sorted_out()[0]
+
+    @property
+    def unexpected(self) -> tuple[str, ...]:
+        """The paths of what was saved, and the objects have no place for."""
+        return self._sorted_out()[1]
 
     def assert_complete(self) -> Restoration:
         """Raises unless everything saved has been restored, and everything there was saved.
@@ -55,20 +82,77 @@ class Restoration:
         Raises:
             CheckpointError: names the paths.
         """
-        self._refuse_missing(self.missing)
-        if self.waiting:
+        waiting, unexpected = self._sorted_out()
+        self._refuse(self.missing, unexpected)
+        if waiting:
             raise errors.CheckpointError(
-                f"{self.path}: {_listed(self.waiting)} of the checkpoint wait for objects that do "
-                f"not exist; call the model once to make its variables, or give the checkpoint "
-                f"the objects that it was saved with"
+                f"{self.path}: {_listed(waiting)} of the checkpoint wait for objects that do "
+                f"not exist; call the model once to make its variables"
             )
         return self
 
-    def _refuse_missing(self, missing: tuple[str, ...]) -> None:
+    def report(self) -> str:
+        """What came of it: how much was restored, and by path what did not match.
+
+        >>> import tempfile
+        >>> saved = pb.Checkpoint(a=pb.Variable(1.0), b=pb.Variable(2.0))
+        >>> path = saved.save(tempfile.mkdtemp())
+        >>> other = pb.Checkpoint(a=pb.Variable(0.0), c=pb.Variable(0.0))
+        >>> print(other.restore(path, partial=True).report())
+        1 restored, 0 waiting, 1 missing, 1 unexpected
+        missing     c  (the checkpoint has no value for it)
+        unexpected  b  (the checkpoint has a value, and nothing takes it)
+        """
+        waiting, unexpected = self._sorted_out()
+        kinds = {
+            "waiting": (waiting, "until its object is built"),
+            "missing": (self.missing, "the checkpoint has no value for it"),
+            "unexpected": (unexpected, "the checkpoint has a value, and nothing takes it"),
+        }
+        counts = [f"{len(paths)} {kind}" for kind, (paths, _) in kinds.items()]
+        lines = [
+            f"{kind:<10}  {path}  ({why})" for kind, (paths, why) in kinds.items() for path in paths
+        ]
+        return "\n".join([", ".join([f"{len(self._restored)} restored", *counts]), *lines])
+
+    def _sorted_out(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What nothing has taken yet: what may still be taken, and what may not."""
+        self.hand_out()
+        return self._split(self._graph())
+
+    def _split(self, graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        waiting: list[str] = []
+        unexpected: list[str] = []
+        for path in (*self._left, *self._states):
+            (waiting if self._may_come(path, graph) else unexpected).append(path)
+        return tuple(waiting), (*unexpected, *self._not_asked_for)
+
+    def _may_come(self, path: str, graph: Graph) -> bool:
+        owner = self._owner(path)
+        if owner is not None:
+            # A slot: it comes with its variable, if there is the optimizer.
+            optimizer, variable = owner
+            there = variable in graph.variables or self._may_come(variable, graph)
+            return there and optimizer in graph.places
+        names = (path, *others(path, self._aliases.items()), *others(path, self._firsts()))
+        return any(name.partition("/")[0] in graph.roots and graph.may_have(name) for name in names)
+
+    def _owner(self, path: str) -> tuple[str, str] | None:
+        """The optimizer and the variable that a slot is of; None for what is no slot."""
+        head, slots, rest = path.partition("/slots/")
+        variable = rest.partition("/")[2]
+        return (head, variable) if slots and variable in self._kinds else None
+
+    def _refuse(self, missing: tuple[str, ...], unexpected: tuple[str, ...]) -> None:
+        faults = []
         if missing:
+            faults.append(f"the checkpoint has nothing for {_listed(missing)}")
+        if unexpected:
+            faults.append(f"the objects have no place for its {_listed(unexpected)}")
+        if faults:
             raise errors.CheckpointError(
-                f"{self.path}: the checkpoint has nothing for {_listed(missing)}; it was saved "
-                f"from other objects. To leave these as they are: restore(path, partial=True)"
+                f"{self.path}: {'; '.join(faults)}; it was saved from other objects. To restore "
+                f"what matches: restore(path, partial=True)"
             )
 
     def begin(self, *, partial: bool, data: tuple[str, ...] = ()) -> None:
@@ -85,13 +169,11 @@ class Restoration:
         graph = self._graph()
         found, missing = self._match(graph)
         missing += tuple(
-            path
-            for path in graph.stateful
-            if self._saved_as(path, graph, self._contents.states) is None
+            path for path in graph.stateful if self._saved_as(path, graph, self._stateful) is None
         )
         missing += data
         if not partial:
-            self._refuse_missing(missing)
+            self._refuse(missing, self._surplus(graph, found))
         self._missing = missing
         # A later restoration into the same objects takes the place of an earlier one.
         for hand_out in list(WAITING):
@@ -101,6 +183,21 @@ class Restoration:
         self._give(graph, found)
         if self._left or self._states:
             WAITING.append(self.hand_out)
+
+    def _surplus(self, graph: Graph, found: Mapping[str, Any]) -> tuple[str, ...]:
+        """What was saved of these objects, and they have no place for.
+
+        What was saved of others is not asked for: a model is restored without its optimizer by
+        leaving that out.
+        """
+        taken = {*found, *(self._saved_as(path, graph, self._stateful) for path in graph.stateful)}
+
+        def has_place(path: str) -> bool:
+            optimizer, variable = self._owner(path) or ("", path)
+            there = variable in taken and (not optimizer or optimizer in graph.places)
+            return there or self._may_come(path, graph)
+
+        return tuple(path for path in (*self._left, *self._states) if not has_place(path))
 
     def hand_out(self) -> None:
         """Gives values that wait to the objects made since.
@@ -147,16 +244,16 @@ class Restoration:
         missing = []
         wrong = []
         for path, variable in graph.variables.items():
-            saved = self._saved_as(path, graph, self._contents.arrays)
+            saved = self._saved_as(path, graph, self._kinds)
             if saved is None:
                 missing.append(path)
                 continue
             found.setdefault(saved, []).append(variable)
-            array = self._contents.arrays[saved]
-            if array.shape != variable.shape or array.dtype != variable.dtype:
+            shape, dtype = self._kinds[saved]
+            if shape != variable.shape or dtype != variable.dtype:
                 wrong.append(
                     f"{path} is {variable.dtype}{list(variable.shape)}, "
-                    f"saved was {array.dtype}{list(array.shape)}"
+                    f"saved was {dtype}{list(shape)}"
                 )
         if wrong:
             raise errors.CheckpointError(
@@ -165,10 +262,10 @@ class Restoration:
             )
         return found, tuple(missing)
 
-    def _saved_as(self, path: str, graph: Graph, saved: Mapping[str, Any]) -> str | None:
+    def _saved_as(self, path: str, graph: Graph, saved: Container[str]) -> str | None:
         """The path under which an object was saved, by any of its paths now or then."""
         for name in graph.names(path):
-            for other in (name, *others(name, self._contents.aliases.items())):
+            for other in (name, *others(name, self._aliases.items())):
                 if other in saved:
                     return other
         return None
@@ -194,13 +291,13 @@ class Restoration:
         for path, value in graph.stateful.items():
             name = self._saved_as(path, graph, self._states)
             if name is not None:
-                value.restore_state(decode(self._states.pop(name), self._contents.arrays))
+                value.restore_state(self._states.pop(name))
                 self._restored.append(name)
 
     def __repr__(self) -> str:
         return (
             f"<restored {len(self._restored)} from {self.path!r}, "
-            f"{len(self._left) + len(self._states)} waiting, {len(self._missing)} missing>"
+            f"{len(self._left) + len(self._states)} not taken, {len(self._missing)} missing>"
         )
 
 

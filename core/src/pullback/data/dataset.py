@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pullback import errors
 from pullback.data import iterables
-from pullback.data.combining import ZipCursor
 from pullback.data.example import Feature
 from pullback.data.files import Files, LinesCursor, check_compression, find
 from pullback.data.pipeline import Open, Pipeline
@@ -162,14 +160,3 @@ class Dataset(Transformations):
         paths = find(files)
         wanted = None if features is None else dict(features)
         return Dataset(lambda epoch: RecordCursor(paths, compression, wanted))
-
-    @staticmethod
-    def zip(*datasets: Dataset) -> Dataset:
-        """One element of each dataset, as a tuple; the shortest ends it."""
-        if not datasets:
-            raise errors.InputValueError("zip takes at least one dataset")
-        return Dataset(
-            lambda epoch: ZipCursor([dataset.open(epoch) for dataset in datasets]),
-            lambda: min(len(dataset) for dataset in datasets),
-            sources=datasets,
-        )

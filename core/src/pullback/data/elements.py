@@ -200,8 +200,8 @@ def _pad(column: tuple[Any, ...], wanted: Sequence[int | None] | None, value: An
         filled = np.full((len(arrays), *shape), empty, dtype=object)
     else:
         filled = np.full((len(arrays), *shape), value, dtype=np.result_type(*arrays))
-    for row, array in zip(filled, arrays, strict=True):
-        row[tuple(slice(n) for n in array.shape)] = array
+    for i, array in enumerate(arrays):
+        filled[(i, *[slice(n) for n in array.shape])] = array
     return filled
 
 

@@ -153,7 +153,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
             items = [item.encode() if isinstance(item, str) else item for item in value.flat]
             feature.bytes_list.value.extend(items)
         elif kind in ("i", "u", "b"):
-            feature.int64_list.value.extend(value.reshape(-1).tolist())
+            feature.int64_list.value.extend([int(item) for item in value.flat])
         elif kind in ("f", "V"):
             feature.float_list.value.extend(value.astype("float32").reshape(-1).tolist())
         else:

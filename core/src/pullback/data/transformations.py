@@ -12,7 +12,7 @@ from pullback import errors
 from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
 from pullback.data.background import Threads
 from pullback.data.caching import FileCursor, MemoryCursor
-from pullback.data.combining import ConcatenateCursor, InterleaveCursor
+from pullback.data.combining import ConcatenateCursor, InterleaveCursor, ZipCursor
 from pullback.data.pipeline import Pipeline, SharedProcesses, drawn_seed
 from pullback.data.processes import check
 from pullback.data.shuffling import BufferCursor
@@ -78,13 +78,29 @@ class Transformations(Pipeline):
             None if count is None else lambda: count * len(self),
         )
 
-    def concatenate(self, other: Dataset) -> Dataset:
-        """These elements, then those of another dataset."""
-        both = (self, other)
+    def concatenate(self, *others: Dataset) -> Dataset:
+        """These elements, then those of other datasets."""
+        datasets = (self, *others)
         return self._stage(
-            lambda epoch: ConcatenateCursor(both, epoch),
-            lambda: len(self) + len(other),
-            beside=(other,),
+            lambda epoch: ConcatenateCursor(datasets, epoch),
+            lambda: sum(len(dataset) for dataset in datasets),
+            beside=others,
+        )
+
+    def zip(self, *others: Dataset) -> Dataset:
+        """One element of this and of each other dataset, as a tuple; the shortest ends it.
+
+        >>> numbers, names = pb.data.Dataset.range(3), ["a", "b"]
+        >>> for number, name in numbers.zip(pb.data.Dataset.from_tensor_slices(names)):
+        ...     print(int(number), name)
+        0 a
+        1 b
+        """
+        datasets = (self, *others)
+        return self._stage(
+            lambda epoch: ZipCursor([dataset.open(epoch) for dataset in datasets]),
+            lambda: min(len(dataset) for dataset in datasets),
+            beside=others,
         )
 
     def interleave(

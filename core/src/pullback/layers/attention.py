@@ -9,6 +9,7 @@ from pullback import errors
 from pullback.layers.basic import Dense
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.ops.repeating import repeat
 from pullback.random import Generator, default_generator
 from pullback.tensor import CALL, Tensor
 
@@ -174,7 +175,7 @@ def _joined(x: Tensor) -> Any:
 def _for_each(x: Tensor, heads: int) -> Any:
     """Shared heads, once for each head that they are shared by."""
     shared = x.shape[1]
-    return x if shared == heads else CALL["repeat"](x, heads // shared, axis=1)
+    return x if shared == heads else repeat(x, heads // shared, axis=1)
 
 
 def _weights(q: Tensor, k: Tensor, mask: Any, is_causal: bool) -> Any:

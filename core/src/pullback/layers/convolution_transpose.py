@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback import errors
 from pullback.layers.basic import ActivationLike
 from pullback.layers.convolution import Conv
-from pullback.layers.images import Sizes
+from pullback.layers.images import Sizes, lower
 from pullback.tensor import CALL
 
 __all__ = ["Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "ConvTranspose"]
@@ -24,10 +25,12 @@ class ConvTranspose(Conv):
         strides: by how much the result is larger.
         padding: as of `Conv`: what the convolution that takes the result to x would pad.
         activation: as of `Conv`.
-        output_padding: more elements at the end of each spatial dimension.
+        output_padding: more elements at the end of each spatial dimension, where `padding` is not
+            "same", which says the size already.
         rest: as of `Conv`.
 
     Raises:
+        InputValueError: for output_padding with "same".
         LayerError: as of `Conv`.
     """
 
@@ -43,6 +46,10 @@ class ConvTranspose(Conv):
         **rest: Any,
     ) -> None:
         self.output_padding = output_padding
+        if output_padding is not None and lower(padding) == "same":
+            raise errors.InputValueError(
+                'padding="same" says the size already; give numbers for padding with output_padding'
+            )
         super().__init__(filters, kernel_size, strides, padding, activation, **rest)
 
     def kernel_channels(self, channels: int) -> tuple[int, int]:

@@ -12,11 +12,12 @@ from pullback.layers.layer import Layer
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
 from pullback.tensor import CALL
+from pullback.training import Trainable
 
 __all__ = ["Model", "Sequential"]
 
 
-class Model(Layer):
+class Model(Trainable, Layer):
     """A layer made of layers: put them in attributes, and write `call`.
 
     >>> class TwoLayers(pb.Model):

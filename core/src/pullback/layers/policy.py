@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any, TypeAlias
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers.calls import CALLS
 from pullback.tensor import CALL, Tensor
@@ -28,6 +28,9 @@ class Policy:
 
     >>> pb.layers.Policy("float32", "bfloat16")
     Policy('float32', 'bfloat16')
+
+    Raises:
+        DTypeError: for a dtype to compute in that is neither real floating nor the variables'.
     """
 
     __slots__ = ("compute", "variables")
@@ -35,6 +38,8 @@ class Policy:
     def __init__(self, variables: DTypeLike, compute: DTypeLike | None = None) -> None:
         self.variables: DType = dtypes.as_dtype(variables)
         self.compute: DType = self.variables if compute is None else dtypes.as_dtype(compute)
+        if self.compute != self.variables and self.compute not in dtypes.REAL_FLOATING:
+            raise errors.DTypeError(f"a layer computes in a real floating dtype, not {compute}")
 
     @property
     def config_name(self) -> str:

@@ -18,7 +18,7 @@ from pullback.dtypes import (
     real_of,
 )
 from pullback.formulas import division
-from pullback.ops.calculus import OPS, where, zeros
+from pullback.ops.calculus import NAMESPACE, where, zeros
 from pullback.ops.precision import widened
 from pullback.shapes import broadcast
 from pullback.spec import EXACT, FEW_ULP, ROUNDED
@@ -130,9 +130,7 @@ positive.vjp(x=lambda g: g)
 # Quotients that are whole numbers -----------------------------------------------------------------
 
 
-@op(
-    shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False, name="whole_quotient"
-)
+@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False, name="whole_quotient")
 def _whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The floor of the quotient of integers; 0 where x2 is 0."""
     return primitive("No other op divides integers, and floats do not hold those of 64 bits.")
@@ -154,7 +152,7 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         # In float32 the quotient has all the digits that tell.
         return CALL["floor"](widened(x1) / widened(x2)).astype(x1.dtype)
     digits = 24 if x1.dtype == float32 else 53
-    return division.floor_divide(OPS, x1, x2, digits)  # type: ignore[no-any-return]
+    return division.floor_divide(NAMESPACE, x1, x2, digits)  # type: ignore[no-any-return]
 
 
 floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))

@@ -7,17 +7,20 @@ from typing import Any
 from pullback.ops.creation import full
 from pullback.tensor import CALL, Tensor, TensorLike
 
-__all__ = ["OPS", "over", "where", "zeros"]
+__all__ = ["NAMESPACE", "over", "where", "zeros"]
 
 
 class _Namespace:
     """The ops as an array API namespace, for formulas over any."""
 
     def __getattr__(self, name: str) -> Any:
-        return CALL[name]
+        try:
+            return CALL[name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
-OPS = _Namespace()
+NAMESPACE = _Namespace()
 
 
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean
+from pullback.ops.arithmetic import minimum
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
@@ -122,9 +123,7 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.bitwise_left_shift(3, 2)
     Tensor(12, shape=(), dtype=int32, device=cpu:0)
     """
-    return primitive(
-        "A product with 2**x2 has no such power to multiply with where all bits leave the dtype."
-    )
+    return x1 * 2**x2  # type: ignore[no-any-return]
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
@@ -136,4 +135,7 @@ def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.bitwise_right_shift([12, -12], 2).tolist()
     [3, -3]
     """
-    return primitive("The quotient by 2**x2 has no such divisor where x2 reaches the sign bit.")
+    # In two steps, for no integer holds the power of two that leaves nothing of it.
+    places = minimum(x2, 8 * x2.dtype.itemsize)
+    half = places // 2
+    return x1 // 2**half // 2 ** (places - half)  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from pullback import dtypes, errors
 from pullback.dispatch import op
 from pullback.dtypes import DTypeRule, Operands, Resolution, float32, float64
 from pullback.ops.arithmetic import abs, maximum, sign
-from pullback.ops.exponential import expm1, sqrt
+from pullback.ops.exponential import exp, expm1, sqrt
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
@@ -47,24 +47,28 @@ def stored(slots: int) -> DTypeRule:
     return rule
 
 
-def _shapes_of(slots: int) -> Any:
+def _shapes_of(slots: int, numbers: int) -> Any:
     def rule(*inputs: Shape, **_: Any) -> Any:
-        for shape in inputs[1 : 2 + slots]:
+        arrays = 2 + slots - numbers
+        for shape in inputs[1:arrays]:
             if shape != inputs[0]:
                 raise errors.ShapeError(
                     f"gradient and slots must have the parameter's shape {inputs[0]}, got {shape}"
                 )
-        for shape in inputs[2 + slots :]:
+        for shape in inputs[arrays:]:
             if shape:
-                raise errors.ShapeError(f"learning rate and step must be 0-d, got shape {shape}")
-        return [inputs[0]] * (1 + slots) if slots else inputs[0]
+                raise errors.ShapeError(
+                    f"learning rate, step and other numbers must be 0-d, got shape {shape}"
+                )
+        found = [inputs[0]] * (1 + slots - numbers) + [()] * numbers
+        return found if slots else inputs[0]
 
     return rule
 
 
-def _checked(slots: int) -> Any:
+def _checked(slots: int, numbers: int) -> Any:
     """Shapes that would broadcast are an error: a kernel would take them without a word."""
-    rule = _shapes_of(slots)
+    rule = _shapes_of(slots, numbers)
 
     def normalize(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
         rule(*shapes)
@@ -76,17 +80,17 @@ def _checked(slots: int) -> Any:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def update(*slots: str) -> Callable[[F], F]:
-    """`@op` for an update with these slots."""
+def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
+    """`@op` for an update with these slots, of which the last `numbers` are 0-d."""
     count = len(slots)
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
     decorator: Any = op(
-        shape=_shapes_of(count),
+        shape=_shapes_of(count, numbers),
         dtype=stored(count),
         accuracy=ACCUMULATED,
         differentiable=False,
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
-        normalize=_checked(count),
+        normalize=_checked(count, numbers),
     )
     return decorator  # type: ignore[no-any-return]
 
@@ -284,50 +288,60 @@ def amsgrad_update(
     )
 
 
-@update("m", "v")
+@update("m", "v", "total", numbers=1)
 def nadam_update(
     parameter: TensorLike,
     gradient: TensorLike,
     m: TensorLike,
     v: TensorLike,
+    total: TensorLike,
     learning_rate: TensorLike,
     step: TensorLike,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-7,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """A step of Nadam (Dozat, 2016), with beta1 the same in every step: Adam that looks ahead.
+    momentum_decay: float = 0.004,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A step of Nadam (Dozat, 2016, algorithm 2): Adam that looks ahead.
 
     Args:
         parameter: what is learned.
         gradient: of the loss, in the parameter's shape.
         m: the decaying mean of gradients; zeros at first.
         v: the decaying mean of squared gradients; zeros at first.
+        total: 1 minus the product of the momenta of all steps, a number; 0 at first.
         learning_rate: the size of the step.
         step: which step this is, from 1.
-        beta1: what is left of m each step.
+        beta1: what is left of m each step, and what the momentum comes to.
         beta2: what is left of v each step.
         epsilon: what the root of v has at least, nearly.
+        momentum_decay: the momentum of a step is beta1 * (1 - 0.96**(step * momentum_decay) / 2).
 
     Returns:
-        The parameter, m and v after the step.
+        The parameter, m, v and total after the step.
 
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, m, v = pb.nadam_update([1.0], [2.0], [0.0], [0.0], 0.5, 1)
-    >>> print(f"{m.item():.4f} {v.item():.4f}")
-    0.2000 0.0040
+    >>> parameter, m, v, total = pb.nadam_update([1.0], [2.0], [0.0], [0.0], 0.0, 0.5, 1)
+    >>> print(f"{m.item():.4f} {v.item():.4f} {total.item():.4f}")
+    0.2000 0.0040 0.5499
     """
     p, g = widened(parameter), widened(gradient)
     first, second = moments(g, m, v, beta1, beta2)
-    ahead = first * (beta1 / share(beta1, step + 1)) + g * ((1 - beta1) / share(beta1, step))
+    now, later = (
+        (1 - exp(one * (momentum_decay * math.log(0.96))) * 0.5) * beta1 for one in (step, step + 1)
+    )
+    # 1 - product of momenta, as the mean of ones with these momenta: its digits do not cancel.
+    summed = total * now + (1 - now)
+    ahead = first * (later / (summed * later + (1 - later))) + g * ((1 - now) / summed)
     change = ahead / (sqrt(second / share(beta2, step)) + epsilon)
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),
         narrowed(second, v),
+        narrowed(summed, total),
     )
 
 

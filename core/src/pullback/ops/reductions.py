@@ -195,7 +195,7 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     # Both turn the order round, exactly.
     if is_floating(x.dtype):
         return -max(-x, axis=axis, keepdims=keepdims)
-    return ~max(~x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    return ~max(~x, axis=axis, keepdims=keepdims)
 
 
 def _share(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
@@ -229,7 +229,7 @@ def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
     [True, False]
     """
-    return ~any(x == 0, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    return ~any(x == 0, axis=axis, keepdims=keepdims)
 
 
 @op(

@@ -74,7 +74,7 @@ def argwhere(x: TensorLike, /) -> Tensor:
     >>> pb.argwhere([[0, 7], [8, 0]]).tolist()
     [[0, 1], [1, 0]]
     """
-    return primitive("The size of the result depends on the values, which no body looks at.")
+    return primitive("The size of the result depends on the values, which kernels alone look at.")
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:

@@ -11,20 +11,20 @@ from pullback.dispatch import op
 from pullback.dtypes import float64, real_floating
 from pullback.formulas import error_function, gamma_function
 from pullback.ops.arithmetic import clip, square
-from pullback.ops.calculus import OPS, over, where
+from pullback.ops.calculus import NAMESPACE, over, where
 from pullback.ops.comparison import isnan
 from pullback.ops.exponential import exp, log
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, as_int, broadcast
 from pullback.spec import FEW_ULP
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "xlogy"]
 
 
 def _in_double(formula: Callable[..., Tensor], x: Tensor, **attributes: Any) -> Tensor:
     """A formula whose steps cancel or add up, in float64; the result is rounded once."""
-    return formula(OPS, x.astype(float64), **attributes).astype(x.dtype)
+    return formula(NAMESPACE, x.astype(float64), **attributes).astype(x.dtype)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -40,8 +40,8 @@ def erf(x: TensorLike, /) -> Tensor:
     [0.0, 0.8427007794380188]
     """
     if x.dtype == float64:
-        return error_function.erf(OPS, x)  # type: ignore[no-any-return]
-    return narrowed(error_function.erf32(OPS, widened(x)), x)
+        return error_function.erf(NAMESPACE, x)  # type: ignore[no-any-return]
+    return narrowed(error_function.erf32(NAMESPACE, widened(x)), x)
 
 
 erf.vjp(x=lambda g, x: g * _bell(x))

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.optimizers.optimizer import LearningRate, Optimizer
+from pullback.variable import Variable
 
 __all__ = ["LAMB", "SGD", "Adam", "AdamW", "Adamax", "Lion", "Nadam"]
 
@@ -144,9 +145,10 @@ class Nadam(Optimizer):
 
     Args:
         learning_rate: a number, a variable, or a function of the number of steps taken.
-        beta1: as of `Adam`.
+        beta1: as of `Adam`; what the momentum comes to.
         beta2: as of `Adam`.
         epsilon: as of `Adam`.
+        momentum_decay: how soon it does; the momentum is about beta1 / 2 at first.
         rest: as of `Optimizer`.
 
     Raises:
@@ -154,7 +156,7 @@ class Nadam(Optimizer):
     """
 
     takes_step = True
-    slot_names: Sequence[str] = ("m", "v")
+    slot_names: Sequence[str] = ("m", "v", "total")
     op = "nadam_update"
 
     def __init__(
@@ -163,12 +165,19 @@ class Nadam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
+        *,
+        momentum_decay: float = 0.004,
         **rest: Any,
     ) -> None:
-        super().__init__(learning_rate, _betas(beta1, beta2) | {"epsilon": epsilon}, **rest)
+        settings = {"epsilon": epsilon, "momentum_decay": momentum_decay}
+        super().__init__(learning_rate, _betas(beta1, beta2) | settings, **rest)
+
+    def slot_shape(self, variable: Variable, name: str) -> Sequence[int]:
+        """The shape of a slot: the last one is a number."""
+        return () if name == "total" else variable.shape
 
 
-class Adamax(Nadam):
+class Adamax(Optimizer):
     """AdaMax (Kingma and Ba, 2015, section 7.1): Adam by the largest recent gradient.
 
     Args:
@@ -182,8 +191,19 @@ class Adamax(Nadam):
         InputValueError: for a beta outside [0, 1).
     """
 
+    takes_step = True
     slot_names: Sequence[str] = ("m", "u")
     op = "adamax_update"
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        **rest: Any,
+    ) -> None:
+        super().__init__(learning_rate, _betas(beta1, beta2) | {"epsilon": epsilon}, **rest)
 
 
 class Lion(Optimizer):

@@ -231,7 +231,8 @@ class Batches:
 
     def begin(self) -> None:
         """Begins a pass; the one that an endless source is in goes on."""
-        if self._iterator is None or not (self.endless or self.once):
+        # One from which nothing has been taken yet was opened to look ahead.
+        if self._iterator is None or (self.given and not (self.endless or self.once)):
             self._open()
         self.ended = False
 

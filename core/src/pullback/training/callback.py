@@ -42,8 +42,11 @@ class Callback:
     model: Any = None
     run: Run = None  # type: ignore[assignment]
 
+    def on_restore(self, logs: Logs) -> None:
+        """Before all else: brings the model and the run to where they were saved."""
+
     def on_train_begin(self, logs: Logs) -> None:
-        """Before the first epoch."""
+        """Before the first epoch, or before the rest of one that was interrupted."""
 
     def on_train_end(self, logs: Logs) -> None:
         """After the last epoch, with its figures."""

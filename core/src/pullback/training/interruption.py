@@ -19,7 +19,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """While it is entered, a first Ctrl-C is only noted; `check` raises it. A second is not held up.
+    """Inside it, a first Ctrl-C is only noted, and `check` raises it. A second is not held up.
 
     A handler of the program's own stays in force, and in threads other than the main one, which get
     no signals, nothing is done.

@@ -56,6 +56,7 @@ class Fitting:
         """
         with self.interruption:
             try:
+                self.callbacks("on_restore", {})
                 self.callbacks("on_train_begin", {})
                 logs: Mapping[str, Any] = {}
                 while self.run.epoch < self.run.epochs and not self.run.stopped:
@@ -63,7 +64,8 @@ class Fitting:
                 self.callbacks("on_train_end", logs)
             except Interrupted:
                 self.callbacks("on_interrupt", self.run.scores.figures())
-                raise
+                # As it came: a program that ends by it ends as by any Ctrl-C.
+                raise KeyboardInterrupt from None
             finally:
                 self.callbacks.close()
 

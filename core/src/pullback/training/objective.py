@@ -25,22 +25,30 @@ class Compiled:
     # of the model's.
     __slots__ = ("losses", "metrics", "optimizer", "output_losses")
 
-    def __init__(self, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any) -> None:
+    def __init__(
+        self, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any
+    ) -> None:
         self.optimizer = as_optimizer(optimizer)
         #: For each output that has one: the way to it, the loss, and what it counts.
         self.losses = [
             (path, Loss(as_loss(part)), _share_of(loss_weights, path))
             for path, part in _parts(loss)
         ]
-        #: For each metric the way to its output.
-        self.metrics: list[tuple[Path, str, Metric]] = []
-        for path, part in _parts(metrics, many=True):
-            metric = as_metric(part)
-            self.metrics.append((path, _name(path, metric.name), metric))
+        #: For each metric the way to its output, its name, and whether it is given weights.
+        self.metrics: list[tuple[Path, str, Metric, bool]] = []
+        for given, takes_weights in ((metrics, False), (weighted_metrics, True)):
+            for path, part in _parts(given, many=True):
+                metric = as_metric(part)
+                self.metrics.append((path, _name(path, metric.name), metric, takes_weights))
         #: Whether the losses of outputs are figures of their own.
         self.output_losses = len(self.losses) > 1
         names = [_name(path, "loss") for path, _, _ in self.losses] if self.output_losses else []
-        unique(["loss", *names, *(name for _, name, _ in self.metrics)])
+        unique(["loss", *names, *(name for _, name, _, _ in self.metrics)])
+
+    @property
+    def named_metrics(self) -> dict[str, Metric]:
+        """The metrics by the names of their figures."""
+        return {name: metric for _, name, metric, _ in self.metrics}
 
     def loss_of(
         self, targets: Any, predictions: Any, weights: Any, more: list[Any]
@@ -80,9 +88,9 @@ class Compiled:
 
     def update_metrics(self, targets: Any, predictions: Any, weights: Any) -> None:
         """Takes a batch into account."""
-        for path, _, metric in self.metrics:
+        for path, _, metric, takes_weights in self.metrics:
             arguments = [_at(targets, path, "targets"), _at(predictions, path, "predictions")]
-            part = _weights_at(weights, path)
+            part = _weights_at(weights, path) if takes_weights else None
             if part is not None:
                 arguments.append(part)
             metric(*arguments)

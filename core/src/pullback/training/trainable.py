@@ -39,6 +39,7 @@ class Trainable:
         metrics: Any = None,
         *,
         loss_weights: Any = None,
+        weighted_metrics: Any = None,
     ) -> None:
         """Says how the model is to be trained.
 
@@ -50,6 +51,7 @@ class Trainable:
             metrics: metrics, names of them ("accuracy" is the one that fits), or functions of
                 targets and predictions; for several outputs a dict of lists of them by output.
             loss_weights: what each of several losses counts; 1 if it says nothing.
+            weighted_metrics: as metrics; these are given the weights of the items.
 
         >>> model = pb.Sequential([pb.layers.Dense(3)])
         >>> model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"])
@@ -58,7 +60,7 @@ class Trainable:
             InputValueError: for a name that is none.
             InputTypeError: for what is no optimizer, loss or metric.
         """
-        self._compiled = Compiled(optimizer, loss, loss_weights, metrics)
+        self._compiled = Compiled(optimizer, loss, loss_weights, metrics, weighted_metrics)
         self.stop_training = False
 
     @property
@@ -266,9 +268,7 @@ class Trainable:
             data.close()
             called.close()
 
-    def train_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None
-    ) -> dict[str, Any]:
+    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
         """Takes one step; gives the loss and the metrics of this batch alone.
 
         >>> model = pb.Sequential([pb.layers.Dense(1, initializer="zeros")])
@@ -307,7 +307,7 @@ class Trainable:
         kind = type(self)
         own = kind.train_step is not Trainable.train_step
         compiled = self._compiled if own else self.compiled
-        metrics = {} if compiled is None else {name: m for _, name, m in compiled.metrics}
+        metrics = {} if compiled is None else compiled.named_metrics
         return Run(epochs, Scores(metrics))
 
     def _callbacks(self, callbacks: Iterable[Callback], run: Run, verbose: bool) -> Callbacks:

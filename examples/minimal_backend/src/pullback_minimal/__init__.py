@@ -13,9 +13,8 @@ import pullback as pb
 
 # What NumPy has under the op's name, and with its arguments.
 NAMESAKES = """
-    add argwhere atan2 bitwise_and bitwise_left_shift bitwise_right_shift broadcast_to concat
-    cos divide equal exp less log matmul max multiply negative nextafter permute_dims pow remainder
-    reshape signbit sin sqrt where
+    add argwhere atan2 bitwise_and broadcast_to concat cos divide equal exp less log matmul max
+    multiply negative nextafter permute_dims pow remainder reshape signbit sin sqrt where
 """
 
 

@@ -96,15 +96,6 @@ KERNELS: dict[str, Kernel] = {
         " move = nesterov != 0 ? h + speed * W(momentum) : speed;"
         " new_p = P(W(p) - move * rate); new_v = V(speed);",
     ),
-    "nadam_update": _update(
-        "nadam_update", "m v", "beta1 beta2 epsilon",
-        f"{_MOMENTS} {_SHARES}"
-        " const W next = beta1 == 0 ? W(1) : W(-expm1((double(step) + 1) * log(beta1))),"
-        " ahead = mean * (W(beta1) / next) + h * (W(1 - beta1) / share1);"
-        " new_p = P(W(p) - ahead / (sqrt(square / share2) + W(epsilon)) * rate);"
-        " new_m = M(mean); new_v = V(square);",
-        counts=True,
-    ),
     "rmsprop_update": _update(
         "rmsprop_update", "s", "rho epsilon weight_decay",
         f"{_DECAYED} const W square = W(s) + (h * h - W(s)) * W(1 - rho);"

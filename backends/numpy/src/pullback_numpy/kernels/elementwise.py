@@ -11,7 +11,6 @@ from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
 from pullback.backend import Kernel
 from pullback_numpy.kernels.precision import wide
 
-
 _GENERIC = array_api.kernels(np)
 
 

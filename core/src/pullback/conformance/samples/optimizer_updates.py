@@ -85,13 +85,15 @@ def _amsgrad(
 
 
 def _nadam(
-    p: Array, g: Array, m: Array, v: Array, rate: Array, step: Array, *, beta1: float = 0.9,
-    beta2: float = 0.999, epsilon: float = 1e-7,
+    p: Array, g: Array, m: Array, v: Array, total: Array, rate: Array, step: Array, *,
+    beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7, momentum_decay: float = 0.004,
 ) -> Any:  # fmt: skip
+    now, later = (beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay)) for t in (step, step + 1))
+    product = (1 - total) * now
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g**2
-    m_hat = beta1 * m / (1 - beta1 ** (step + 1)) + (1 - beta1) * g / (1 - beta1**step)
-    return p - rate * m_hat / (np.sqrt(v / (1 - beta2**step)) + epsilon), m, v
+    m_hat = later * m / (1 - product * later) + (1 - now) * g / (1 - product)
+    return p - rate * m_hat / (np.sqrt(v / (1 - beta2**step)) + epsilon), m, v, 1 - product
 
 
 def _adamax(
@@ -204,7 +206,11 @@ _updates(
 )
 _updates("adam_update", _adam, (_M, _V), (_RATE, _STEP), _BETAS, _DECAY)
 _updates("amsgrad_update", _amsgrad, (_M, _V, _W), (_RATE, _STEP), _BETAS, _DECAY)
-_updates("nadam_update", _nadam, (_M, _V), (_RATE, _STEP), _BETAS)
+# The last slot is a number, as those behind it are.
+_updates(
+    "nadam_update", _nadam, (_M, _V), (np.asarray(0.5), _RATE, _STEP), _BETAS,
+    {"momentum_decay": 1.0},
+)  # fmt: skip
 _updates("adamax_update", _adamax, (_M, _V), (_RATE, _STEP), _BETAS)
 _updates("lion_update", _lion, (_M,), (_RATE,), {"beta1": 0.5, "beta2": 0.75}, _DECAY)
 _updates("rmsprop_update", _rmsprop, (_V,), (_RATE,), {"rho": 0.5, "epsilon": 0.1}, _DECAY)

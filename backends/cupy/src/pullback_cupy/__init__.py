@@ -1,0 +1,60 @@
+"""The CuPy backend of pullback: plain `gpu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pullback.backend import Backend
+from pullback.hookspecs import hookimpl
+from pullback_cupy import driver
+
+if TYPE_CHECKING:
+    from pullback_cupy.backend import CuPyBackend as CuPyBackend
+    from pullback_cupy.precision import use_tf32 as use_tf32
+
+__all__ = ["pullback_register_backend"]
+
+
+class Unusable(Backend):
+    """What stands for the backend on a machine that has no GPU, no driver or no CuPy."""
+
+    name = "cupy"
+    kinds = ("gpu",)
+
+    def __init__(self, problem: str) -> None:
+        super().__init__()
+        self._problem = problem
+
+    def device_count(self, kind: str) -> int:
+        """None."""
+        return 0
+
+    def unusable(self) -> str:
+        """The reason and the fix."""
+        return self._problem
+
+
+@hookimpl
+def pullback_register_backend(register: Callable[..., None]) -> None:
+    """Called by pullback when the backend is first asked for."""
+    problem = driver.problem()
+    if problem is not None:
+        register(Unusable(problem))
+        return
+    from pullback_cupy.backend import CuPyBackend
+
+    register(CuPyBackend())
+
+
+def __getattr__(name: str) -> Any:
+    # CuPy takes half a second to import, and cannot be imported everywhere.
+    if name == "CuPyBackend":
+        from pullback_cupy.backend import CuPyBackend
+
+        return CuPyBackend
+    if name == "use_tf32":
+        from pullback_cupy.precision import use_tf32
+
+        return use_tf32
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,132 @@
+"""The backend: CuPy's arrays on every GPU of the machine."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+import cupy
+import numpy as np
+
+import pullback.dtypes
+from pullback.backend import Backend, Kernel, Memory
+from pullback.dtypes import as_dtype
+from pullback_cupy import faults
+from pullback_cupy.kernels import KERNELS
+
+__all__ = ["CuPyBackend"]
+
+
+class CuPyBackend(Backend):
+    """Native arrays are `cupy.ndarray`, with NumPy's dtypes; work goes to CuPy's current stream.
+
+    Nothing waits for the device but what gives values to the host: `to_host`, `synchronize`, ops
+    whose result's shape depends on values, and decompositions of matrices.
+    """
+
+    name = "cupy"
+    version = cupy.__version__
+    kinds = ("gpu",)
+    dtypes: ClassVar = {dtype: dtype for dtype in pullback.dtypes.ALL}
+    kernels: ClassVar = KERNELS
+
+    def __init__(self) -> None:
+        self._count = cupy.cuda.runtime.getDeviceCount()
+        if self._count > 1:
+            self.kernels = {name: on_its_device(kernel) for name, kernel in KERNELS.items()}
+        super().__init__()
+
+    def device_count(self, kind: str) -> int:
+        """The GPUs that CUDA sees."""
+        return self._count if kind == "gpu" else 0
+
+    def native_device(self, kind: str, index: int) -> Any:
+        """CuPy's own device."""
+        return cupy.cuda.Device(index)
+
+    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Any:
+        """A copy on the device; when it returns, `array` may change."""
+        # Dispatch knows dtypes by identity, and an array that was unpickled has one of its own.
+        dtype = as_dtype(array.dtype)
+        with device:
+            return cupy.asarray(array if array.dtype is dtype else array.view(dtype), order="C")
+
+    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        """The values, once they are there.
+
+        Raises:
+            IndexingError: when an index was outside its axis in work that the device has done.
+        """
+        with array.device:
+            host: np.ndarray[Any, Any] = array.get(order="C")
+        faults.check()
+        host.flags.writeable = False
+        return host
+
+    def copy_to_device(self, array: Any, device: Any) -> Any:
+        """From GPU to GPU, behind the work that makes the array."""
+        if array.device == device:
+            return array
+        with array.device:
+            array = cupy.ascontiguousarray(array).reshape(array.shape)
+            made = cupy.cuda.Event(block=False, disable_timing=True)
+            made.record()
+        with device:
+            cupy.cuda.get_current_stream().wait_event(made)
+            return array.copy()
+
+    def synchronize(self, device: Any) -> None:
+        """Waits for all streams of the device.
+
+        Raises:
+            IndexingError: when an index was outside its axis in work that the device has done.
+        """
+        device.synchronize()
+        faults.check()
+
+    def memory(self, device: Any) -> Memory:
+        """What arrays use and CuPy's pool holds of the memory of the device."""
+        with device:
+            pool = cupy.get_default_memory_pool()
+            _free, total = cupy.cuda.runtime.memGetInfo()
+            return Memory(pool.used_bytes(), pool.total_bytes(), total)
+
+    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+        """CuPy does not say read-only: a copy, or with copy=False what must be left as it is."""
+        shared = kwargs.pop("copy", None) is False
+        with array.device:
+            return (array if shared else array.copy()).__dlpack__(**kwargs)
+
+    def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Any:
+        """Shares memory on the device; what is elsewhere is copied, unless that is forbidden."""
+        with device:
+            if value.__dlpack_device__()[0] in _ON_HOST:
+                if copy is False:
+                    raise BufferError("an array on the host cannot be shared with a GPU")
+                return cupy.asarray(np.from_dlpack(value))
+            taken = cupy.from_dlpack(value)
+            if taken.device != device:
+                if copy is False:
+                    raise BufferError(f"an array on {taken.device} cannot be shared with {device}")
+                return self.copy_to_device(taken, device)
+            return taken.copy() if copy else taken
+
+
+_ON_HOST = (1,)  # kDLCPU
+
+
+def on_its_device(kernel: Kernel) -> Kernel:
+    """The kernel on the device of its arrays, where there are several."""
+
+    @functools.wraps(kernel, updated=())
+    def run(*arrays: Any, **attributes: Any) -> Any:
+        first = next((x for x in arrays if x is not None), None)
+        if first is None:
+            return kernel(*arrays, **attributes)
+        device = (first[0] if isinstance(first, list) else first).device
+        if device.id == cupy.cuda.get_device_id():
+            return kernel(*arrays, **attributes)
+        with device:
+            return kernel(*arrays, **attributes)
+
+    return run

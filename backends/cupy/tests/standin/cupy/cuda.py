@@ -1,0 +1,76 @@
+"""`cupy.cuda` of one device that is the host."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+from cupy._array import COPIES
+
+
+class Device:
+    def __init__(self, device=0):
+        self.id = int(device)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        return None
+
+    def __eq__(self, other):
+        return isinstance(other, Device) and other.id == self.id
+
+    def __hash__(self):
+        return self.id
+
+    def synchronize(self):
+        COPIES["synchronize"] += 1
+
+
+class Event:
+    def __init__(self, block=False, disable_timing=False):
+        pass
+
+    def record(self, stream=None):
+        pass
+
+
+class Stream:
+    ptr = 0
+
+    def synchronize(self):
+        COPIES["synchronize"] += 1
+
+    def wait_event(self, event):
+        pass
+
+
+class PinnedMemory:
+    """Memory with an address and NumPy's buffer protocol, as CuPy's pointer to it."""
+
+    def __new__(cls, size):
+        array = np.zeros(size, np.uint8).view(_Buffer)
+        array.ptr = array.ctypes.data
+        return array
+
+
+class _Buffer(np.ndarray):
+    ptr = 0
+
+
+def alloc_pinned_memory(size):
+    return PinnedMemory(size)
+
+
+def get_device_id():
+    return 0
+
+
+def get_current_stream():
+    return Stream()
+
+
+runtime = types.SimpleNamespace(
+    getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 30, 1 << 31)
+)

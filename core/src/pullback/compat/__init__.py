@@ -1,0 +1,1 @@
+"""The names of other frameworks, as thin mappings onto pullback's own."""

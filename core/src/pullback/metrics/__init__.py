@@ -1,0 +1,60 @@
+"""Metrics: figures that are gathered over many batches.
+
+Call a metric with each batch, ask for `result()`, and `reset()` it for the next epoch. What it has
+gathered is part of a checkpoint that it is given to. Sums are kept in double precision: they
+neither saturate nor depend on how the data were split into batches. Weights are of the items: their
+axes are the first axes of the values.
+"""
+
+from __future__ import annotations
+
+from pullback.metrics.accuracy import (
+    Accuracy,
+    BinaryAccuracy,
+    CategoricalAccuracy,
+    SparseCategoricalAccuracy,
+    SparseTopKAccuracy,
+    TopKAccuracy,
+)
+from pullback.metrics.base import Mean, Metric, Sum
+from pullback.metrics.confusion import ConfusionMatrix, MatthewsCorrelation, MeanIoU
+from pullback.metrics.detection import F1Score, FBetaScore, Precision, Recall
+from pullback.metrics.ranking import AUC
+from pullback.metrics.regression import (
+    MeanAbsoluteError,
+    MeanAbsolutePercentageError,
+    MeanOf,
+    MeanSquaredError,
+    MeanSquaredLogarithmicError,
+    PearsonCorrelation,
+    R2Score,
+    RootMeanSquaredError,
+)
+
+__all__ = [
+    "AUC",
+    "Accuracy",
+    "BinaryAccuracy",
+    "CategoricalAccuracy",
+    "ConfusionMatrix",
+    "F1Score",
+    "FBetaScore",
+    "MatthewsCorrelation",
+    "Mean",
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanIoU",
+    "MeanOf",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "Metric",
+    "PearsonCorrelation",
+    "Precision",
+    "R2Score",
+    "Recall",
+    "RootMeanSquaredError",
+    "SparseCategoricalAccuracy",
+    "SparseTopKAccuracy",
+    "Sum",
+    "TopKAccuracy",
+]

@@ -1,0 +1,267 @@
+"""How far predicted numbers are from what they should be."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pullback import errors
+from pullback.dispatch.convert import from_any
+from pullback.metrics.base import Gathering, Metric, OfPairs, double, item_weights
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = [
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanOf",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "PearsonCorrelation",
+    "R2Score",
+    "RootMeanSquaredError",
+]
+
+
+class MeanSquaredError(OfPairs):
+    """The mean of (prediction - target)**2.
+
+    >>> error = pb.metrics.MeanSquaredError()
+    >>> error([1.0, 2.0], [1.0, 4.0])
+    >>> error.result()
+    2.0
+    """
+
+    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
+        """The squared differences."""
+        return CALL["squared_error"](predictions, targets)
+
+
+class RootMeanSquaredError(MeanSquaredError):
+    """The root of the mean of (prediction - target)**2.
+
+    >>> error = pb.metrics.RootMeanSquaredError()
+    >>> error([1.0, 2.0], [4.0, 6.0])
+    >>> round(error.result(), 4)
+    3.5355
+    """
+
+    def result(self) -> float:
+        """The root of the mean over all pairs; 0 before there are any."""
+        return math.sqrt(self.mean())
+
+
+class MeanAbsoluteError(OfPairs):
+    """The mean of |prediction - target|.
+
+    >>> error = pb.metrics.MeanAbsoluteError()
+    >>> error([1.0, 2.0], [1.0, 4.0])
+    >>> error.result()
+    1.0
+    """
+
+    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
+        """The absolute differences."""
+        return CALL["absolute_error"](predictions, targets)
+
+
+class MeanAbsolutePercentageError(OfPairs):
+    """The mean of |prediction - target| / |target|, as a share: 0.05 is five percent.
+
+    >>> error = pb.metrics.MeanAbsolutePercentageError()
+    >>> error([1.0, 2.0], [1.0, 4.0])
+    >>> error.result()
+    0.5
+    """
+
+    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
+        """The differences, as shares of the targets."""
+        size = double(CALL["abs"](targets))
+        difference = double(CALL["absolute_error"](predictions, targets))
+        # As in scikit-learn: a target of 0 gives a large number rather than an infinite one.
+        return difference / CALL["maximum"](size, 2.0**-52)
+
+
+class MeanSquaredLogarithmicError(OfPairs):
+    """The mean of (log(1 + prediction) - log(1 + target))**2, for numbers above -1.
+
+    >>> error = pb.metrics.MeanSquaredLogarithmicError()
+    >>> error([0.0], [1.718281828])
+    >>> round(error.result(), 6)
+    1.0
+    """
+
+    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
+        """The squared differences of the logarithms."""
+        return CALL["squared_error"](
+            CALL["log1p"](double(predictions)), CALL["log1p"](double(targets))
+        )
+
+
+class MeanOf(Gathering):
+    """The mean of a function of targets and predictions, such as one of `pb.losses`.
+
+    Args:
+        function: gives a number for each item, or one for a batch, whose items then count alike.
+        name: a name for messages and figures; that of the function if None.
+
+    >>> error = pb.metrics.MeanOf(pb.losses.huber)
+    >>> error([0.0, 0.0], [1.0, 4.0])
+    >>> error.name, error.result()
+    ('huber', 2.0)
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+        self.function = function
+        try:
+            self._itemwise = "reduction" in inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            self._itemwise = False
+        inner = getattr(function, "func", function)
+        super().__init__(getattr(inner, "__name__", None) if name is None else name)
+
+    def update(self, targets: Any, predictions: Any, weights: TensorLike = None) -> None:
+        """Takes a batch into account.
+
+        Raises:
+            InputTypeError: for weights where the function gives one number for a batch.
+        """
+        more = {"reduction": "none"} if self._itemwise else {}
+        values = from_any(self.function(targets, predictions, **more))
+        if not values.ndim:
+            if weights is not None:
+                raise errors.InputTypeError(
+                    f"{self.name} gives one number for a batch, which weights cannot be applied to"
+                )
+            weights = int(
+                getattr(targets, "shape", (1,))[0] if getattr(targets, "shape", ()) else 1
+            )
+        self.gather(values, weights)
+
+    def result(self) -> float:
+        """The mean; 0 before there is anything."""
+        return self.mean()
+
+
+class _OfMoments(Metric):
+    """What depends on means and squares of pairs (items,) or (items, outputs).
+
+    Batches are merged as Chan, Golub and LeVeque (1979) do: sums of squares are of differences
+    from the mean, which do not cancel out where the numbers are large.
+    """
+
+    initial: Mapping[str, float | None] = {
+        "count": 0.0, "means": None, "squares": None, "residual": None,
+    }  # fmt: skip
+    count: float
+    means: Tensor | None
+    squares: Tensor | None
+    residual: Tensor | None
+
+    def update(
+        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike = None
+    ) -> None:
+        """Takes a batch into account.
+
+        Raises:
+            ShapeError: when the shapes differ, or there are more than two axes.
+        """
+        predictions = from_any(predictions)
+        targets = from_any(targets, None, predictions.device)
+        if targets.shape != predictions.shape or not 1 <= targets.ndim <= 2:
+            raise errors.ShapeError(
+                f"{self.name}: targets {targets.shape} and predictions {predictions.shape} are of "
+                f"one shape, (items,) or (items, outputs)"
+            )
+        rows = (-1, 1) if targets.ndim == 1 else targets.shape
+        t, p = (double(tensor).reshape(rows) for tensor in (targets, predictions))
+        factor = item_weights(weights, targets.shape[:1], self.name, t.device)
+        w = CALL["full"]((t.shape[0], 1), 1.0, dtype=t.dtype, device=t.device)
+        if factor is not None:
+            w = w * factor.reshape((-1, 1))
+        count = float(CALL["sum"](w))
+        if count:
+            self._merge(count, w, t, p)
+
+    def _merge(self, count: float, w: Tensor, t: Tensor, p: Tensor) -> None:
+        both = CALL["stack"]([t, p])  # (2, items, outputs)
+        means = CALL["sum"](w * both, axis=1) / count
+        apart = both - CALL["expand_dims"](means, axis=1)
+        # Squares of targets and predictions, and their products: (3, outputs).
+        products = CALL["stack"]([apart[0] * apart[0], apart[1] * apart[1], apart[0] * apart[1]])
+        squares = CALL["sum"](w * products, axis=1)
+        residual = CALL["sum"](w * (t - p) ** 2, axis=0)
+        if self.means is None or self.squares is None or self.residual is None:
+            self.count, self.means, self.squares, self.residual = count, means, squares, residual
+            return
+        before = [x.to(t.device) for x in (self.means, self.squares, self.residual)]
+        total = self.count + count
+        delta = means - before[0]
+        cross = CALL["stack"]([delta[0] * delta[0], delta[1] * delta[1], delta[0] * delta[1]])
+        self.means = before[0] + delta * (count / total)
+        self.squares = before[1] + squares + cross * (self.count * count / total)
+        self.residual = before[2] + residual
+        self.count = total
+
+
+class R2Score(_OfMoments):
+    """The coefficient of determination: 1 - (sum of squared errors) / (that of the mean).
+
+    Of several outputs (items, outputs) it is the mean of the scores.
+
+    Args:
+        average: "uniform" for the mean over the outputs, "variance" for the mean weighted by the
+            variance of their targets, None for the score of each.
+        name: a name for messages and figures.
+
+    >>> score = pb.metrics.R2Score()
+    >>> score([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    >>> score.result()
+    0.5
+
+    Raises:
+        InputValueError: for another average.
+    """
+
+    def __init__(self, average: str | None = "uniform", name: str | None = None) -> None:
+        if average not in ("uniform", "variance", None):
+            raise errors.InputValueError(
+                f"average is 'uniform', 'variance' or None, got {average!r}"
+            )
+        super().__init__(name)
+        self.average = average
+
+    def result(self) -> Any:
+        """The score; 0 before there is anything."""
+        if self.squares is None or self.residual is None:
+            return 0.0
+        variances, errors_ = self.squares[0].tolist(), self.residual.tolist()
+        scores = [
+            1 - e / v if v else (0.0 if e else 1.0) for e, v in zip(errors_, variances, strict=True)
+        ]
+        if self.average is None:
+            return scores
+        if self.average == "uniform" or not any(variances):
+            return sum(scores) / len(scores)
+        return sum(s * v for s, v in zip(scores, variances, strict=True)) / sum(variances)
+
+
+class PearsonCorrelation(_OfMoments):
+    """The correlation of targets and predictions; of several outputs the mean of theirs.
+
+    >>> correlation = pb.metrics.PearsonCorrelation()
+    >>> correlation([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
+    >>> round(correlation.result(), 6)
+    1.0
+    """
+
+    def result(self) -> float:
+        """The correlation; 0 where one of the two is constant."""
+        if self.squares is None:
+            return 0.0
+        found = [
+            both / math.sqrt(t * p) if t and p else 0.0
+            for t, p, both in zip(*self.squares.tolist(), strict=True)
+        ]
+        return math.fsum(found) / len(found)

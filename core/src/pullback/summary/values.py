@@ -1,0 +1,260 @@
+"""What is recorded: scalars, histograms, images, texts, hyperparameters."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from pullback import errors
+from pullback.dispatch.convert import from_any
+from pullback.dispatch.recording import paused
+from pullback.metrics import Metric
+from pullback.summary.events import messages
+from pullback.summary.writer import Step, recording
+from pullback.tensor import CALL, Tensor, TensorLike
+
+__all__ = ["histogram", "hparams", "image", "scalar", "text"]
+
+
+def scalar(name: str, value: Any, step: Step = None) -> bool:
+    """Records a number.
+
+    Args:
+        name: what it is called; what stands before a slash groups it.
+        value: a number, a tensor of one element, or a metric, whose result is recorded.
+        step: when; that of `pb.summary.set_step` if None.
+
+    Returns:
+        Whether it was recorded: there is a writer in force, and conditions hold.
+
+    >>> import tempfile
+    >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     pb.summary.scalar("loss", pb.asarray(0.25), step=1)
+    True
+
+    Raises:
+        InputValueError: for a value of several elements, or without a step.
+    """
+    found = recording(step)
+    if found is None:
+        return False
+    writer, number = found
+    if isinstance(value, Metric):
+        value = value.result()
+    if getattr(value, "size", 1) != 1:
+        raise errors.InputValueError(
+            f"the scalar {name!r} has the shape {tuple(value.shape)}; record its mean, or a "
+            f"histogram"
+        )
+    pb2 = messages()
+    summary = pb2.Summary(value=[pb2.Summary.Value(tag=name, simple_value=float(value))])
+    writer.add(number, summary=summary)
+    return True
+
+
+def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int = 30) -> bool:
+    """Records how values are distributed.
+
+    Args:
+        name: what they are called.
+        values: numbers in any shape; those that are not finite are left out.
+        step: when; that of `pb.summary.set_step` if None.
+        buckets: into how many equal parts their range is divided.
+
+    Returns:
+        Whether it was recorded.
+
+    >>> import tempfile
+    >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     pb.summary.histogram("weights", pb.random.normal((100,)), step=1)
+    True
+
+    Raises:
+        InputValueError: for fewer than one bucket, or without a step.
+    """
+    if buckets < 1:
+        raise errors.InputValueError(f"a histogram has 1 bucket or more, got {buckets}")
+    found = recording(step)
+    if found is None:
+        return False
+    writer, number = found
+    with paused():
+        content = _histogram(from_any(values), buckets)
+    pb2 = messages()
+    histo = pb2.HistogramProto(**content)
+    writer.add(number, summary=pb2.Summary(value=[pb2.Summary.Value(tag=name, histo=histo)]))
+    return True
+
+
+def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
+    values = CALL["astype"](tensor, "float64").reshape((-1,))
+    finite = CALL["isfinite"](values)
+    count = int(CALL["count_nonzero"](finite))
+    if not count:
+        return {"num": 0.0, "bucket_limit": [0.0], "bucket": [0.0]}
+    low = float(CALL["min"](CALL["where"](finite, values, math.inf)))
+    high = float(CALL["max"](CALL["where"](finite, values, -math.inf)))
+    values = CALL["where"](finite, values, low)
+    # Values that are all alike, or too far apart for their difference, are in one bucket.
+    first, width = low, (high - low) / buckets
+    if not 0 < width < math.inf:
+        first, width, buckets = low - 0.5 if low == high else low, max(high - low, 1.0), 1
+    place = CALL["astype"](CALL["floor"]((values - first) / width), "int64")
+    place = CALL["clip"](place, 0, buckets - 1)
+    ones = CALL["astype"](finite, "float64")
+    counts = CALL["segment_sum"](ones, place, buckets).tolist()
+    clean = values * ones
+    return {
+        "min": low,
+        "max": high,
+        "num": float(count),
+        "sum": float(CALL["sum"](clean)),
+        "sum_squares": float(CALL["sum"](clean * clean)),
+        # The first is empty: its limit is where the second begins.
+        "bucket_limit": [first + width * edge for edge in range(buckets + 1)],
+        "bucket": [0.0, *counts],
+    }
+
+
+def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int = 3) -> bool:
+    """Records images.
+
+    Args:
+        name: what they are called.
+        images: (images, height, width, channels) with 1 (grey), 2 (grey, opacity), 3 (colours) or 4
+            channels (colours, opacity); floating numbers from 0 to 1, beyond which they are cut
+            off, or unsigned integers of 8 bits.
+        step: when; that of `pb.summary.set_step` if None.
+        max_outputs: how many of them at most.
+
+    Returns:
+        Whether they were recorded.
+
+    >>> import tempfile
+    >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     pb.summary.image("digit", pb.zeros((1, 8, 8, 1)), step=1)
+    True
+
+    Raises:
+        ShapeError: for another shape.
+        InputValueError: without a step.
+    """
+    found = recording(step)
+    if found is None:
+        return False
+    writer, number = found
+    with paused():
+        tensor = from_any(images)
+        if tensor.ndim != 4 or tensor.shape[-1] not in (1, 2, 3, 4):
+            raise errors.ShapeError(
+                f"images are of shape (images, height, width, channels) with 1 to 4 channels, got "
+                f"{tensor.shape}"
+            )
+        tensor = tensor[:max_outputs]
+        if tensor.dtype.kind != "u":
+            wide = CALL["astype"](tensor, "float32")
+            tensor = CALL["round"](CALL["clip"](wide, 0.0, 1.0) * 255)
+        pictures = CALL["astype"](tensor, "uint8").numpy()
+    pb2 = messages()
+    _, height, width, channels = pictures.shape
+    values = [
+        pb2.Summary.Value(
+            tag=f"{name}/image/{index}" if len(pictures) > 1 else f"{name}/image",
+            image=pb2.Summary.Image(
+                height=height,
+                width=width,
+                colorspace=channels,
+                encoded_image_string=_png(picture.tobytes(), height, width, channels),
+            ),
+        )
+        for index, picture in enumerate(pictures)
+    ]
+    writer.add(number, summary=pb2.Summary(value=values))
+    return True
+
+
+def _png(data: bytes, height: int, width: int, channels: int) -> bytes:
+    """Rows of pixels of 8 bits as a PNG file (ISO/IEC 15948)."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        checked = kind + body
+        return struct.pack(">I", len(body)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    row = width * channels
+    # Each row begins with the number of its filter: none.
+    rows = b"".join(b"\0" + data[i * row : (i + 1) * row] for i in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, body) for kind, body in parts)
+
+
+def text(name: str, value: str, step: Step = None) -> bool:
+    """Records a text, which is shown as Markdown.
+
+    Args:
+        name: what it is called.
+        value: the text.
+        step: when; that of `pb.summary.set_step` if None.
+
+    Returns:
+        Whether it was recorded.
+
+    >>> import tempfile
+    >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     pb.summary.text("sample", "once upon a time", step=1)
+    True
+
+    Raises:
+        InputValueError: without a step.
+    """
+    found = recording(step)
+    if found is None:
+        return False
+    writer, number = found
+    from tensorboardX.summary import text as message
+
+    writer.add(number, summary=message(name, str(value)))
+    return True
+
+
+def hparams(values: Mapping[str, Any], figures: Mapping[str, float] | None = None) -> bool:
+    """Records the hyperparameters of a run, by which TensorBoard compares runs.
+
+    Args:
+        values: numbers, booleans and strings by name; other values as their text.
+        figures: what the run came to, by name; each is recorded as a scalar, too.
+
+    Returns:
+        Whether they were recorded.
+
+    >>> import tempfile
+    >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     pb.summary.hparams({"rate": 0.01, "layers": 2}, {"accuracy": 0.97})
+    True
+    """
+    found = recording(0)
+    if found is None:
+        return False
+    writer, number = found
+    messages()
+    from tensorboardX.summary import hparams as message
+
+    plain = {
+        name: value
+        if isinstance(value, (bool, int, float, str))
+        else float(value)
+        if getattr(value, "shape", None) == ()
+        else json.dumps(value, default=str)
+        for name, value in values.items()
+    }
+    results = dict(figures or {})
+    for summary in message(plain, results):
+        writer.add(number, summary=summary)
+    for name, value in results.items():
+        scalar(name, value, number)
+    return True
