@@ -19,8 +19,8 @@ import numpy as np
 from pullback import backward, cotangents
 from pullback.backward import Span
 from pullback.devices import Device
-from pullback.dispatch.generate import layout
 from pullback.dispatch.recording import LISTENING, Node, Output, Watched
+from pullback.dispatch.rules import layout
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 from pullback.tracing import Trace, Traced

@@ -93,9 +93,11 @@ class Op:
         "accuracy",
         "attributes",
         "body",
+        "creates",
         "differentiable",
         "dtype",
         "family",
+        "fixed",
         "function",
         "index",
         "inputs",
@@ -128,7 +130,11 @@ class Op:
     normalize: Callable[..., dict[str, Any]] | None
     family: str
     index: int
-    #: Whether straight-line code serves it: a fixed number of inputs, one result, no residuals.
+    #: Whether straight-line code calls it: it has inputs, a fixed number of them.
+    fixed: bool
+    #: The same for an op without inputs that makes one result on the device it is told.
+    creates: bool
+    #: Whether straight-line code records it too: it is fixed, and has one result and no residuals.
     simple: bool
     rules: dict[str, Rule | None]
     #: Input dtypes as they come, to the dtypes they are converted to.

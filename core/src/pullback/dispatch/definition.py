@@ -177,6 +177,10 @@ def op(
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
         inputs, attributes = _parameters(body)
+        placed = [one.name for one in attributes if one.form == "DeviceLike"]
+        single = len(outputs) == 1 and not residuals
+        arities = [one.arity for one in inputs]
+        fixed = arities[:1] == [Arity.ONE] and Arity.MANY not in arities and not placed
         spec = Op(
             name=name or body.__name__,
             body=body,
@@ -193,14 +197,9 @@ def op(
             normalize=normalize,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
-            simple=(
-                bool(inputs)
-                and inputs[0].arity is Arity.ONE
-                and all(one.arity is not Arity.MANY for one in inputs)
-                and len(outputs) == 1
-                and not residuals
-                and all(attribute.form != "DeviceLike" for attribute in attributes)
-            ),
+            fixed=fixed,
+            creates=not inputs and placed == ["device"] and single,
+            simple=fixed and single,
         )
         register(spec)
         function = _public(spec, body)

@@ -26,7 +26,15 @@ from pullback.dispatch.convert import (
     sequences,
     unflatten,
 )
-from pullback.dispatch.normal import explain, fail, for_dtype, inside, lacks, normalise
+from pullback.dispatch.normal import (
+    asked_dtypes,
+    explain,
+    fail,
+    for_dtype,
+    inside,
+    lacks,
+    normalise,
+)
 from pullback.dispatch.recording import (
     HEARD,
     LISTENING,
@@ -93,7 +101,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         if lacking is not None:
             raise lacking
 
-    kernel = find(op, device, flat)
+    kernel = find(op, device, flat, attributes)
     tracked = LISTENING.count != 0 and any(t is not None and may_record(t._node) for t in flat)
     if kernel is None or (tracked and op.differentiable and not op.rules and not op.primitive):
         if op.primitive:
@@ -210,19 +218,23 @@ def run_kernel(
     return arrays
 
 
-def find(op: Op, device: Device, flat: Sequence[Tensor | None]) -> Any:
-    """The kernel for these inputs, or None; from now on the straight-line code finds it too."""
+def find(op: Op, device: Device, flat: Sequence[Tensor | None], attributes: dict[str, Any]) -> Any:
+    """The kernel for this call, or None; from now on the straight-line code finds it too."""
     first = next((tensor for tensor in flat if tensor is not None), None)
     kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
-    if kernel is not None and first is not None:
-        tables = device.tables
-        while len(tables) <= op.index:
-            tables.append({})
-        if getattr(op.dtype, "uniform", False) or len(flat) == 1:
-            tables[op.index][first._array.dtype] = kernel
-        else:
-            key = tuple(None if t is None else t._array.dtype for t in flat)
-            tables[op.index][key] = kernel
+    if kernel is None:
+        return None
+    key: Any
+    if first is None:
+        key = tuple(attributes[name] for name in asked_dtypes(op))
+    elif getattr(op.dtype, "uniform", False) or len(flat) == 1:
+        key = first._array.dtype
+    else:
+        key = tuple(None if t is None else t._array.dtype for t in flat)
+    tables = device.tables
+    while len(tables) <= op.index:
+        tables.append({})
+    tables[op.index][key] = kernel
     return kernel
 
 
@@ -432,14 +444,3 @@ def _pull_body(
     for i, cotangent in zip(present, cotangents, strict=True):
         pulled[i] = cotangent
     return pulled
-
-
-def unbroadcast(g: Tensor, shape: Sequence[int]) -> Tensor:
-    """Sums g over the axes along which an input of `shape` was broadcast."""
-    extra = g.ndim - len(shape)
-    if extra:
-        g = CALL["sum"](g, axis=tuple(range(extra)))
-    stretched = tuple(
-        axis for axis, size in enumerate(shape) if size == 1 and g._array.shape[axis] != 1
-    )
-    return CALL["sum"](g, axis=stretched, keepdims=True) if stretched else g

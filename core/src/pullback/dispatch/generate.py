@@ -7,16 +7,18 @@ through `pullback.dispatch.general`. Both do the same; the straight-line code on
 
 from __future__ import annotations
 
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 from pullback import shapes
-from pullback.dispatch import general
+from pullback.devices import as_device
+from pullback.dispatch import general, rules
 from pullback.dispatch.convert import SCALAR_TYPES
-from pullback.dispatch.normal import PLAIN, REQUIRED, fail
+from pullback.dispatch.normal import PLAIN, REQUIRED, asked_dtypes, fail
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, reachable
+from pullback.dispatch.rules import compiled, tuple_of
 from pullback.dtypes import as_dtype
-from pullback.spec import Arity, Attribute, Op, Rule
+from pullback.spec import Arity, Attribute, Op
 from pullback.tensor import Tensor
 
 _NORMAL_FORMS = {
@@ -43,11 +45,15 @@ def namespace(op: Op) -> dict[str, Any]:
         "_align": general.align,
         "_general": general.call,
         "_fail": fail,
-        "_unbroadcast": general.unbroadcast,
+        "_unbroadcast": rules.unbroadcast,
         "_normal_axis": shapes.normal_axis,
         "_normal_axes": shapes.normal_axes,
         "_as_shape": shapes.as_shape,
         "_as_dtype": as_dtype,
+        "_as_device": as_device,
+        "_record": general.record,
+        "_named": lambda *results: general.named(op, results),
+        "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
         "_normalize": op.normalize,
         "_scalars": op.scalars,
@@ -73,42 +79,29 @@ def _signature(op: Op) -> str:
     return ", ".join(parts)
 
 
-def _compile(source: str, name: str, op: Op, names: dict[str, Any]) -> FunctionType:
-    scope: dict[str, Any] = {}
-    exec(compile(source, f"<pullback {op.name}>", "exec"), names, scope)
-    function = scope[name]
-    assert isinstance(function, FunctionType)
-    return function
-
-
 def forward(op: Op, names: dict[str, Any]) -> CodeType:
     """The code of the public function."""
-    lines = _straight(op) if op.simple else _through_general(op)
+    lines = (_straight if op.fixed else _creating if op.creates else _through_general)(op)
     source = f"def {op.body.__name__}({_signature(op)}):\n" + "\n".join(
         f"    {line}" for line in lines
     )
-    op.record = _Recorder(op, names)
-    op.pull = _Puller(op, names)
-    return _compile(source, op.body.__name__, op, names).__code__
+    rules.install(op, names)
+    return compiled(source, op.body.__name__, op, names).__code__
 
 
 def _attributes(op: Op) -> str:
     return "{" + ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes) + "}"
 
 
-def _tuple(items: list[str]) -> str:
-    return "(" + "".join(f"{item}, " for item in items) + ")"
-
-
 def _through_general(op: Op) -> list[str]:
-    inputs = _tuple([one.name for one in op.inputs])
+    inputs = tuple_of([one.name for one in op.inputs])
     return [f"return _general(_OP, {inputs}, {_attributes(op)})"]
 
 
 def _straight(op: Op) -> list[str]:
     inputs = [one.name for one in op.inputs]
     optional = [one.arity is Arity.OPTIONAL for one in op.inputs]
-    everything = _tuple(inputs)
+    everything = tuple_of(inputs)
     again = f"return _general(_OP, {everything}, {_attributes(op)})"
     uniform = getattr(op.dtype, "uniform", False)
 
@@ -129,7 +122,8 @@ def _straight(op: Op) -> list[str]:
                 key.append("True")
             lines += [
                 f"    {branch} type({tensor}) is _Tensor:",
-                f"        _c = _scalars.get({_tuple(key)}) if type({number}) in _numbers else None",
+                f"        _c = _scalars.get({tuple_of(key)}) "
+                f"if type({number}) in _numbers else None",
                 "        if _c is not None:",
                 f"            {number} = _c",
                 "        else:",
@@ -164,7 +158,7 @@ def _straight(op: Op) -> list[str]:
             lines += [f"_a{i} = {x}._array", f"if {apart}:", f"    {again}"]
             keys.append(f"_a{i}.dtype")
     if not uniform and len(keys) > 1:
-        lines.append(f"_k = {_tuple(keys)}")
+        lines.append(f"_k = {tuple_of(keys)}")
     lines += [
         "try:",
         "    _kernel = _d.tables[_INDEX][_k]",
@@ -186,6 +180,10 @@ def _straight(op: Op) -> list[str]:
         f"    _out = _kernel({', '.join(arrays + keywords)})",
         "except Exception as _error:",
         f"    _fail(_OP, _error, {everything}, {_attributes(op)})",
+    ]
+    if not op.simple:
+        return lines + _several(op, tracked)
+    lines += [
         "if type(_out) is not type(_a0):",
         "    _out = _d.backend.native(_out)",
         "_t = _Tensor()",
@@ -211,6 +209,64 @@ def _straight(op: Op) -> list[str]:
     return lines
 
 
+def _several(op: Op, tracked: str) -> list[str]:
+    """Several results, or residuals behind them, from what the kernel gave to what is returned."""
+    inputs = tuple_of([one.name for one in op.inputs])
+    count = len(op.outputs) + len(op.residuals)
+    results = [f"_r{i}" for i in range(count)]
+    tensors = [f"_t{i}" for i in range(len(op.outputs))]
+    lines = [
+        f"if type(_out) not in _SEQUENCES or len(_out) != {count}:",
+        f"    return _general(_OP, {inputs}, {_attributes(op)})",
+        f"{', '.join(results)} = _out",
+    ]
+    for result in results:
+        lines += [
+            f"if type({result}) is not type(_a0):",
+            f"    {result} = _d.backend.native({result})",
+        ]
+    for tensor, result in zip(tensors, results, strict=False):
+        lines += [f"{tensor} = _Tensor()", f"{tensor}._array = {result}", f"{tensor}._device = _d"]
+    nodes = "".join(f"{tensor}._node = " for tensor in tensors)
+    lines += ["if _LISTENING.count:", f"    {nodes}_HEARD"]
+    if op.differentiable and op.rules:
+        hidden = f"[{', '.join(results[len(tensors) :])}]"
+        lines += [
+            f"    if {tracked}:",
+            f"        _record(_OP, {inputs}, [{', '.join(tensors)}], {hidden}, "
+            f"{_attributes(op)}, _d)",
+        ]
+    lines += ["else:", f"    {nodes}None"]
+    result = f"_named({', '.join(tensors)})" if len(tensors) > 1 else "_t0"
+    return [*lines, f"return {result}"]
+
+
+def _creating(op: Op) -> list[str]:
+    """The call of an op without inputs, which makes its result where it is told to."""
+    again = f"return _general(_OP, (), {_attributes(op)})"
+    keywords = [f"{a.name}={a.name}" for a in op.attributes if a.form != "DeviceLike"]
+    return [
+        "try:",
+        "    _d = device = _as_device(device)",
+        *[f"    {line}" for line in _normalising(op, [])],
+        "except Exception as _error:",
+        f"    _fail(_OP, _error, (), {_attributes(op)})",
+        "try:",
+        f"    _kernel = _d.tables[_INDEX][{tuple_of(asked_dtypes(op))}]",
+        "except LookupError:",
+        f"    {again}",
+        "try:",
+        f"    _out = _kernel({', '.join([*keywords, 'device=_d.native'])})",
+        "except Exception as _error:",
+        f"    _fail(_OP, _error, (), {_attributes(op)})",
+        "_t = _Tensor()",
+        "_t._array = _out",
+        "_t._device = _d",
+        "_t._node = _HEARD if _LISTENING.count else None",
+        "return _t",
+    ]
+
+
 def _normalising(op: Op, arrays: list[str]) -> list[str]:
     lines: list[str] = []
     for attribute in op.attributes:
@@ -225,7 +281,7 @@ def _normalising(op: Op, arrays: list[str]) -> list[str]:
             for a, one in zip(arrays, op.inputs, strict=True)
         ]  # fmt: skip
         keywords = "".join(f", {a.name}={a.name}" for a in op.attributes)
-        lines.append(f"_n = _normalize({_tuple(inputs)}{keywords})")
+        lines.append(f"_n = _normalize({tuple_of(inputs)}{keywords})")
         lines += [f"{a.name} = _n[{a.name!r}]" for a in op.attributes]
     return lines
 
@@ -242,173 +298,3 @@ def _needs_normal_form(attribute: Attribute) -> str:
         # The type that nearly every call gives.
         tests.append(f"type({name}) is not {form}")
     return " and ".join(tests)
-
-
-# ---------------------------------------------------------------------------------------------
-# Recording and pulling back, for ops with straight-line code. Both are compiled when they are
-# first needed: rules are added after the op is defined.
-
-
-class _Recorder:
-    """Compiles `op.record` at its first call and steps aside."""
-
-    def __init__(self, op: Op, names: dict[str, Any]) -> None:
-        self.op, self.names = op, names
-
-    def __call__(self, *args: Any) -> Any:
-        self.op.record = _compile(_record_source(self.op), "record", self.op, self.names)
-        return self.op.record(*args)
-
-
-class _Puller:
-    """Compiles `op.pull` at its first call and steps aside."""
-
-    def __init__(self, op: Op, names: dict[str, Any]) -> None:
-        self.op, self.names = op, names
-
-    def __call__(self, *args: Any) -> Any:
-        op = self.op
-        if op.simple:
-            for i, rule in enumerate(_rules(op)):
-                self.names[f"_rule{i}"] = rule.function
-            op.pull = _compile(_pull_source(op), "pull", op, self.names)
-        else:
-            op.pull = general.pull
-        return op.pull(*args)
-
-
-def _rules(op: Op) -> list[Rule]:
-    """The distinct rules, in the order of the inputs."""
-    rules: list[Rule] = []
-    for one in op.inputs:
-        rule = op.rules.get(one.name)
-        if rule is not None and rule not in rules:
-            rules.append(rule)
-    return rules
-
-
-def layout(op: Op) -> dict[str, str]:
-    """What a node saves: the name, and the condition under which it is needed."""
-    position = {one.name: i for i, one in enumerate(op.inputs)}
-    wanted: dict[str, list[str]] = {}
-    for rule in _rules(op):
-        tests = [f"n{position[target]} is not None" for target in rule.targets]
-        for need in rule.needs:
-            if need != "wanted":
-                wanted.setdefault(need, []).extend(tests)
-        if op.shape is shapes.broadcast:
-            for target, test in zip(rule.targets, tests, strict=True):
-                wanted.setdefault(f"{target}_shape", []).append(test)
-    return {need: " or ".join(dict.fromkeys(tests)) for need, tests in wanted.items()}
-
-
-def _record_source(op: Op) -> str:
-    inputs = [one.name for one in op.inputs]
-    nodes = [f"n{i}" for i in range(len(inputs))]
-    arrays = [f"a{i}" for i in range(len(inputs))]
-    attributes = [a.name for a in op.attributes]
-    given = ", ".join(nodes + arrays + ["_out", "_d"] + attributes)
-    lines = [
-        f"def record({given}):",
-        "    _state = _LOCAL.state",
-        "    if not _state.recording:",
-        "        return None",
-        "    _low = _state.low",
-    ]
-    live = []
-    for i, name in enumerate(inputs):
-        if op.rules.get(name) is None:
-            lines.append(f"    n{i} = None")
-            continue
-        live.append(f"n{i} is None")
-        lines += [
-            f"    if n{i} is not None and n{i}.serial < _low:",
-            f"        n{i} = _reachable(n{i}, _low)",
-        ]
-    values = []
-    for need, condition in layout(op).items():
-        value = _saved_value(op, need)
-        always = len(inputs) == 1 or need in attributes
-        values.append(value if always else f"({value}) if {condition} else None")
-    lines += [
-        f"    if {' and '.join(live) or 'True'}:",
-        "        return _HEARD",
-        "    _node = _Node()",
-        "    _node.serial = _state.tick()",
-        "    _node.op = _OP",
-        f"    _node.parents = {_tuple(nodes)}",
-        f"    _node.saved = {_tuple(values)}",
-        "    _node.device = _d",
-        "    return _node",
-    ]
-    return "\n".join(lines)
-
-
-def _saved_value(op: Op, need: str) -> str:
-    for i, one in enumerate(op.inputs):
-        absent = f"None if a{i} is None else " if one.arity is Arity.OPTIONAL else ""
-        if need == one.name:
-            return f"a{i}"
-        if need == f"{one.name}_shape":
-            return f"{absent}a{i}.shape"
-        if need == f"{one.name}_dtype":
-            return f"{absent}_d.backend.public_dtypes[a{i}.dtype]"
-    return "_out" if need == op.outputs[0] else need
-
-
-def _pull_source(op: Op) -> str:
-    inputs = [one.name for one in op.inputs]
-    lines = ["def pull(node, g, needed):"]
-    kept = layout(op)
-    if kept:
-        lines.append(f"    {''.join(f's_{need}, ' for need in kept)}= node.saved")
-    lines.append(f"    {''.join(f'n{i}, ' for i in range(len(inputs)))}= node.parents")
-    several = sum(op.rules.get(name) is not None for name in inputs) > 1
-    if several:
-        lines.append("    parts = []")
-    for number, rule in enumerate(_rules(op)):
-        positions = [inputs.index(target) for target in rule.targets]
-        wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
-        lines.append(f"    if {' or '.join(wanted)}:")
-        arguments = ["g"]
-        for need in rule.needs:
-            if need == "wanted":
-                arguments.append(_tuple(wanted))
-            elif need in inputs or need == op.outputs[0]:
-                node = f"n{inputs.index(need)}" if need in inputs else "node"
-                lines += [
-                    f"        if s_{need} is None:",
-                    f"            t_{need} = None",
-                    "        else:",
-                    f"            t_{need} = _Tensor()",
-                    f"            t_{need}._array = s_{need}",
-                    f"            t_{need}._device = node.device",
-                    f"            t_{need}._node = {node}",
-                ]
-                arguments.append(f"t_{need}")
-            else:
-                arguments.append(f"s_{need}")
-        split = rule.function.__code__.co_argcount
-        named = zip(rule.needs[split - 1 :], arguments[split:], strict=True)
-        call = ", ".join(arguments[:split] + [f"{need}={value}" for need, value in named])
-        results = ", ".join(f"r{i}" for i in positions)
-        lines.append(f"        {results} = _rule{number}({call})")
-        for i in positions:
-            # A joint rule may give more than was asked for.
-            asked = f"r{i} is not None"
-            if rule.joint:
-                asked += f" and n{i} is not None"
-            lines.append(f"        if {asked}:")
-            if op.shape is shapes.broadcast:
-                lines += [
-                    f"            if r{i}._array.shape != s_{inputs[i]}_shape:",
-                    f"                r{i} = _unbroadcast(r{i}, s_{inputs[i]}_shape)",
-                ]
-            found = f"(n{i}, r{i})"
-            lines.append(
-                f"            parts.append({found})"
-                if several
-                else f"            return ({found},)"
-            )
-    lines.append("    return parts" if several else "    return ()")
-    return "\n".join(lines)

@@ -109,6 +109,11 @@ def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str
     return result
 
 
+def asked_dtypes(op: Op) -> list[str]:
+    """The attributes that say which dtypes the results have."""
+    return [one.name for one in op.attributes if one.form == "DTypeLike"]
+
+
 def _leading(inputs: list[Any]) -> Tensor:
     first = inputs[0]
     if isinstance(first, list):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback.dispatch import op
-from pullback.dispatch.general import unbroadcast
+from pullback.dispatch.rules import unbroadcast
 from pullback.dtypes import Operands, Resolution, bool_
 from pullback.ops.creation import arange
 from pullback.ops.exponential import exp, log

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from pullback import errors, shapes
 from pullback.dispatch import op, primitive
-from pullback.dispatch.general import unbroadcast
+from pullback.dispatch.rules import unbroadcast
 from pullback.dtypes import DTypeLike, is_complex, numeric, same
 from pullback.ops.complex import conj
 from pullback.ops.joining import stack

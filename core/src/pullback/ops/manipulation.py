@@ -7,7 +7,7 @@ from typing import Any
 from pullback import errors
 from pullback.dispatch import Copy, op, primitive
 from pullback.dispatch.convert import together
-from pullback.dispatch.general import unbroadcast
+from pullback.dispatch.rules import unbroadcast
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import (

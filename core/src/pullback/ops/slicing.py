@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
-from pullback.dispatch.general import unbroadcast
+from pullback.dispatch.rules import unbroadcast
 from pullback.dtypes import DType, Operands, Resolution
 from pullback.ops.creation import full
 from pullback.shapes import Shape, ShapeLike, broadcast_shapes

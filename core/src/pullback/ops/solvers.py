@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
-from pullback.dispatch.general import unbroadcast
+from pullback.dispatch.rules import unbroadcast
 from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric
 from pullback.ops.complex import conj, imag
 from pullback.ops.exponential import exp
