@@ -1,5 +1,8 @@
 """What tests start from and must leave behind."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 import pullback as pb
@@ -8,6 +11,8 @@ from pullback.devices import as_device
 from pullback.dispatch.recording import LISTENING, LOCAL
 from pullback.spec import OPS, ROUNDED
 from pullback.tensor import CALL
+
+MINIMAL = Path(__file__).parent.parent / "examples/minimal_backend/src/pullback_minimal/__init__.py"
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +23,17 @@ def _no_tape_is_left_listening():
         tape.__exit__(None, None, None)
     assert not left, "a tape was left listening"
     assert LISTENING.count == 0, "a tape was left listening in another thread"
+
+
+@pytest.fixture
+def minimal():
+    """The device of `examples/minimal_backend`, which has the core primitives and nothing else."""
+    if "minimal" not in {backend.name for backend in pb.backends()}:
+        spec = importlib.util.spec_from_file_location("pullback_minimal", MINIMAL)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        pb.register_backend(module.MinimalBackend())
+    return pb.device("minimal")
 
 
 @pytest.fixture

@@ -244,6 +244,14 @@ def test_every_op_is_in_the_reference(reference):
                 assert f"| {load('generate').cell(op.why)} |" in listed
 
 
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_rules_say_what_they_do(op):
+    pages = load("generate")
+    for row in (pages.shape_rule(op), pages.dtype_rule(op)):
+        # A name, and what it stands for; or only the latter.
+        assert re.sub(r"^`\w+`", "", row).strip(" :"), f"{op.name}: {row} has no docstring"
+
+
 def test_every_public_name_is_in_the_index(reference):
     index = reference["reference/index.md"]
     missing = []

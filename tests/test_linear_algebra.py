@@ -142,6 +142,74 @@ def test_equal_values_leave_gradients_finite():
             assert np.isfinite(gradient(f, pb.asarray(x)).numpy()).all()
 
 
+@KINDS
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_the_second_derivative_of_det_at_singular_matrices(size, kind):
+    for rank in range(size + 1):
+        x = normal(size, rank, kind=kind) @ normal(rank, size, seed=1, kind=kind)
+        agrees_twice(lambda t: pb.real(weighed(pb.linalg.det(t[None]))), x)
+    stack = np.stack([np.zeros((size, size)), normal(size, size)])
+    agrees_twice(lambda t: weighed(pb.linalg.det(t)), stack)
+
+
+@KINDS
+def test_the_gradient_of_slogdet_at_singular_matrices(kind):
+    # That of the product of the singular values other than 0.
+    regular = normal(3, 3, kind=kind)
+    singular = np.zeros((3, 3), regular.dtype)
+    singular[:2, 0] = [1, 2]
+    x = pb.asarray(np.stack([regular, singular, 0 * singular]))
+    g = gradient(lambda t: pb.sum(pb.linalg.slogdet(t).logabsdet), x).numpy()
+    for one, matrix in zip(g, x.numpy(), strict=True):
+        np.testing.assert_allclose(one, np.linalg.pinv(matrix).conj().T, atol=1e-12)
+
+    def twice(t):
+        return pb.sum(pb.abs(gradient(lambda u: pb.sum(pb.linalg.slogdet(u).logabsdet), t)) ** 2)
+
+    assert np.isfinite(gradient(twice, x).numpy()).all()
+
+
+def test_symmetric_functions_of_equal_eigenvalues_have_their_gradient():
+    # It does not matter which eigenvectors stand for equal eigenvalues.
+    x = np.diag([2.0, 2.0, 5.0])
+    for f, expected in (
+        (lambda t: pb.sum(pb.log(pb.linalg.eigvalsh(t))), np.linalg.inv(x)),
+        (lambda t: pb.sum(pb.linalg.eigvalsh(t) ** 3), 3 * x @ x),
+        (lambda t: pb.sum(pb.linalg.svdvals(t) ** 3), 3 * x @ x),
+        (lambda t: pb.linalg.matrix_norm(t, ord="nuc"), np.eye(3)),
+    ):
+        np.testing.assert_allclose(gradient(f, pb.asarray(x)).numpy(), expected, atol=1e-12)
+
+
+@KINDS
+def test_what_turns_vectors_of_equal_values_has_gradient_zero(kind):
+    # PyTorch and JAX give NaN here; TensorFlow takes it to be 0 as well.
+    x = pb.asarray(np.diag([2.0, 2.0, 5.0]).astype(kind))
+    for f, place in (
+        (lambda t: pb.linalg.eigh(t).eigenvectors, (0, 1)),
+        (lambda t: pb.linalg.svd(t).U, (1, 2)),
+    ):
+        # V^H dV is how the vectors turn into each other.
+        ahead = adjoint(f(x))
+        g = gradient(lambda t, f=f, a=ahead, p=place: pb.real((a @ f(t))[p]), x)
+        assert np.all(g.numpy() == 0)
+
+
+def test_second_derivatives_at_equal_values_are_finite():
+    for x in (np.eye(3), np.zeros((3, 3)), np.diag([1.0, 1.0, 2.0])):
+        for f in (
+            exponential_by_eigh,
+            through_svd(False),
+            lambda t: weighed(pb.linalg.eigvalsh(t)),
+            lambda t: weighed(pb.linalg.svdvals(t)),
+        ):
+
+            def first(t, f=f):
+                return pb.sum(gradient(f, t) ** 2)
+
+            assert np.isfinite(gradient(first, pb.asarray(x)).numpy()).all()
+
+
 def test_the_norm_of_zero_has_gradient_zero():
     for order in (1, 2, 3, 0.5, np.inf):
         x = pb.zeros((3,))

@@ -1,5 +1,8 @@
 """The torch backend: conformance on the CPU and on a GPU if there is one, and its own doings."""
 
+import importlib.util
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -101,12 +104,48 @@ def test_conjugates_leave_as_numbers():
 # Other libraries ---------------------------------------------------------------------------------
 
 
-def test_dlpack_out_copies_unless_told_not_to():
+def test_dlpack_out_shares_and_says_read_only():
     x = pb.ones(3, device=CPU)
-    torch.from_dlpack(x)[0] = 5
+    host = np.from_dlpack(x)
+    assert host.ctypes.data == x._array.data_ptr()
+    assert not host.flags.writeable
+    assert torch.from_dlpack(x).data_ptr() == x._array.data_ptr()
+    assert torch.from_dlpack(x, copy=True).data_ptr() != x._array.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_dlpack_out_copies_where_it_cannot_say_read_only(dtype):
+    x = pb.ones(3, dtype=dtype, device=CPU)
+    version = None if dtype == "float32" else (1, 0)
+    given = torch.utils.dlpack.from_dlpack(x.__dlpack__(max_version=version))
+    given[0] = 5
     assert x.tolist() == [1, 1, 1]
-    capsule = x.__dlpack__(copy=False)
-    assert torch.utils.dlpack.from_dlpack(capsule).data_ptr() == x._array.data_ptr()
+    shared = torch.utils.dlpack.from_dlpack(x.__dlpack__(max_version=version, copy=False))
+    assert shared.data_ptr() == x._array.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "complex64"])
+def test_between_numpys_backend_and_torch_without_a_copy(dtype):
+    x = pb.ones(3, dtype=dtype, device="cpu")
+    there = torch.from_dlpack(x)
+    assert there.data_ptr() == x._array.ctypes.data
+    back = pb.from_dlpack(there)
+    assert back.device is as_device("cpu")
+    assert back._array.ctypes.data == x._array.ctypes.data
+    assert back.dtype == dtype
+    here = pb.from_dlpack(x._array, device=CPU)
+    assert here._array.data_ptr() == x._array.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+def test_to_and_from_the_other_backend(dtype):
+    x = pb.asarray(np.array([[1, 0, 3]]).astype(dtype))
+    there = x.to("torch:cpu:0")
+    assert there.device is CPU
+    assert there.dtype == dtype
+    back = there.to("cpu")
+    assert str(back.device) == "cpu:0"
+    np.testing.assert_array_equal(back.numpy(), x.numpy())
 
 
 def test_dlpack_in_shares_unless_told_to_copy():
@@ -160,30 +199,54 @@ def test_steps_backwards():
         np.testing.assert_array_equal(changed.numpy(), wanted)
 
 
-def test_network_learns_what_it_learns_on_numpy():
+# Against the NumPy backend -----------------------------------------------------------------------
+
+
+def losses(model, optimizer, steps):
     rng = np.random.default_rng(0)
     images = rng.normal(size=(16, 6, 6, 1)).astype(np.float32)
     labels = (images.mean((1, 2, 3)) > 0).astype(np.int32)
+    for _ in range(steps):
+        with pb.GradientTape() as tape:
+            loss = pb.losses.sparse_softmax_cross_entropy(labels, model(images))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        yield float(loss)
 
-    def losses(device):
+
+def network():
+    layers = pb.layers
+    convolution = layers.Conv2D(4, 3, padding="same", activation="relu")
+    parts = [convolution, layers.MaxPool2D(2), layers.Flatten(), layers.Dense(2)]
+    return pb.Sequential(parts), pb.optimizers.Adam(0.02)
+
+
+def test_checkpoints_go_from_backend_to_backend(tmp_path):
+    pb.random.seed(0)
+    found, saved = [], None
+    for turn, device in enumerate(("cpu", "torch:cpu", "cpu")):
         with pb.device(device):
-            pb.random.seed(0)
-            layers = pb.layers
-            model = pb.Sequential(
-                [
-                    layers.Conv2D(4, 3, padding="same", activation="relu"),
-                    layers.MaxPool2D(2),
-                    layers.Flatten(),
-                    layers.Dense(2),
-                ]
-            )
-            optimizer = pb.optimizers.Adam(0.02)
-            for _ in range(10):
-                with pb.GradientTape() as tape:
-                    loss = pb.losses.sparse_softmax_cross_entropy(labels, model(images))
-                variables = model.trainable_variables
-                gradients = tape.gradient(loss, variables)
-                optimizer.apply_gradients(zip(gradients, variables, strict=True))
-                yield float(loss)
+            model, optimizer = network()
+            checkpoint = pb.Checkpoint(model=model, optimizer=optimizer)
+            if saved is not None:
+                status = checkpoint.restore(saved)
+            found += losses(model, optimizer, 5)
+            if saved is not None:
+                status.assert_complete()
+            assert all(one.device is as_device(device) for one in model.variables)
+            saved = checkpoint.save(str(tmp_path / str(turn)))
+    pb.random.seed(0)
+    with pb.device("cpu"):
+        np.testing.assert_allclose(found, list(losses(*network(), 15)), rtol=1e-4)
 
-    np.testing.assert_allclose(list(losses(CPU)), list(losses("cpu")), rtol=1e-4)
+
+def test_the_digits_are_learned_as_on_numpy():
+    path = Path(__file__).parents[3] / "tests" / "parity.py"
+    spec = importlib.util.spec_from_file_location("parity", path)
+    parity = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(parity)
+    wanted = parity.digits_losses("cpu", 50)
+    for device in DEVICES:
+        found = parity.digits_losses(device, 50)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+    assert wanted[-1] < 0.5 * wanted[0]

@@ -115,7 +115,10 @@ class StringTensor:
             found = self._array[tuple(_index(part) for part in given)]
         except IndexError as error:
             raise errors.IndexingError(str(error)) from None
-        return StringTensor(found) if isinstance(found, np.ndarray) else found.item()
+        if isinstance(found, np.ndarray):
+            return StringTensor(found)
+        # Of an array of Python's objects, the element is the string.
+        return found.item() if isinstance(found, np.generic) else found
 
     def __str__(self) -> str:
         return f"{self._array} shape={self.shape} dtype=str device=host"

@@ -7,6 +7,7 @@ write them into memory that both see, and whoever waits next (for a value on the
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -18,7 +19,8 @@ from pullback import errors
 _OUTSIDE = "an index is outside an axis of size {}"
 _MESSAGES = {
     **dict.fromkeys(
-        ("take", "take_along_axis", "ravel_index", "scatter_add", "scatter_update", "segment_sum"),
+        ("ravel_index", "scatter_add", "scatter_max", "scatter_min", "scatter_update",
+         "segment_sum", "take", "take_along_axis"),
         _OUTSIDE,
     ),
     "pow": "an integer to a negative power is no integer; convert the base to a floating dtype "
@@ -26,11 +28,16 @@ _MESSAGES = {
 }
 _PLACES = {name: place for place, name in enumerate(_MESSAGES)}
 
-# One for all devices: memory that is pinned can be written by each of them. Nothing is 0, so what
-# is told is one more than the number that goes into the message.
-_memory = cupy.cuda.alloc_pinned_memory(8 * len(_PLACES))
-_told = np.frombuffer(_memory, np.int64, len(_PLACES))
-_told[:] = 0
+
+@functools.cache
+def _board() -> tuple[int, Any]:
+    """The address of a place for each op, and the places. What is told is never 0."""
+    # One for all devices: each of them can write into memory that is pinned.
+    memory = cupy.cuda.alloc_pinned_memory(8 * len(_PLACES))
+    told = np.frombuffer(memory, np.int64, len(_PLACES))
+    told[:] = 0
+    return memory.ptr, told
+
 
 #: Whether every call waits, so that an error comes from the call that made it.
 BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
@@ -38,7 +45,7 @@ BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
 def address(op: str) -> Any:
     """Where a kernel writes that a call of `op` was wrong."""
-    return np.uint64(_memory.ptr + 8 * _PLACES[op])
+    return np.uint64(_board()[0] + 8 * _PLACES[op])
 
 
 def check() -> None:
@@ -48,11 +55,12 @@ def check() -> None:
         IndexingError: for an index outside its axis.
         InputValueError: for other values.
     """
-    if not _told.any():
+    told = _board()[1]
+    if not told.any():
         return
-    op, place = next((op, place) for op, place in _PLACES.items() if _told[place])
-    size = int(_told[place]) - 1
-    _told[:] = 0
+    op, place = next((op, place) for op, place in _PLACES.items() if told[place])
+    size = int(told[place]) - 1
+    told[:] = 0
     kind = errors.IndexingError if _MESSAGES[op] is _OUTSIDE else errors.InputValueError
     raise kind(f"{op}: {_MESSAGES[op].format(size)} (a call made before this one)")
 

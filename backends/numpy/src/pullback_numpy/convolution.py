@@ -10,19 +10,23 @@ through memory (3x3, 32 channels, batch 32: 47 GFLOP/s gathered whole, 76 in blo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from . import depthwise
+from . import depthwise, threads
 from .arrangement import as_matrix, band_width, banded, exchanged, grouped
 from .windows import (
     Array,
+    Block,
     Pads,
     Sizes,
     c_strides,
     compute_dtype,
+    even_ranges,
+    gathering,
     layout,
     output_sizes,
     patches,
@@ -31,6 +35,7 @@ from .windows import (
 
 FORWARD_BYTES = 1 << 20
 GRADIENT_BYTES = 1 << 21
+GRADIENT_PARTS = 4  # sums that the kernel gradient is made of: each takes a kernel's memory
 SCATTER_BYTES = 1 << 20
 """Bytes of gathered windows per block. Measured from 128 kB to 4 MB (two cores with 1.25 MB of L2),
 1 to 2 MB is best or nearly so for most shapes. Below 512 kB the GEMMs are too small for two
@@ -72,8 +77,13 @@ def conv(
         )
     y = np.empty(shape, dtype)
     target, matrix = grouped(y, features, groups), as_matrix(kernel, groups)
-    for rows, windows, _ in patches(x, window, strides, padding, dilation, groups, FORWARD_BYTES):
-        np.matmul(windows, matrix, out=target[..., rows, :])
+    how = gathering(x, window, strides, padding, dilation, groups, FORWARD_BYTES)
+
+    def work(blocks: Iterable[Block]) -> None:
+        for rows, windows, _ in patches(x, how, blocks):
+            np.matmul(windows, matrix, out=target[..., rows, :])
+
+    threads.run_with_blas(work, how.parts)
     return y
 
 
@@ -118,12 +128,21 @@ def conv_kernel_gradient(
     shape: Sizes = (prod(wide) * channels // groups, band * features // groups)
     if groups > 1:
         shape = (groups, *shape)
-    total = np.zeros(shape, dtype)
-    for rows, windows, (block,) in patches(
-        x, wide, strides, padding, dilation, groups, GRADIENT_BYTES, shape
-    ):
-        np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=block)
-        total += block
+    how = gathering(
+        x, wide, strides, padding, dilation, groups, GRADIENT_BYTES, parts=GRADIENT_PARTS
+    )
+    # One sum for each part, whatever thread takes it: the result does not depend on who was first.
+    totals = np.zeros((len(how.parts), *shape), dtype)
+
+    def work(part: int) -> None:
+        for rows, windows, (block,) in patches(x, how, how.parts[part], shape):
+            np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=block)
+            totals[part] += block
+
+    threads.run_with_blas(work, range(len(how.parts)))
+    total = totals[0]
+    for other in totals[1:]:
+        total += other
     if groups > 1:
         total = np.ascontiguousarray(total.transpose(1, 0, 2))
     if band > 1:  # every output of a band has its own shifted copy of the gradient
@@ -207,7 +226,6 @@ def _scattered(
     padded = tuple(size + low + high for size, (low, high) in zip(spatial, padding, strict=True))
     bare = padded == spatial
     block = (many * plan.rows * per_row, taps * width)
-    sums, shares = scratch(g.dtype, (0,) if bare else (many, *padded, channels), (groups, *block))
     dx = (np.zeros if bare else np.empty)(input_shape, g.dtype)
     inner = tuple(slice(low, low + size) for size, (low, _) in zip(spatial, padding, strict=True))
     parts = grouped(g, features, groups).reshape(groups, -1, features // groups)
@@ -232,25 +250,37 @@ def _scattered(
         elif tap[-1] % together == 0:
             spots.append((at, column, column + min(together, window[-1] - tap[-1]) * width))
     out_steps = (steps[0], *(s * d for s, d in zip(steps[1:-1], strides, strict=True)), item)
-    for first, last, top, bottom in plan.blocks(images):
-        count = last - first
-        if not bare and top == 0:
-            sums[:count].fill(0)
-        start = first * plan.positions + top * per_row
-        rows = count * (bottom - top) * per_row
-        np.matmul(parts[:, start : start + rows], matrix, out=shares[:, :rows])
-        origin = top * out_steps[1] + (first * steps[0] if bare else 0)
-        for at, left, right in spots:
-            for group in range(groups):
-                shape = (count, bottom - top, *out[1:], right - left)
-                offset = origin + at + group * width * item
-                where: Array = np.ndarray(shape, g.dtype, dx if bare else sums, offset, out_steps)
-                share = shares[group, :rows, left:right].reshape(shape)
-                if thin:
-                    where, share = where[..., 0], share[..., 0]
-                where += share
-        if not bare and bottom == out[0]:
-            dx[first:last] = sums[(slice(count), *inner)]
+    # Blocks of one image meet, so a thread takes whole images.
+    blocks = list(plan.blocks(images))
+    per_image = max(1, -(-out[0] // plan.rows)) if plan.images == 1 else 1
+
+    def work(part: tuple[int, int]) -> None:
+        sums, shares = scratch(
+            g.dtype, (0,) if bare else (many, *padded, channels), (groups, *block)
+        )
+        for first, last, top, bottom in blocks[part[0] * per_image : part[1] * per_image]:
+            count = last - first
+            if not bare and top == 0:
+                sums[:count].fill(0)
+            start = first * plan.positions + top * per_row
+            rows = count * (bottom - top) * per_row
+            np.matmul(parts[:, start : start + rows], matrix, out=shares[:, :rows])
+            origin = top * out_steps[1] + (first * steps[0] if bare else 0)
+            for at, left, right in spots:
+                for group in range(groups):
+                    shape = (count, bottom - top, *out[1:], right - left)
+                    offset = origin + at + group * width * item
+                    where: Array = np.ndarray(
+                        shape, g.dtype, dx if bare else sums, offset, out_steps
+                    )
+                    share = shares[group, :rows, left:right].reshape(shape)
+                    if thin:
+                        where, share = where[..., 0], share[..., 0]
+                    where += share
+            if not bare and bottom == out[0]:
+                dx[first:last] = sums[(slice(count), *inner)]
+
+    threads.run_with_blas(work, even_ranges(len(blocks) // per_image, 8))
     return dx
 
 

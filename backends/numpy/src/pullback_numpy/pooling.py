@@ -8,14 +8,26 @@ writes cost eight times a plain loop (3.6 ns an element for `where`, 0.47 to mul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .windows import Array, Pads, Sizes, c_strides, compute_dtype, output_sizes, patches, scratch
+from . import threads
+from .windows import (
+    Array,
+    Block,
+    Pads,
+    Sizes,
+    c_strides,
+    compute_dtype,
+    gathering,
+    output_sizes,
+    patches,
+    scratch,
+)
 
 BLOCK_BYTES = 1 << 19
 """Gathered taps per block."""
@@ -42,28 +54,30 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
     # did: positions are found with `greater`, `multiply` and `maximum` on small integers, which are
     # the fastest loops there are.
     small = np.dtype(np.uint8 if taps <= 256 else np.int32)
-    for rows, values, _ in patches(
-        x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True, fill=_least(dtype)
-    ):
-        best = best_y[rows]
-        at, beats, candidate = (
-            np.zeros(best.shape, small),
-            np.empty(best.shape, np.bool_),
-            np.empty(best.shape, small),
-        )
-        np.copyto(at, np.greater(values[1 % taps], values[0], out=beats).view(np.uint8))
-        np.maximum(values[1 % taps], values[0], out=best)
-        for tap in range(2, taps):
-            np.greater(values[tap], best, out=beats)
-            np.multiply(beats.view(np.uint8), small.type(tap), out=candidate)
-            np.maximum(at, candidate, out=at)
-            np.maximum(best, values[tap], out=best)
-        if dtype.kind == "f" and np.isnan(best.max()):
-            lost = np.isnan(
-                best
-            )  # comparisons with NaN say no, so that these were not noticed above
-            at[lost] = np.isnan(values[:, lost]).argmax(axis=0)
-        best_i[rows] = at
+    how = gathering(x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True)
+
+    def work(blocks: Iterable[Block]) -> None:
+        for rows, values, _ in patches(x, how, blocks, fill=_least(dtype)):
+            best = best_y[rows]
+            at, beats, candidate = (
+                np.zeros(best.shape, small),
+                np.empty(best.shape, np.bool_),
+                np.empty(best.shape, small),
+            )
+            np.copyto(at, np.greater(values[1 % taps], values[0], out=beats).view(np.uint8))
+            np.maximum(values[1 % taps], values[0], out=best)
+            for tap in range(2, taps):
+                np.greater(values[tap], best, out=beats)
+                np.multiply(beats.view(np.uint8), small.type(tap), out=candidate)
+                np.maximum(at, candidate, out=at)
+                np.maximum(best, values[tap], out=best)
+            if dtype.kind == "f" and np.isnan(best.max()):
+                # Comparisons with NaN say no, so that these were not noticed above.
+                lost = np.isnan(best)
+                at[lost] = np.isnan(values[:, lost]).argmax(axis=0)
+            best_i[rows] = at
+
+    threads.run(work, how.parts)
     return y, indices
 
 
@@ -114,9 +128,8 @@ def max_pool_gather(
     wide = x.astype(compute_dtype(x.dtype), copy=False)
     y = np.empty(indices.shape, wide.dtype)
     flat, at = y.reshape(-1, channels), indices.reshape(-1, channels)
-    for rows, values, _ in patches(
-        wide, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True
-    ):
+    how = gathering(wide, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True)
+    for rows, values, _ in patches(wide, how, chain.from_iterable(how.parts)):
         flat[rows] = np.take_along_axis(values, at[rows][None].astype(np.intp), axis=0)[0]
     return y.astype(x.dtype, copy=False)
 
@@ -142,8 +155,13 @@ def avg_pool(
     if not y.size:
         return y
     flat = y.reshape(-1, channels)
-    for rows, values, _ in patches(x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True):
-        np.add.reduce(values, axis=0, out=flat[rows])
+    how = gathering(x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True)
+
+    def work(blocks: Iterable[Block]) -> None:
+        for rows, values, _ in patches(x, how, blocks):
+            np.add.reduce(values, axis=0, out=flat[rows])
+
+    threads.run(work, how.parts)
     y /= _counts(x.shape[1:-1], window, strides, padding, count_include_pad, dtype)
     return y
 
@@ -199,10 +217,14 @@ def _spread(
         o * s == p and w == s for o, s, p, w in zip(out, strides, padded, window, strict=True)
     )
     dx = (np.empty if tiled or not bare else np.zeros)(input_shape, dtype)
-    sums, room = scratch(dtype, (0,) if bare else (many, *padded, channels), (many, *out, channels))
     cell = np.dtype((np.void, channels * dtype.itemsize))
     out_steps = (steps[0], *(s * d for s, d in zip(steps[1:-1], strides, strict=True)))
-    for first, last in _ranges(images, many):
+
+    def work(images: tuple[int, int]) -> None:
+        sums, room = scratch(
+            dtype, (0,) if bare else (many, *padded, channels), (many, *out, channels)
+        )
+        first, last = images
         count = last - first
         if not bare and not tiled:
             sums[:count].fill(0)
@@ -225,6 +247,8 @@ def _spread(
                 slice(low, low + size) for size, (low, _) in zip(spatial, padding, strict=True)
             )
             dx[first:last] = sums[(slice(count), *inner)]
+
+    threads.run(work, list(_ranges(images, many)))
     return dx
 
 

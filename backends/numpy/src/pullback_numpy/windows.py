@@ -7,7 +7,7 @@ lie and copies them out, a cache-sized block at a time, into memory that each th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
+Block = tuple[int, int, int, int]  # first image, last image, first row, last row; ends exclusive
+
+SPLIT_BYTES = 1 << 17
+"""Windows of fewer bytes are not worth a second thread."""
 
 KEPT_BYTES = 32 << 20
 """Scratch above this is for one call only: one huge input must not pin memory for ever."""
@@ -103,8 +107,8 @@ class Layout:
     rows: int
     positions: int  # windows in an image
 
-    def blocks(self, images: int) -> Iterator[tuple[int, int, int, int]]:
-        """(first image, last image, first row, last row), ends exclusive."""
+    def blocks(self, images: int) -> Iterator[Block]:
+        """All blocks of so many images."""
         for first in range(0, images, self.images):
             last = min(first + self.images, images)
             for top in range(0, self.out[0], self.rows):
@@ -178,6 +182,7 @@ class Gathering:
     """How to copy the windows of one input shape: all of `patches` that no value changes."""
 
     plan: Layout
+    direct: bool  # from x itself, which needs no padding
     padded: Sizes
     columns: Sizes  # of one block, flat
     window_size: int  # elements in a window, all groups
@@ -188,6 +193,30 @@ class Gathering:
     ]  # sizes and byte strides of what comes before the windows: groups, or taps
     tail: tuple[Sizes, Sizes]  # and of what comes after: taps, or nothing
     matrix: Sizes  # the shape of a block; -1 for its windows
+    parts: tuple[tuple[Block, ...], ...]  # neighbouring blocks, to be gathered by one thread each
+
+
+def gathering(
+    x: Array,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
+    block_bytes: int,
+    *,
+    by_tap: bool = False,
+    parts: int = 8,
+) -> Gathering:
+    """How to gather the windows of x (N, *spatial, C) in blocks of about `block_bytes`.
+
+    With `by_tap` a block is (taps, windows, C) instead of (windows, taps * C).
+    """
+    direct = x.flags.c_contiguous and not any(map(any, padding))
+    return _gathering(
+        x.shape, x.itemsize, direct, window, strides, padding, dilation, groups, by_tap,
+        block_bytes, parts,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
@@ -202,11 +231,15 @@ def _gathering(
     groups: int,
     by_tap: bool,
     block_bytes: int,
+    parts: int,
 ) -> Gathering:
     channels, taps = shape[-1], prod(window)
-    plan = layout(
-        shape[1:-1], window, strides, padding, dilation, taps * channels * item, block_bytes
-    )
+    window_bytes = taps * channels * item
+    out = output_sizes(shape[1:-1], window, strides, padding, dilation)
+    # What would be one block is two where that is enough work for two threads.
+    half = -(-shape[0] * prod(out) * window_bytes // 2)
+    block_bytes = min(block_bytes, max(half, SPLIT_BYTES))
+    plan = layout(shape[1:-1], window, strides, padding, dilation, window_bytes, block_bytes)
     many = min(plan.images, shape[0])
     padded = (0,) if direct else (many, *plan.padded, channels)
     steps = c_strides(shape if direct else padded, item)
@@ -221,8 +254,10 @@ def _gathering(
     tail, matrix = (tap_shape, tap_steps), (*lead[0], -1, taps * width)
     if by_tap:
         lead, tail, matrix = tail, ((), ()), (taps, -1, channels)
+    blocks = tuple(plan.blocks(shape[0]))
     return Gathering(
         plan,
+        direct,
         padded,
         (many * plan.rows * (plan.positions // plan.out[0]) * taps * channels,),
         taps * channels,
@@ -231,38 +266,32 @@ def _gathering(
         lead,
         tail,
         matrix,
+        tuple(blocks[start:stop] for start, stop in even_ranges(len(blocks), parts)),
     )
 
 
+def even_ranges(total: int, parts: int) -> list[tuple[int, int]]:
+    """At most so many ranges of nearly one size that make up range(total)."""
+    parts = min(parts, total)
+    return [(total * i // parts, total * (i + 1) // parts) for i in range(parts)]
+
+
 def patches(
-    x: Array,
-    window: Sizes,
-    strides: Sizes,
-    padding: Pads,
-    dilation: Sizes,
-    groups: int,
-    block_bytes: int,
-    *extra: Sizes,
-    by_tap: bool = False,
-    fill: Any = 0,
+    x: Array, how: Gathering, blocks: Iterable[Block], *extra: Sizes, fill: Any = 0
 ) -> Iterator[tuple[slice, Array, list[Array]]]:
     """Yields (rows, windows, extra) block by block, in scratch memory that the next overwrites.
 
     x is (N, *spatial, C). `rows` says which of the N * prod(out) windows these are; `windows` is
     (rows, taps * C), or (groups, rows, taps * C / groups) for more groups than one, or (taps, rows,
-    C) `by_tap`; `extra` are uninitialised arrays for the caller. The padding holds `fill`.
+    C) by tap; `extra` are uninitialised arrays for the caller. The padding holds `fill`.
     """
-    direct = x.flags.c_contiguous and not any(map(any, padding))
-    how = _gathering(
-        x.shape, x.itemsize, direct, window, strides, padding, dilation, groups, by_tap, block_bytes
-    )
     plan = how.plan
     padded, columns, *rest = scratch(x.dtype, how.padded, how.columns, *extra)
-    source = x if direct else padded
-    loader = None if direct else PaddedBlocks(x, padded, plan, fill)
+    source = x if how.direct else padded
+    loader = None if how.direct else PaddedBlocks(x, padded, plan, fill)
     per_row = plan.positions // plan.out[0]
     from_steps = (*how.lead[1], *how.steps, *how.tail[1])
-    for first, last, top, bottom in plan.blocks(x.shape[0]):
+    for first, last, top, bottom in blocks:
         offset = 0
         if loader is None:
             offset = first * how.steps[0] + top * how.steps[1]

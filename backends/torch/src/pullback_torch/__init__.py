@@ -69,9 +69,14 @@ class TorchBackend(Backend):
         return Memory(used, held, total)
 
     def to_dlpack(self, array: torch.Tensor, **kwargs: Any) -> Any:
-        """torch does not say read-only: a copy, or with copy=False what must be left as it is."""
+        """A capsule on the array that says read-only: NumPy's, since torch has no word for it."""
+        on_host = array.device.type == "cpu" and array.dtype != torch.bfloat16
+        if on_host and tuple(kwargs.get("max_version") or ()) >= (1, 0):
+            return self.to_host(array).__dlpack__(**kwargs)
+        # Without it a copy, or with copy=False what must be left as it is.
         shared = kwargs.pop("copy", None) is False
-        return (array if shared else array.clone()).__dlpack__(**kwargs)
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        return (array if shared else array.clone()).__dlpack__(**given)
 
     def from_dlpack(self, value: Any, device: torch.device, *, copy: bool | None) -> torch.Tensor:
         """Shares memory unless told to copy."""

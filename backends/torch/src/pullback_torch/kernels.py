@@ -77,14 +77,33 @@ def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
 
 
 def _scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
-    # torch adds one after the other: in float64.
+    # torch adds one after the other: in float64, and few at a time where that is no wider.
     work = torch.float64 if x.dtype.is_floating_point else x.dtype
     flat = _in_range(indices, x.shape[axis])
     updates = updates.reshape((*x.shape[:axis], flat.shape[0], *x.shape[axis + 1 :]))
+    updates = torch.movedim(updates, axis, 0).to(work)
+    if x.dtype == work and work in WIDE:
+        flat, updates = _in_bunches(flat, updates)
     result = torch.movedim(x, axis, 0).to(work, copy=True)
     # index_put_ is deterministic on a GPU too, which index_add_ is not.
-    result.index_put_((flat,), torch.movedim(updates, axis, 0).to(work), accumulate=True)
+    result.index_put_((flat,), updates, accumulate=True)
     return torch.movedim(result, 0, axis).to(x.dtype)
+
+
+def _in_bunches(flat: Any, updates: Any) -> tuple[Any, Any]:
+    """Adds up what goes to one place in bunches of 32, then these, until each place has few."""
+    while flat.numel() > 32:
+        flat, order = torch.sort(flat, stable=True)
+        updates = updates[order]
+        counts = torch.unique_consecutive(flat, return_counts=True)[1]
+        if int(counts.max()) <= 32:
+            break
+        begins = torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        first = (torch.arange(flat.numel(), device=flat.device) - begins) % 32 == 0
+        bunch = first.cumsum(0) - 1
+        sums = updates.new_zeros((int(bunch[-1]) + 1, *updates.shape[1:]))
+        flat, updates = flat[first], sums.index_put_((bunch,), updates, accumulate=True)
+    return flat, updates
 
 
 # What differs from the standard -----------------------------------------------------------------
@@ -123,6 +142,13 @@ def _checked(name: str) -> Kernel:
     return solved
 
 
+def _eig(x: Any) -> Any:
+    # In double precision: a matrix may have eigenvalues of any condition.
+    double = x.to(torch.complex128 if x.dtype.is_complex else torch.float64)
+    result = torch.promote_types(wide(x).dtype, torch.complex64)
+    return tuple(found.to(result) for found in torch.linalg.eig(double))
+
+
 def _matmul(x1: Any, x2: Any) -> Any:
     gpu = x1.device.type == "cuda"
     if x1.dtype in WIDE or (gpu and x1.dtype.is_floating_point):
@@ -139,7 +165,7 @@ KERNELS: dict[str, Kernel] = {
     **{name: _where_not_empty(name) for name in GENERIC if "fft" in name},
     # torch.log is further off than NumPy's, and the terms of digamma cancel.
     "digamma": HOST["digamma"],
-    "eig": lambda x: tuple(torch.linalg.eig(wide(x))),
+    "eig": _eig,
     "equal": torch.eq,
     "matmul": _matmul,
     "scatter_add": _scatter_add,

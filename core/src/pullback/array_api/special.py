@@ -25,6 +25,9 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
         return kernel
 
+    def polygamma(xp: Any, x: Any, *, n: int) -> Any:
+        return gamma_function.polygamma(xp, x, n=n, below=bool(xp.any(x < 0)))
+
     def erf(x: Any) -> Any:
         if x.dtype == xp.float64:
             return error_function.erf(xp, x)
@@ -38,5 +41,5 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         "erfc": in_double(error_function.erfc),
         "erfinv": in_double(error_function.erfinv),
         "lgamma": in_double(gamma_function.lgamma),
-        "polygamma": in_double(gamma_function.polygamma),
+        "polygamma": in_double(polygamma),
     }

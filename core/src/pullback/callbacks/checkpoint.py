@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from pullback import errors
 from pullback.checkpoint import Checkpoint as Saved
 from pullback.checkpoint import CheckpointManager
 from pullback.dispatch.recording import paused
+from pullback.layers import Layer
 from pullback.random import default_generator
 from pullback.training.callback import Callback
 
@@ -39,7 +41,7 @@ class Checkpoint(Callback):
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> def train(epochs):
-    ...     model = pb.Sequential([pb.layers.Dense(1, initializer="zeros")])
+    ...     model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
     ...     model.compile("adam", "mean_squared_error")
     ...     save = pb.callbacks.Checkpoint(folder, resume=True)
     ...     return model.fit([[1.0]], [[2.0]], epochs=epochs, callbacks=[save], verbose=False)
@@ -115,9 +117,7 @@ class Checkpoint(Callback):
     def _go_on(self) -> None:
         assert self._manager is not None
         if not self.model.built and self.run.data is not None:
-            # Building draws from the default generator, as it did before what was saved.
-            with paused():
-                self.model(self.run.data.peek().inputs, training=False)
+            self._build(self.run.data.peek().inputs)
         restored = self._manager.restore_latest(partial=True)
         if restored is not None:
             self._newest = int(restored.path.rpartition("-")[2])
@@ -129,6 +129,17 @@ class Checkpoint(Callback):
                     f"{', '.join(lacking[:10])}; name another folder, or begin anew with "
                     f"resume=False"
                 )
+
+    def _build(self, inputs: Any) -> None:
+        """Makes the variables: that draws from the default generator, as it did before the save."""
+        call = inspect.signature(self.model.call)
+        try:
+            call.bind(inputs)
+        except TypeError:
+            return  # A model with steps of its own may be called otherwise.
+        if type(self.model).call is not Layer.call:
+            with paused():
+                self.model(inputs, training=False)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
         """Saves, where it is time."""

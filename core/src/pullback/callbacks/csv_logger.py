@@ -26,7 +26,7 @@ class CSVLogger(Callback):
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
-    >>> model = pb.Sequential([pb.layers.Dense(1, initializer="zeros")])
+    >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
     >>> model.compile(pb.optimizers.SGD(0.0), "mean_squared_error")
     >>> log = pb.callbacks.CSVLogger(path)
     >>> _ = model.fit([[1.0]], [[2.0]], epochs=2, callbacks=[log], verbose=False)

@@ -107,8 +107,8 @@ class TerminateOnNaN(Callback):
     >>> try:
     ...     model.fit([[1.0]], [[3.0]], epochs=9, callbacks=[stop], verbose=False)
     ... except pb.errors.TrainingError as error:
-    ...     print(str(error)[:35])
-    the loss became inf in epoch 2, step
+    ...     print(str(error)[:30])
+    the loss became inf in epoch 2
     """
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:

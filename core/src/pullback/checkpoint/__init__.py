@@ -6,5 +6,14 @@ from pullback.checkpoint.checkpoint import Checkpoint
 from pullback.checkpoint.folder import latest_checkpoint
 from pullback.checkpoint.manager import CheckpointManager
 from pullback.checkpoint.restoration import Restoration
+from pullback.checkpoint.weights import Loaded, load_weights, save_weights
 
-__all__ = ["Checkpoint", "CheckpointManager", "Restoration", "latest_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointManager",
+    "Loaded",
+    "Restoration",
+    "latest_checkpoint",
+    "load_weights",
+    "save_weights",
+]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -66,13 +67,15 @@ def place(prefix: str | os.PathLike[str], step: int | None) -> Path:
         path = path / "ckpt"
     number = step
     if number is None:
-        there = [int(m[1]) for m in (_numbered(path.name, p) for p in _entries(path.parent)) if m]
-        number = max(there, default=0) + 1
+        there = [_number(path.name, entry) for entry in _entries(path.parent)]
+        number = max([one for one in there if one is not None], default=0) + 1
     return path.with_name(f"{path.name}-{number}")
 
 
-def _numbered(stem: str, path: Path) -> re.Match[str] | None:
-    return re.fullmatch(rf"\.?{re.escape(stem)}-(\d+)(?:\.old|\.\d+\.tmp)?", path.name)
+def _number(stem: str, path: Path) -> int | None:
+    """The number of a checkpoint of a stem, in its place or aside."""
+    match = re.fullmatch(rf"{re.escape(stem)}-(\d+)|\.{re.escape(stem)}-(\d+)\.old", path.name)
+    return None if match is None else int(match[1] or match[2])
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -93,9 +96,9 @@ def numbered(prefix: Path) -> list[Path]:
     """The checkpoints of a stem, by number."""
     found = {}
     for path in _entries(prefix.parent):
-        match = _numbered(prefix.name, path)
-        if match and (path / MANIFEST).is_file():
-            found[int(match[1])] = prefix.with_name(f"{prefix.name}-{match[1]}")
+        number = _number(prefix.name, path)
+        if number is not None and (path / MANIFEST).is_file():
+            found[number] = prefix.with_name(f"{prefix.name}-{number}")
     return [path for _, path in sorted(found.items())]
 
 
@@ -122,7 +125,9 @@ def write(path: Path, contents: Contents) -> None:
         "arrays": {name: describe(array) for name, array in arrays.items()},
     }
     if contents.metric is not None:
-        content["metric"] = contents.metric
+        # JSON has no form for infinity and for what is no number.
+        finite = math.isfinite(contents.metric)
+        content["metric"] = contents.metric if finite else repr(contents.metric)
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -170,11 +175,13 @@ def tidy(prefix: Path) -> None:
     For the one process that writes them: it removes what another one is writing.
     """
     for path in _entries(prefix.parent):
-        match = _numbered(prefix.name, path)
-        if match:
-            _tidy(prefix.with_name(f"{prefix.name}-{match[1]}"))
+        number = _number(prefix.name, path)
+        if number is not None:
+            _tidy(prefix.with_name(f"{prefix.name}-{number}"))
             if path.is_dir() and {one.name for one in path.iterdir()} <= {ARRAYS}:
                 shutil.rmtree(path, ignore_errors=True)
+        elif re.fullmatch(rf"\.{re.escape(prefix.name)}-\d+\.\d+\.tmp", path.name):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -235,17 +242,20 @@ def read(path: str | os.PathLike[str]) -> Contents:
         content["states"],
         content["data"],
         content["step"],
-        content.get("metric"),
+        _measure(content),
     )
 
 
 def metric(path: Path) -> float | None:
     """How good a checkpoint is; None for one that does not say, or is damaged."""
     try:
-        found = _manifest(_there(path), path).get("metric")
+        return _measure(_manifest(_there(path), path))
     except errors.CheckpointError:
         return None
-    return None if found is None else float(found)
+
+
+def _measure(content: dict[str, Any]) -> float | None:
+    return float(content["metric"]) if "metric" in content else None
 
 
 def _identity(there: Path) -> tuple[Path, int] | None:

@@ -297,7 +297,8 @@ class Restoration:
     def __repr__(self) -> str:
         return (
             f"<restored {len(self._restored)} from {self.path!r}, "
-            f"{len(self._left) + len(self._states)} not taken, {len(self._missing)} missing>"
+            f"{len(self._left) + len(self._states) + len(self._not_asked_for)} not taken, "
+            f"{len(self._missing)} missing>"
         )
 
 

@@ -187,6 +187,8 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
         try:
             args, kwargs = arguments(op, given, attributes)
             result = op.function(*args, **kwargs)
+            # A backend that does not wait for its device finds out later, at the latest now.
+            device.synchronize()
         except errors.PullbackError as error:
             name = type(error).__name__
             require(isinstance(error, kind), who, f"raised {name} ({error}), not {kind.__name__}")

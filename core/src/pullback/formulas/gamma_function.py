@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.formulas.polynomial import polynomial, ratio
+from pullback.formulas.polynomial import ratio
 
 # lgamma(x) / ((x - 1)(x - 2)) - 0.4375 in x - 1 on [1, 3]: 5.2e-17.
 _LGAMMA_NEAR = (
@@ -165,43 +165,58 @@ def digamma(xp: Any, x: Any) -> Any:
 _TERMS = 10
 
 
-def polygamma(xp: Any, x: Any, *, n: int) -> Any:
-    """The derivative of order n of digamma."""
+def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
+    """The derivative of order n of digamma; without `below` there are no numbers below 0 in x.
+
+    It is (-1)**(n + 1) n! times the sum of 1 / (x + k)**(n + 1) over all k >= 0 (DLMF 5.15.1).
+    Below 0: the sum over all whole k, which depends on the fraction of x alone, less that over
+    k < 0.
+    """
     if n == 0:
         return digamma(xp, x)
-    negative, angle = x < 0, _angle(xp, x)
-    y = xp.where(negative, 1 - x, x)
-    found = _zeta(y, n + 1) * (math.factorial(n) * (-1.0) ** (n + 1))
-    # Derivatives of digamma(1 - x) - digamma(x) = pi cot(pi x): DLMF 5.15.6.
-    cotangent = 1 / xp.tan(angle)
-    turn = polynomial(cotangent, _cotangent_derivative(n)) * math.pi ** (n + 1)
-    found = xp.where(negative, found * (-1.0) ** n - turn, found)
-    pole = (x <= 0) & (angle == 0)
+    order, size = n + 1, float(math.factorial(n))
+    negative = x < 0
+    fraction = x - xp.round(x)
+    first = xp.where(negative, fraction, x) if below else x
+    total = _power(first, order, size) + _tail(first, order, size)
+    if below:
+        turned = _tail(xp.where(negative, -fraction, 0.0), order, size)
+        turned = turned - _tail(xp.where(negative, -x, 0.0), order, size)
+        total = xp.where(negative, total - turned if order % 2 else total + turned, total)
+    sign = (-1.0) ** order
+    found = xp.where(x == math.inf, sign * 0.0, sign * total)
+    pole = (x <= 0) & (fraction == 0)
     return xp.where(pole, math.inf if n % 2 else math.nan, found)
 
 
-def _zeta(a: Any, s: int) -> Any:
-    """The Hurwitz zeta function for a >= 0 and whole s > 1, by Euler and Maclaurin's summation.
+def _tail(a: Any, s: int, size: float) -> Any:
+    """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and whole s > 1.
 
-    (DLMF 25.11.5.) All terms of the sum are positive.
+    The sum is the Hurwitz zeta function of 1 + a, by Euler and Maclaurin's summation (DLMF
+    25.11.5). All its terms are positive.
     """
-    total = 1 / a**s
-    for k in range(1, _TERMS):
-        total = total + 1 / (a + k) ** s
-    end = a + _TERMS
+    end, lost = _exactly(a, _TERMS + 1)
     rest = 1 / (s - 1) + 0.5 / end
     factor = s / end / end
     for k, bernoulli in enumerate(_BERNOULLI, start=1):
         rest = rest + factor * (bernoulli / math.factorial(2 * k))
         factor = factor * ((s + 2 * k - 1) / end) * ((s + 2 * k) / end)
-    return total + rest / end ** (s - 1)
+    total = rest * (1 - (s - 1) * lost) * _power(end, s - 1, size)
+    # From the smallest to the largest.
+    for k in range(_TERMS, 0, -1):
+        base, lost = _exactly(a, k)
+        total = total + (1 - s * lost) * _power(base, s, size)
+    return total
 
 
-def _cotangent_derivative(n: int) -> list[float]:
-    """The derivative of order n of cot(t) as a polynomial in cot(t), highest order first."""
-    powers = [0, 1]
-    for _ in range(n):
-        # d/dt p(cot t) = -(1 + cot(t)**2) p'(cot t)
-        slope = [i * c for i, c in enumerate(powers)][1:]
-        powers = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
-    return [float(c) for c in reversed(powers)]
+def _exactly(a: Any, k: int) -> tuple[Any, Any]:
+    """a + k, and what it has lost by rounding as a part of it."""
+    base = a + k
+    part = base - a
+    return base, ((a - (base - part)) + (k - part)) / base
+
+
+def _power(base: Any, s: int, size: float) -> Any:
+    """size / base**s, where base**s alone might overflow beside a large size."""
+    half = s // 2 if s > _TERMS else 0
+    return size / base**half / base ** (s - half) if half else size / base**s

@@ -195,9 +195,25 @@ def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Init
             raise errors.ShapeError(f"orthogonal values need two dimensions or more, got {shape}")
         rows, columns = size_of(shape[:-1]), shape[-1]
         tall = g.normal((max(rows, columns), min(rows, columns)), dtype=dtype)
-        q, r = CALL["qr"](tall)
-        diagonal = CALL["diagonal"](r)
-        q = q * CALL["where"](diagonal < 0, -1.0, 1.0)
+        try:
+            q, r = CALL["qr"](tall)
+            q = q * CALL["where"](CALL["diagonal"](r) < 0, -1.0, 1.0)
+        except errors.MissingKernelError:  # a backend without linear algebra can do without
+            q = _orthonormal(tall)
         return (q if rows >= columns else q.mT).reshape(shape) * gain
 
     return _drawing(draw, generator)
+
+
+def _orthonormal(x: Tensor) -> Tensor:
+    """Q of a tall matrix, for R with a positive diagonal, by the core's ops alone.
+
+    Gram-Schmidt; each column is projected twice, which is enough (Giraud et al., 2005).
+    """
+    rows: list[Tensor] = []
+    for row in x.mT:
+        for _ in range(2 if rows else 0):
+            found = CALL["stack"](rows)
+            row = row - (found @ row) @ found
+        rows.append(row / CALL["sqrt"](CALL["sum"](row * row)))
+    return CALL["stack"](rows).mT

@@ -18,6 +18,7 @@ from pullback.layers import initializers
 from pullback.layers.calls import CALLS
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.policy import Policy, PolicyLike, StoredVariable, as_policy, in_force, policy
+from pullback.random import default_generator
 from pullback.shapes import as_shape
 from pullback.structure import leaves, like
 from pullback.tensor import CALL, Tensor
@@ -319,6 +320,7 @@ class Layer(Configurable):
 
     def build_for(self, shape: Any) -> None:
         """Builds for inputs of a shape, as the first call does."""
+        before = default_generator.state
         CALLS.building += 1
         try:
             with paused():
@@ -328,9 +330,22 @@ class Layer(Configurable):
         self.built = True
         if not self._trainable:
             self.trainable = False
-        # What has been restored before there were variables is theirs now.
         if state.WAITING:
-            state.settle()
+            self._settle(before)
+
+    def _settle(self, before: tuple[int, int]) -> None:
+        """Takes over what has been restored before there were variables.
+
+        First values that are not needed then have not been drawn: random numbers go on from where
+        the checkpoint put their generator.
+        """
+        held = (*vars(self).values(), *vars(self).get("_variables", {}).values())
+        own = [value for value in held if isinstance(value, Variable)]
+        first, after = [variable._array for variable in own], default_generator.state
+        state.settle()
+        replaced = [one._array is not array for one, array in zip(own, first, strict=True)]
+        if own and all(replaced) and default_generator.state == after:
+            default_generator.state = before
 
     def _build_if_sized(self) -> None:
         """For the end of a subclass's `__init__`: builds where sizes have been given."""

@@ -41,8 +41,8 @@ class Metric:
     initial: Mapping[str, float | None] = {}
 
     def __init__(self, name: str | None = None) -> None:
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__)
-        self.name = words.lower() if name is None else name
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?=[A-Z][a-z])(?<!^)", "_", type(self).__name__)
+        self.name = re.sub("_+", "_", words).lower() if name is None else name
         self.reset()
 
     def reset(self) -> None:

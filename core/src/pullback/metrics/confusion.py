@@ -126,6 +126,9 @@ class MeanIoU(ConfusionMatrix):
     0.5
     """
 
+    def __init__(self, classes: int, name: str | None = None) -> None:
+        super().__init__(classes, "mean_iou" if name is None else name)
+
     def result(self) -> float:
         """The mean; 0 before there is anything."""
         rows = self.matrix().tolist()

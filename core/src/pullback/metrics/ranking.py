@@ -94,6 +94,8 @@ class AUC(Metric):
                 f"{self.name}: scores of shape {scores.shape} do not fit targets of shape "
                 f"{targets.shape}; they are of {wanted}"
             )
+        if not scores.size:
+            return
         count = 1 if self.classes is None else self.classes
         rows = CALL["permute_dims"](double(scores).reshape((-1, count)), (1, 0))
         if self.classes is None:

@@ -39,6 +39,7 @@ FAMILIES = (
     "searching",
     "subscript",
     "sorting",
+    "scattering",
     "sets",
     "solvers",
     "eigenvalues",

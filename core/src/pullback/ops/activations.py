@@ -368,6 +368,7 @@ gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate
 
 
 def _halves(x: Shape, axis: int, **_: Any) -> Shape:
+    """Half the size along the axis."""
     if x[axis] % 2:
         raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size to be halved")
     return (*x[:axis], x[axis] // 2, *x[axis + 1 :])

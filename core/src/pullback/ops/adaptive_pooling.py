@@ -29,6 +29,7 @@ _MOST = 65536
 
 
 def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
+    """The spatial sizes that are asked for."""
     check_format(data_format)
     if len(x) < 3:
         raise errors.ShapeError(

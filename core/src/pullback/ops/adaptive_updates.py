@@ -260,6 +260,7 @@ def _factored_shapes(
     step: Shape,
     **_: Any,
 ) -> list[Shape]:
+    """The parameter's shape, and those of the means over its last and its last but one axis."""
     if len(parameter) < 2:
         raise errors.ShapeError(
             f"factors need a parameter of two axes or more, got {parameter}; "

@@ -31,6 +31,7 @@ _NEVER = -1e30
 def _ctc_shape(
     logits: Shape, labels: Shape, logit_lengths: Shape, label_lengths: Shape, **_: Any
 ) -> Shape:
+    """One loss for each example."""
     if len(logits) != 3 or len(labels) != 2 or labels[0] != logits[0]:
         raise errors.ShapeError(
             f"logits must be (batch, frames, classes) and labels (batch, length), "
@@ -43,6 +44,7 @@ def _ctc_shape(
 
 
 def _ctc_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating logits, whose dtype the result has; integer labels and lengths."""
     logits = dtypes.real_floating(operands[:1]).inputs[0]
     integers = [dtypes.integer((operand,)).inputs[0] for operand in operands[1:]]
     assert logits is not None

@@ -239,6 +239,7 @@ reciprocal.vjp(x=lambda g, out: -(g * out) * out)
 
 
 def _modulus(operands: Operands, **_: Any) -> Resolution:
+    """Numeric inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = numeric(operands)
     return Resolution(inputs, (real_of(dtype),))
 

@@ -24,6 +24,7 @@ __all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradien
 
 
 def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: Any) -> Shape:
+    """The shape of the query with the depth of the values."""
     if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
         raise errors.ShapeError(
             f"query, key and value are (..., heads, length, depth), got {query}, {key}, {value}"
@@ -46,6 +47,7 @@ def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None,
 
 
 def _attention_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating inputs; a mask of truth values, or of summands in their dtype."""
     inputs, outputs = dtypes.real_floating(operands[:3])
     dtype = outputs[0]
     mask = operands[3]
@@ -144,10 +146,12 @@ def _onto_shared(x: Tensor, shared: Tensor) -> Tensor:
 
 
 def _gradient_shapes(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> list[Shape]:
+    """The shapes of query, key and value."""
     return [query, key, value]
 
 
 def _gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the results have those of query, key and value."""
     kept = dtypes.each("any")(operands).inputs
     return Resolution(kept, tuple(dtype for dtype in kept[:3] if dtype is not None))
 

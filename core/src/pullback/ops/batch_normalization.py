@@ -29,6 +29,7 @@ __all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
 def _batch_shapes(
     x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, **_: Any
 ) -> list[Shape]:
+    """The shape of x; mean and variance are vectors of its channels."""
     channels = (x[axis],)
     check_parameter("scale", scale, channels)
     check_parameter("offset", offset, channels)
@@ -36,6 +37,7 @@ def _batch_shapes(
 
 
 def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating inputs; mean and variance of 16-bit floats in float32."""
     inputs, outputs = real_floating(operands)
     statistics = dtypes.float32 if outputs[0].itemsize < 4 else outputs[0]
     return Resolution(inputs, (outputs[0], statistics, statistics))
@@ -98,6 +100,7 @@ def _gradient_shapes(
     axis: int,
     **_: Any,
 ) -> list[Shape]:
+    """The shape of x, and twice a vector of its channels."""
     channels = (x[axis],)
     check_parameter("scale", scale, channels)
     check_parameter("mean", mean, channels)
@@ -182,6 +185,7 @@ def _inference_shape(
     axis: int,
     **_: Any,
 ) -> Shape:
+    """The shape of x; the others are vectors of its channels."""
     channels = (x[axis],)
     for name, shape in (("mean", mean), ("variance", variance), ("scale", scale)):
         check_parameter(name, shape, channels)
@@ -190,6 +194,7 @@ def _inference_shape(
 
 
 def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its real floating dtype; the result has that of x."""
     dtype = real_floating(operands[:1]).outputs[0]
     rest = dtypes.each("real floating")
     kept = [None if o is None else rest((o,)).outputs[0] for o in operands[1:]]

@@ -33,6 +33,7 @@ __all__ = ["angle", "complex", "conj", "imag", "real"]
 
 def _part_of(whole: DTypeRule) -> DTypeRule:
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """Inputs promoted to one dtype; the result has the real dtype of their parts."""
         inputs, (dtype,) = whole(operands)
         return Resolution(inputs, (real_of(dtype),))
 
@@ -41,6 +42,7 @@ def _part_of(whole: DTypeRule) -> DTypeRule:
 
 
 def _whole(operands: Operands, **_: Any) -> Resolution:
+    """Real parts, promoted to float32 or float64; the complex dtype of these."""
     inputs = real_floating(operands).inputs
     assert inputs[0] is not None
     whole = complex_of(inputs[0])

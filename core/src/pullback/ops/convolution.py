@@ -95,6 +95,7 @@ def _conv_shape(
     data_format: str,
     **_: Any,
 ) -> Shape:
+    """One image for each kernel; sizes by stride, padding and dilation."""
     spatial = spatial_of(x, data_format)
     out = output_sizes(spatial, kernel[:-2], strides, padding, dilation)
     return image_shape(x[0], out, kernel[-1], data_format)
@@ -173,6 +174,7 @@ def _normalize_input_gradient(
 
 
 def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+    """The shape of the images, which is given."""
     return input_shape
 
 
@@ -256,6 +258,7 @@ def _normalize_kernel_gradient(
 
 
 def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
+    """The shape of the kernel, which is given."""
     return kernel_shape
 
 

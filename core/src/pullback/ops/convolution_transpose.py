@@ -72,6 +72,7 @@ def _transposed_image(
 
 
 def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
+    """One image for each kernel; the sizes that a convolution would make those of x of."""
     return _transposed_image(x, kernel, **attributes)[0]
 
 

@@ -28,6 +28,7 @@ __all__ = [
 
 
 def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: Any) -> Resolution:
+    """The dtype that is asked for."""
     return Resolution((), (dtype,))
 
 
@@ -200,6 +201,7 @@ def _length(start: float, stop: float, step: float) -> int:
 
 
 def _count(*, start: Any, stop: Any, step: Any, **_: Any) -> Shape:
+    """A vector of as many elements as there are steps before stop."""
     return (_length(start, stop, step),)
 
 

@@ -38,6 +38,7 @@ def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: Any) -> di
 
 
 def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: Any) -> Shape:
+    """The shape of x; one element more along the axis with the initial one."""
     return (*x[:axis], x[axis] + include_initial, *x[axis + 1 :])
 
 

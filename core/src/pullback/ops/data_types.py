@@ -19,6 +19,7 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 
 def _converted(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+    """The dtype that is asked for; that of x where none is."""
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
     return Resolution(inputs, (inputs[0] if dtype is None else dtype,))

@@ -45,6 +45,7 @@ def _known_mode(shapes: tuple[Shape, ...], *, mode: str) -> dict[str, str]:
 
 
 def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
+    """Q and R: square ones or those of the reduced form, by mode."""
     stack, rows, columns = matrices(x)
     inner = rows if mode == "complete" else min(rows, columns)
     return [(*stack, rows, inner), (*stack, inner, columns)]
@@ -109,6 +110,7 @@ def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
 
 
 def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
+    """U, the singular values as a vector, Vh: square, or with as many vectors as values."""
     stack, rows, columns = matrices(x)
     least = min(rows, columns)
     left, right = (rows, columns) if full_matrices else (least, least)
@@ -127,6 +129,10 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor
 
     For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only
     the min(m, n) columns and rows that S weighs.
+
+    Vectors of equal singular values, and of those that are 0, have no derivative: the part of the
+    gradient that would turn them into each other is taken to be 0. The gradient of what depends on
+    the singular values alone, and treats them alike, is right there too.
 
     Raises:
         ShapeError: for an x that holds no matrices.
@@ -183,6 +189,7 @@ def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float
 
 
 def _singular_values(x: Shape, **_: Any) -> Shape:
+    """The smaller of rows and columns in place of both."""
     stack, rows, columns = matrices(x)
     return (*stack, min(rows, columns))
 
@@ -209,6 +216,7 @@ def _with_tolerance(*kinds: str) -> Any:
     of_matrices = outputs(*kinds)
 
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """Floating matrices, the tolerance in their real dtype; the result has theirs."""
         (dtype,), outputs = of_matrices(operands[:1])
         tolerance = operands[1] if len(operands) > 1 else None
         return Resolution((dtype, None if tolerance is None else dtypes.real_of(dtype)), outputs)
@@ -226,6 +234,7 @@ def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
 
 
 def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+    """One number for each matrix."""
     stack = matrices(x)[0]
     if rtol is not None and broadcast_shapes(stack, rtol) != stack:
         raise errors.ShapeError(f"rtol is one number, or one for each of {stack}; got shape {rtol}")
@@ -233,6 +242,7 @@ def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
 
 
 def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
+    """Floating matrices, the tolerance in their real dtype; the result is int64."""
     return Resolution(_with_tolerance("same")(operands).inputs, (dtypes.int64,))
 
 
@@ -263,6 +273,7 @@ def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
 
 
 def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+    """The shape of the transposed matrices."""
     _each(x, rtol)
     stack, rows, columns = matrices(x)
     return (*stack, columns, rows)

@@ -43,6 +43,7 @@ def outputs(*kinds: str) -> Any:
     """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
 
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """Floating inputs; real, complex or as they are in each result."""
         (dtype,) = floating(operands).outputs
         if "complex" in kinds and dtype.itemsize == 2:
             dtype = dtypes.float32
@@ -88,10 +89,12 @@ def diagonals(values: Tensor) -> Tensor:
 
 
 def _pairs(x: Shape, **_: Any) -> list[Shape]:
+    """The eigenvalues of each square matrix as a vector; matrices like x."""
     return [square(x)[:-1], x]
 
 
 def _values(x: Shape, **_: Any) -> Shape:
+    """The eigenvalues of each square matrix as a vector."""
     return square(x)[:-1]
 
 
@@ -108,6 +111,10 @@ def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
 
     x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too. The
     eigenvectors are the columns.
+
+    Eigenvectors of equal eigenvalues have no derivative: the part of the gradient that would turn
+    them into each other is taken to be 0. The gradient of what depends on the eigenvalues alone,
+    and treats them alike, is right there too.
 
     Raises:
         ShapeError: for matrices that are not square.

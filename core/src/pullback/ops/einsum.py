@@ -86,6 +86,7 @@ def _in_full(shapes: tuple[Sequence[Shape], ...], *, equation: str) -> dict[str,
 
 
 def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
+    """The sizes of the letters of the result."""
     read = _read(equation, tuple(operands))
     return tuple(read.sizes[name] for name in read.result)
 

@@ -55,10 +55,12 @@ def _twice_less_one(
 
 
 def _whole(x: Shape, *, n: int, axis: int, **_: Any) -> Shape:
+    """n elements along the axis."""
     return (*x[:axis], n, *x[axis + 1 :])
 
 
 def _half(x: Shape, *, n: int, axis: int, **_: Any) -> Shape:
+    """n // 2 + 1 elements along the axis."""
     return (*x[:axis], n // 2 + 1, *x[axis + 1 :])
 
 

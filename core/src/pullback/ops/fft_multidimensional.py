@@ -80,11 +80,13 @@ def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
 
 
 def _whole(x: Shape, *, s: Shape, axes: Shape, **_: Any) -> Shape:
+    """The sizes s along the axes."""
     sizes = dict(zip(axes, s, strict=True))
     return tuple(sizes.get(axis, size) for axis, size in enumerate(x))
 
 
 def _half(x: Shape, *, s: Shape, axes: Shape, **_: Any) -> Shape:
+    """The sizes s along the axes, of the last one s // 2 + 1."""
     return _whole(x, s=(*s[:-1], s[-1] // 2 + 1), axes=axes)
 
 

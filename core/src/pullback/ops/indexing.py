@@ -55,6 +55,7 @@ def index_dtype(operand: Operand) -> DType:
 
 
 def _indexed(operands: Operands, **_: Any) -> Resolution:
+    """The dtype of x; indices in an integer dtype."""
     x, index = operands
     assert x is not None
     assert index is not None
@@ -63,6 +64,7 @@ def _indexed(operands: Operands, **_: Any) -> Resolution:
 
 
 def _scattered(operands: Operands, **_: Any) -> Resolution:
+    """The dtype of x, which the updates take; indices in an integer dtype."""
     x, index, updates = operands
     assert index is not None
     (dtype, _same), outputs = into_first((x, updates))
@@ -125,7 +127,7 @@ def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
 # Scattering.
 
 
-def _fitting(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
     x, indices, updates = shapes
     axis = normal_axis(axis, len(x))
     wanted = taken_shape(x, indices, axis=axis)
@@ -137,7 +139,7 @@ def _fitting(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
     return {"axis": axis}
 
 
-@op(shape=first, dtype=_scattered, accuracy=ACCUMULATED, normalize=_fitting)
+@op(shape=first, dtype=_scattered, accuracy=ACCUMULATED, normalize=fitting_updates)
 def scatter_add(
     x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
 ) -> Tensor:
@@ -166,7 +168,7 @@ scatter_add.vjp(
 )
 
 
-@op(shape=first, dtype=_scattered, accuracy=EXACT, normalize=_fitting)
+@op(shape=first, dtype=_scattered, accuracy=EXACT, normalize=fitting_updates)
 def scatter_update(
     x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
 ) -> Tensor:
@@ -228,6 +230,7 @@ def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dic
 
 
 def _summed(data: Shape, segment_ids: Shape, *, num_segments: int, axis: int) -> Shape:
+    """The number of segments in place of the axes of the ids."""
     return (*data[:axis], num_segments, *data[axis + len(segment_ids) :])
 
 
@@ -265,6 +268,7 @@ segment_sum.vjp(data=lambda g, segment_ids, axis: take(g, segment_ids, axis=axis
 
 
 def _indices(operands: Operands, **_: Any) -> Resolution:
+    """Integers, promoted to int32 or int64; the result is int64."""
     x1, x2 = operands
     assert x1 is not None
     assert x2 is not None
@@ -317,6 +321,7 @@ def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
 
 
 def _along(x: Shape, indices: Shape, *, axis: int) -> Shape:
+    """The size of the indices along the axis; other axes broadcast."""
     if len(x) != len(indices):
         raise errors.ShapeError(f"indices of shape {indices} for shape {x}: not as many axes")
     beside = broadcast_shapes(*[(*shape[:axis], 1, *shape[axis + 1 :]) for shape in (x, indices)])

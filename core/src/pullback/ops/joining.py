@@ -29,6 +29,7 @@ def part(axis: int, start: int, stop: int) -> tuple[Any, ...]:
 
 
 def _joined(arrays: list[Shape], *, axis: int | None) -> Shape:
+    """The sizes along the axis added up, the others equal; a vector without an axis."""
     if not arrays:
         raise errors.InputValueError("needs at least one tensor, got an empty sequence")
     if axis is None:
@@ -85,6 +86,7 @@ def _new_axis(shapes: tuple[list[Shape], ...], *, axis: Any) -> dict[str, Any]:
 
 
 def _stacked(arrays: list[Shape], *, axis: int) -> Shape:
+    """A new axis with the number of inputs, which have one shape."""
     head = arrays[0]
     for shape in arrays[1:]:
         if shape != head:

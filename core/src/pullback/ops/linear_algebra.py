@@ -84,6 +84,7 @@ def _common_axis(x1: Shape, x2: Shape, axis: int) -> None:
 
 
 def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+    """The inputs broadcast together; without the axis of the vectors."""
     _common_axis(x1, x2, axis)
     shape = list(broadcast_shapes(x1, x2))
     del shape[axis]
@@ -113,6 +114,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
 
 
 def _outer_shape(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    """The lengths of both vectors."""
     if len(x1) != 1 or len(x2) != 1:
         raise errors.ShapeError(f"needs two vectors, got shapes {x1} and {x2}")
     return (*x1, *x2)
@@ -137,6 +139,7 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+    """The inputs broadcast together, with 3 elements along the axis."""
     _common_axis(x1, x2, axis)
     if x1[axis] != 3:
         raise errors.ShapeError(f"the vectors along axis {axis} have 3 elements, got {x1[axis]}")
@@ -191,6 +194,7 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
 
 
 def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: Any) -> Shape:
+    """The axes of x1 that are not summed, then those of x2."""
     left, right = axes
     return (
         *[size for a, size in enumerate(x1) if a not in left],
@@ -233,6 +237,7 @@ def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
 
 
 def _diagonal_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+    """The length of the diagonal in place of the last two axes."""
     if len(x) < 2:
         raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
     return (*x[:-2], _diagonal_span(x[-2], x[-1], offset)[1])
@@ -258,6 +263,7 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
 
 
 def _trace_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+    """Without the last two axes."""
     return _diagonal_shape(x, offset)[:-1]
 
 

@@ -26,6 +26,7 @@ __all__ = [
 
 
 def _truth(operands: Operands, **_: Any) -> Resolution:
+    """Inputs are taken as truth values; so is the result."""
     return Resolution((bool_,) * len(operands), (bool_,))
 
 

@@ -46,6 +46,7 @@ def times(weight: Tensor, value: Tensor) -> Tensor:
 
 
 def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+    """The shape of the logits, which is that of the labels, without the axis of classes."""
     if logits != labels:
         raise errors.ShapeError(
             f"logits and labels must have one shape, got {logits} and {labels}; for integer labels "
@@ -135,6 +136,7 @@ def _(
 
 
 def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating logits, whose dtype the result has; integer labels."""
     logits = dtypes.real_floating(operands[:1]).inputs[0]
     labels = dtypes.integer(operands[1:]).inputs[0]
     assert logits is not None
@@ -142,6 +144,7 @@ def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
 
 
 def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+    """The shape of the labels, which is that of the logits without the axis of classes."""
     expected = reduced(logits, (axis,), False)
     if labels != expected:
         raise errors.ShapeError(
@@ -202,6 +205,7 @@ def sparse_softmax_cross_entropy_with_logits(
 def _like_logits(
     logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: Any
 ) -> Shape:
+    """The shape of the logits."""
     one_each = _classes_without_axis(logits, labels, axis=axis)
     if g != one_each:
         raise errors.ShapeError(f"g must have the shape of the loss {one_each}, got {g}")
@@ -213,6 +217,7 @@ def _like_logits(
 
 
 def _keep(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the result has that of the first."""
     kept = dtypes.each("any")(operands)
     return Resolution(kept.inputs, kept.outputs)
 
@@ -382,6 +387,7 @@ def hinge_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
 
 
 def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: Any) -> Shape:
+    """The shape of both inputs without the axis."""
     if x1 != x2:
         raise errors.ShapeError(f"both inputs must have one shape, got {x1} and {x2}")
     return reduced(x1, (axis,), False)

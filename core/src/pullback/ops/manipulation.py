@@ -53,6 +53,7 @@ def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, Any]:
 
 
 def _same_size(x: Shape, *, shape: Shape) -> Shape:
+    """The shape that is asked for, of as many elements."""
     if shape and min(shape) < 0:
         raise errors.ShapeError(f"sizes in a shape must not be negative, got {shape}")
     if size_of(x) != size_of(shape):
@@ -92,6 +93,7 @@ def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, Any]:
 
 
 def _permuted(x: Shape, *, axes: Shape) -> Shape:
+    """The sizes in the order of the axes that is asked for."""
     return permuted(x, axes)
 
 
@@ -118,6 +120,7 @@ def _(g: Tensor, axes: Shape) -> Tensor:
 
 
 def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
+    """The shape that is asked for, to which that of x broadcasts."""
     if broadcast_shapes(x, shape) != shape:
         raise errors.ShapeError(f"shape {x} does not broadcast to {shape}")
     return shape
@@ -162,6 +165,7 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
 
 
 def _transposed(x: Shape) -> Shape:
+    """The last two sizes change places."""
     if len(x) < 2:
         raise errors.ShapeError(f"a transpose needs at least two axes, got shape {x}")
     return (*x[:-2], x[-1], x[-2])
@@ -208,6 +212,7 @@ def _move(ndim: int, source: Shape, destination: Shape) -> Shape:
 
 
 def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
+    """The sizes in the new order of the axes."""
     return permuted(x, _move(len(x), source, destination))
 
 
@@ -240,6 +245,7 @@ def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
 
 
 def _expanded(x: Shape, *, axis: Shape) -> Shape:
+    """Size 1 at the new axes."""
     sizes = iter(x)
     return tuple([1 if i in axis else next(sizes) for i in range(len(x) + len(axis))])
 
@@ -265,6 +271,7 @@ expand_dims.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
 def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
+    """Without the axes of size 1 that are named, or without any."""
     if axis is None:
         return tuple([size for size in x if size != 1])
     for one in axis:

@@ -53,6 +53,7 @@ def others_of(x: Shape, axes: Any) -> tuple[int, ...]:
 def _normalized_shape(
     x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: Any
 ) -> Shape:
+    """The shape of x; the parameters have that of the normalized axes."""
     expected = _parameter_shape(x, axis)
     check_parameter("scale", scale, expected)
     check_parameter("offset", offset, expected)
@@ -110,6 +111,7 @@ def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Any) ->
 
 
 def gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the results have that of x."""
     kept = dtypes.each("any")(operands)
     dtype = kept.inputs[0]
     assert dtype is not None
@@ -119,6 +121,7 @@ def gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
 def _gradient_shapes(
     x: Shape, scale: Shape | None, center: Shape, spread: Shape, g: Shape, *, axis: Shape | None
 ) -> list[Shape]:
+    """The shape of x, and twice that of the normalized axes."""
     parameter = _parameter_shape(x, axis)
     check_parameter("scale", scale, parameter)
     check_parameter("center", center, reduced(x, axis, True))
@@ -218,6 +221,7 @@ def rms_norm(
 
 
 def _rms_gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the results have that of x."""
     inputs, outputs = gradient_dtypes(operands)
     return Resolution(inputs, outputs[:2])
 
@@ -225,6 +229,7 @@ def _rms_gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
 def _rms_gradient_shapes(
     x: Shape, scale: Shape | None, spread: Shape, g: Shape, *, axis: Shape | None
 ) -> list[Shape]:
+    """The shape of x, and that of the normalized axes."""
     return _gradient_shapes(x, scale, spread, spread, g, axis=axis)[:2]
 
 
@@ -279,6 +284,7 @@ def _(
 def _grouped_shape(
     x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, groups: int = 1, **_: Any
 ) -> Shape:
+    """The shape of x; the parameters are vectors of its channels."""
     if len(x) < 2 or axis == 0:
         raise errors.ShapeError(f"needs a batch axis in front of the channels, got shape {x}")
     channels = x[axis]

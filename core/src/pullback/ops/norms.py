@@ -27,6 +27,7 @@ _INF = float("inf")
 
 
 def _real_result(operands: Operands, **_: Any) -> Resolution:
+    """Floating inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtypes.real_of(dtype),))
 
@@ -35,6 +36,7 @@ _real_result.uniform = True  # type: ignore[attr-defined]
 
 
 def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Shape:
+    """x reduced over the axes; an order of extrema needs something to choose from."""
     if ord < 0 or ord == _INF:
         return reduce_some(x, axis=axis, keepdims=keepdims)
     return reduced(x, axis, keepdims)
@@ -129,6 +131,7 @@ def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[st
 
 
 def _one_each(x: Shape, *, keepdims: bool, ord: Any) -> Shape:
+    """One number for each matrix."""
     stack, rows, columns = matrices(x)
     if ord not in ("fro", "nuc") and not rows * columns:
         raise errors.InputValueError(f"matrices of shape {x} have no norm of order {ord}")

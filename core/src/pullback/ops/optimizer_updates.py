@@ -37,6 +37,7 @@ def stored(slots: int) -> DTypeRule:
     """Parameter, gradient and slots keep their dtypes; what follows is float32 or float64."""
 
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """Arrays keep their real floating dtypes; numbers in float32, or float64 beside that."""
         keep = dtypes.each("real floating")
         kept = [keep((operand,)).inputs[0] for operand in operands[: 2 + slots]]
         number = float64 if kept[0] == float64 else float32
@@ -49,6 +50,7 @@ def stored(slots: int) -> DTypeRule:
 
 def _shapes_of(slots: int, numbers: int) -> Any:
     def rule(*inputs: Shape, **_: Any) -> Any:
+        """The parameter's shape, for the slots too; numbers are 0-d."""
         arrays = 2 + slots - numbers
         for shape in inputs[1:arrays]:
             if shape != inputs[0]:

@@ -60,6 +60,7 @@ def _widths(
 
 
 def _padded(x: Shape, *, pad_width: Any, **_: Any) -> Shape:
+    """Each size with what is put before and behind."""
     return tuple([a + size + b for size, (a, b) in zip(x, pad_width, strict=True)])
 
 

@@ -50,6 +50,7 @@ def eye(
 
 
 def _square(x: Shape, **_: Any) -> Shape:
+    """The shape of x, of two axes or more."""
     if len(x) < 2:
         raise errors.ShapeError(f"a triangle needs at least two axes, got shape {x}")
     return x

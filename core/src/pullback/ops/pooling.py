@@ -107,12 +107,14 @@ def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
 def _pooled(
     x: Shape, *_: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str, **__: Any
 ) -> Shape:
+    """One element for each window."""
     one = (1,) * len(window)
     out = output_sizes(spatial_of(x, data_format), window, strides, padding, one)
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
 def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+    """The shape of the images, which is given."""
     return input_shape
 
 
@@ -180,6 +182,7 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, window: Shape, strides: Shape,
 
 
 def _values_and_indices(operands: Operands, **_: Any) -> Resolution:
+    """Real values, whose dtype the result has; indices in int32."""
     values = dtypes.real(operands[:1]).inputs[0]
     assert values is not None
     return Resolution((values, int32), (values,))

@@ -44,6 +44,7 @@ def words_of(size: int, dtype: DType) -> int:
 
 
 def _as_asked(operands: Operands, dtype: DType, **_: Any) -> Resolution:
+    """The dtype that is asked for."""
     return Resolution((), (dtype,))
 
 

@@ -68,6 +68,7 @@ def float_and_mask(outputs: int) -> Any:
     """All inputs have one real floating dtype; the last one is a mask of truth values."""
 
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """Real floating inputs in one dtype, which the results have; a mask of truth values."""
         inputs, found = dtypes.real_floating(operands[:-1])
         mask = None if operands[-1] is None else bool_
         return Resolution((*inputs, mask), found * outputs)
@@ -136,6 +137,7 @@ def states_before(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
 
 def gradient_dtypes(count: int) -> Any:
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """Each input keeps its dtype; the results have that of x."""
         kept = dtypes.each("any")(operands).inputs
         dtype = kept[0]
         assert dtype is not None
@@ -157,6 +159,7 @@ def _rnn_units(
 
 
 def _rnn_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The states at all times (batch, time, units), and the last one."""
     units, (batch, time, _features) = _rnn_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 

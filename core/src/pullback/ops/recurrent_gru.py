@@ -44,6 +44,7 @@ def _gru_units(
 
 
 def _gru_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The states at all times (batch, time, units), and the last one."""
     units, (batch, time, _features) = _gru_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 
@@ -123,6 +124,7 @@ def gru(
 
 
 def _gru_same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The shapes of what the gradients are for."""
     x, h, kernel, recurrent = shapes[:4]
     return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]
 

@@ -44,6 +44,7 @@ def _lstm_units(
 
 
 def _lstm_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The states at all times (batch, time, units), the last one, and the last cell."""
     units, (batch, time, _features) = _lstm_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units), (batch, units)]
 
@@ -123,6 +124,7 @@ def lstm(
 
 
 def _same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The shapes of what the gradients are for."""
     x, h, c, kernel, recurrent = shapes[:5]
     return [x, h, c, kernel, recurrent, (recurrent[1],)]
 

@@ -63,6 +63,7 @@ def count(shape: Shape, axis: Any) -> int:
 
 
 def accumulating(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+    """The dtype asked for, or that of x, which is wider for small integers and truth values."""
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
     return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))

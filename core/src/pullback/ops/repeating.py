@@ -81,6 +81,7 @@ def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, An
 
 
 def _tiled(x: Shape, *, repetitions: Shape) -> Shape:
+    """Each size times its repetitions."""
     sizes = (1,) * (len(repetitions) - len(x)) + x
     return tuple([size * times for size, times in zip(sizes, repetitions, strict=True)])
 

@@ -29,6 +29,7 @@ __all__ = ["resize"]
 
 
 def _resized(x: Shape, *, size: Shape, data_format: str, **_: Any) -> Shape:
+    """The spatial sizes that are asked for."""
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
 
 

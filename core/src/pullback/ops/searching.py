@@ -94,6 +94,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
 
 
 def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: Any) -> Shape:
+    """The shape of x2; x1 is a vector."""
     if len(x1) != 1:
         raise errors.ShapeError(f"searches in a vector in ascending order, got shape {x1}")
     if sorter is not None and sorter != x1:
@@ -108,6 +109,7 @@ def _sides(shapes: tuple[Shape | None, ...], *, side: str) -> dict[str, str]:
 
 
 def _values_and_order(operands: Operands, **_: Any) -> Resolution:
+    """x1 and x2 promoted to one real dtype, the sorter integers; the result is int64."""
     inputs = dtypes.real(operands[:2]).inputs
     sorter = operands[2] if len(operands) > 2 else None
     order = None if sorter is None else dtypes.integer((sorter,)).inputs[0]

@@ -14,6 +14,7 @@ __all__ = ["where"]
 
 
 def _chosen(operands: Operands, **_: Any) -> Resolution:
+    """The condition as truth values; both values promoted to one dtype."""
     values = same(operands[1:])
     return Resolution((bool_, *values.inputs), values.outputs)
 

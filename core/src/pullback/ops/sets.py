@@ -27,6 +27,7 @@ def _outputs(*kinds: Any) -> Any:
     """A dtype rule: None for the dtype of the input."""
 
     def rule(operands: Operands, **_: Any) -> Resolution:
+        """The values in the dtype of x, indices and counts in int64."""
         inputs, (dtype,) = same(operands)
         return Resolution(inputs, tuple(dtype if kind is None else kind for kind in kinds))
 
@@ -39,6 +40,7 @@ _INDEX = dtypes.int64
 
 def _of_data(*unknown: str) -> Any:
     def rule(x: Shape, **_: Any) -> list[Shape | None]:
+        """Vectors whose lengths depend on the values; the inverse has the shape of x."""
         return [x if name == "inverse" else None for name in unknown]
 
     return rule
@@ -127,6 +129,7 @@ def unique_values(x: TensorLike, /) -> Tensor:
 
 
 def _like_first(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    """The shape of x1."""
     return x1
 
 

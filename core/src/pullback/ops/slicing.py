@@ -44,10 +44,12 @@ def sliced_shape(shape: Shape, key: Key) -> Shape:
 
 
 def _sliced(x: Shape, *, key: Key, **_: Any) -> Shape:
+    """What the key leaves of the shape."""
     return sliced_shape(x, key)
 
 
 def _updated(x: Shape, value: Shape, *, key: Key, **_: Any) -> Shape:
+    """The shape of x; the value broadcasts to the part that the key names."""
     target = sliced_shape(x, key)
     if broadcast_shapes(target, value) != target:
         raise errors.ShapeError(
@@ -126,6 +128,7 @@ strided_update.vjp(
 
 
 def _placed(value: Shape, *, shape: Shape, key: Key) -> Shape:
+    """The shape that is asked for; the value has that of the part that the key names."""
     target = sliced_shape(shape, key)
     if value != target:
         raise errors.ShapeError(f"a value of shape {value} is no part of shape {target}")

@@ -13,12 +13,15 @@ from pullback import dtypes, errors
 from pullback.dispatch import op, primitive
 from pullback.dispatch.rules import unbroadcast
 from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric
+from pullback.ops.calculus import where, zeros
 from pullback.ops.complex import conj, imag
+from pullback.ops.data_types import finfo
 from pullback.ops.exponential import exp
-from pullback.ops.linear_algebra import matmul, trace
+from pullback.ops.joining import concat
+from pullback.ops.linear_algebra import diagonal, matmul, trace
 from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.patterns import eye, tril
-from pullback.ops.reductions import prod
+from pullback.ops.reductions import any, prod, sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, Tier
 from pullback.tensor import CALL, Tensor, TensorLike
@@ -57,6 +60,7 @@ def identity(like: Tensor, n: int) -> Tensor:
 
 
 def _solved(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    """The right sides, with the stacks of both broadcast together."""
     n = square(x1)[-1]
     if len(x2) == 1:
         if x2[0] != n:
@@ -169,6 +173,7 @@ def matrix_power(x: TensorLike, /, n: int) -> Tensor:
 
 
 def _sign_and_size(operands: Operands, **_: Any) -> Resolution:
+    """The sign in the dtype of x, the logarithm in its real one."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtype, dtypes.real_of(dtype)))
 
@@ -176,8 +181,13 @@ def _sign_and_size(operands: Operands, **_: Any) -> Resolution:
 _sign_and_size.uniform = True  # type: ignore[attr-defined]
 
 
+def _two_each(x: Shape, **_: Any) -> list[Shape]:
+    """Twice one number for each square matrix."""
+    return [scalar_each(x)] * 2
+
+
 @op(
-    shape=lambda x, **_: [scalar_each(x)] * 2,
+    shape=_two_each,
     dtype=_sign_and_size,
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
@@ -187,7 +197,8 @@ def slogdet(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its size: what does not overflow.
 
     The sign of a complex determinant is a number of size 1. A singular matrix has sign 0 and
-    logabsdet -inf, and no gradient.
+    logabsdet -inf. The gradient there is taken to be that of the product of its singular values
+    other than 0, which is finite: the transposed pseudoinverse.
 
     Raises:
         ShapeError: for matrices that are not square.
@@ -207,7 +218,16 @@ def _(g: tuple[Tensor, Tensor], x: Tensor, sign: Tensor) -> Tensor:
     by_sign, by_log = g
     if is_complex(x.dtype):
         by_log = by_log + 1j * imag(by_sign * sign)
-    return reshape(by_log, (*by_log.shape, 1, 1)) * inv(x).mT
+    return reshape(by_log, (*by_log.shape, 1, 1)) * _inverse(x, sign == 0).mT
+
+
+def _inverse(x: Tensor, singular: Tensor) -> Tensor:
+    """The inverse of each matrix, and the pseudoinverse of those that are singular."""
+    if not bool(any(singular)):
+        return inv(x)
+    singular = reshape(singular, (*singular.shape, 1, 1))
+    regular = where(singular, identity(x, x.shape[-1]), x)
+    return where(singular, CALL["pinv"](x), inv(regular))
 
 
 @op(shape=scalar_each, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
@@ -255,10 +275,43 @@ def _cofactors(x: TensorLike, /) -> Tensor:
 
 @_cofactors.vjp("x")
 def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    inverse = inv(x).mT
-    inner = matmul(inverse.mT, g)
-    total = trace(inner)
-    return reshape(total, (*total.shape, 1, 1)) * out - matmul(matmul(inverse, g.mT), out)
+    n = x.shape[-1]
+    if n < 2:
+        return zeros(g)
+    sizes = CALL["svdvals"](x)
+    singular = sizes[..., -1] <= sizes[..., 0] * (n * finfo(sizes.dtype).eps)
+    inverse = _inverse(x, singular).mT
+    total = trace(matmul(inverse.mT, g))
+    regular = reshape(total, (*total.shape, 1, 1)) * out - matmul(matmul(inverse, g.mT), out)
+    if not bool(any(singular)):
+        return regular
+    return where(reshape(singular, (*singular.shape, 1, 1)), _by_cofactors(g, x), regular)
+
+
+def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
+    """The cotangent of x from that of its cofactors, without dividing by what may be 0.
+
+    For a diagonal matrix with p_ij the product of all s_k but s_i and s_j, a change E of the matrix
+    changes the cofactor (i, j) by -E_ji p_ij, and (i, i) by the sum of E_jj p_ij.
+    """
+    u, s, vh = CALL["svd"](x, full_matrices=False)
+    n = x.shape[-1]
+    # All but the two smallest may be divided by: where one of them is 0, those two are as well.
+    large, small = s[..., :-2], s[..., -2:]
+    weights = where(large == 0, 0, 1 / where(large == 0, 1, large))
+    weights = concat([weights, small * 0 + 1], axis=-1)
+    p = reshape(weights, (*s.shape, 1)) * reshape(weights, (*s.shape[:-1], 1, n))
+    p = p * reshape(prod(large, axis=-1), (*s.shape[:-1], 1, 1)) * (1 - identity(s, n))
+    for place in (n - 2, n - 1):
+        here = identity(s, n)[place]
+        absent = reshape(1 - here, (n, 1)) * (1 - here)
+        p = p * where(absent == 1, reshape(s[..., place], (*s.shape[:-1], 1, 1)), 1)
+    h = matmul(adjoint(u), matmul(g, adjoint(vh)))
+    on_diagonal = sum(p * reshape(diagonal(h), (*s.shape[:-1], 1, n)), axis=-1)
+    inner = reshape(on_diagonal, (*s.shape, 1)) * identity(h, n) - (h * p).mT
+    sign = det(u) * det(vh)
+    inner = inner * reshape(sign, (*sign.shape, 1, 1))
+    return matmul(conjugate(u), matmul(inner, conjugate(vh)))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ def _(g: Tensor, x: Tensor, axis: int, descending: bool, stable: bool) -> Tensor
 
 
 def _top(x: Shape, *, k: int, axis: int, **_: Any) -> list[Shape]:
+    """Twice the shape of x with k elements along the axis."""
     if not 0 <= k <= x[axis]:
         raise errors.InputValueError(f"k is in [0, {x[axis]}] for shape {x}, got {k}")
     shape = (*x[:axis], k, *x[axis + 1 :])
@@ -74,6 +75,7 @@ def _top(x: Shape, *, k: int, axis: int, **_: Any) -> list[Shape]:
 
 
 def _with_index(operands: Operands, **_: Any) -> Resolution:
+    """Values in the dtype of x, indices in int64."""
     inputs, outputs = real(operands)
     return Resolution(inputs, (*outputs, dtypes.int64))
 
@@ -107,6 +109,7 @@ def top_k(
 def _quantile_shape(
     x: Shape, *, q: Any, axis: Shape | None = None, keepdims: bool = False
 ) -> Shape:
+    """The axis of the quantiles, if they are several, before what the reduction leaves."""
     return (*_several(q), *reduce_some(x, axis=axis, keepdims=keepdims))
 
 

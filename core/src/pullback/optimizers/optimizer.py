@@ -87,6 +87,8 @@ class Optimizer(Configurable):
         self._step = 0
         self._gathered = 0
         self._slots = Slots()
+        #: Slots that a checkpoint has given, until its step is restored, or one is taken.
+        self._restored: set[tuple[int, str]] = set()
         if not isinstance(learning_rate, Variable) and not callable(learning_rate):
             _positive(learning_rate)
         clips = [one for one in (clip_value, clip_norm, clip_global_norm) if one is not None]
@@ -125,6 +127,7 @@ class Optimizer(Configurable):
         if state.WAITING:
             state.settle()
         checked = _checked(pairs)
+        self._restored.clear()
         with paused():
             if self.gather > 1:
                 checked = self._gather(checked)
@@ -304,6 +307,7 @@ class Optimizer(Configurable):
             )
         try:
             self.slot(variable, name).assign(value)
+            self._restored.add((id(variable), name))
         except errors.ShapeError as error:
             raise errors.CheckpointError(f"the slot {name!r} does not fit: {error}") from None
 
@@ -315,8 +319,9 @@ class Optimizer(Configurable):
         """Takes over what `checkpoint_state` gave."""
         self._step = int(saved["step"])
         self._gathered = int(saved.get("gathered", 0)) % self.gather
-        if not self._gathered:
-            self._slots.drop(GATHERED)
+        # What the optimizer has come to keep since then is not to be seen.
+        self._slots.keep(self._restored)
+        self._restored.clear()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, {self.step} steps>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias
 
 from pullback.variable import Variable
@@ -38,6 +38,12 @@ class Slots:
         """Forgets the slots of that name."""
         for _, slots in self._of.values():
             slots.pop(name, None)
+
+    def keep(self, wanted: Collection[tuple[int, str]]) -> None:
+        """Forgets all slots but those wanted: the id of a variable, and a name."""
+        for key, (_, slots) in self._of.items():
+            for name in [name for name in slots if (key, name) not in wanted]:
+                del slots[name]
 
     def __iter__(self) -> Iterator[tuple[Variable, str, Variable]]:
         for reference, slots in list(self._of.values()):

@@ -99,12 +99,15 @@ def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
     low = float(CALL["min"](CALL["where"](finite, values, math.inf)))
     high = float(CALL["max"](CALL["where"](finite, values, -math.inf)))
     values = CALL["where"](finite, values, low)
-    # Values that are all alike, or too far apart for their difference, are in one bucket.
-    first, width = low, (high - low) / buckets
-    if not 0 < width < math.inf:
-        first, width, buckets = low - 0.5 if low == high else low, max(high - low, 1.0), 1
-    place = CALL["astype"](CALL["floor"]((values - first) / width), "int64")
-    place = CALL["clip"](place, 0, buckets - 1)
+    width = (high - low) / buckets
+    if 0 < width < math.inf:
+        edges = [low + width * edge for edge in range(buckets + 1)]
+        place = CALL["astype"](CALL["floor"]((values - low) / width), "int64")
+        place = CALL["clip"](place, 0, buckets - 1)
+    else:
+        # Values that are all alike, or too far apart for their difference, are in one bucket.
+        edges = [low - 0.5, low + 0.5] if low == high else [low, high]
+        buckets, place = 1, CALL["full"](values.shape, 0, dtype="int64", device=values.device)
     ones = CALL["astype"](finite, "float64")
     counts = CALL["segment_sum"](ones, place, buckets).tolist()
     clean = values * ones
@@ -115,7 +118,7 @@ def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
         "sum": float(CALL["sum"](clean)),
         "sum_squares": float(CALL["sum"](clean * clean)),
         # The first is empty: its limit is where the second begins.
-        "bucket_limit": [first + width * edge for edge in range(buckets + 1)],
+        "bucket_limit": edges,
         "bucket": [0.0, *counts],
     }
 

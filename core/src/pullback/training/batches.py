@@ -167,8 +167,7 @@ def _column(element: Any, names: str | Sequence[str] | None) -> Any:
         raise errors.InputValueError(
             f"a batch has no column {names!r}; it has {', '.join(map(repr, element))}"
         )
-    value = element[names]
-    return from_any(value) if isinstance(value, list) else _tensors(value)
+    return _tensors(element[names])
 
 
 def _tensors(value: Any) -> Any:

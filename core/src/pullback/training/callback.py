@@ -30,7 +30,7 @@ class Callback:
     >>> class Best(pb.callbacks.Callback):
     ...     def on_epoch_end(self, epoch, logs):
     ...         print(f"epoch {epoch}: loss {logs['loss']:.2f}")
-    >>> model = pb.Sequential([pb.layers.Dense(1, initializer="zeros")])
+    >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
     >>> model.compile("sgd", "mean_squared_error")
     >>> _ = model.fit([[1.0]], [[1.0]], callbacks=[Best()], verbose=False)
     epoch 0: loss 1.00
@@ -97,7 +97,7 @@ class Callback:
 class History(Callback):
     """The figures of each epoch; what `fit` returns.
 
-    >>> model = pb.Sequential([pb.layers.Dense(1, initializer="zeros")])
+    >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
     >>> model.compile("sgd", "mean_squared_error")
     >>> history = model.fit([[1.0]], [[1.0]], epochs=2, verbose=False)
     >>> history.epoch, [round(loss, 4) for loss in history.history["loss"]]

@@ -28,6 +28,7 @@ class Fitting:
         class_weight: what the items of each class count.
         validation_steps: batches of a validation; all if None.
         validation_freq: there is a validation after so many epochs.
+        steps: of an epoch; to the end of the data if None.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Fitting:
         class_weight: Mapping[int, float] | None,
         validation_steps: int | None,
         validation_freq: int,
+        steps: int | None,
     ) -> None:
         self.model = model
         self.run = run
@@ -45,6 +47,7 @@ class Fitting:
         self.class_weight = class_weight
         self.validation_steps = validation_steps
         self.validation_freq = validation_freq
+        self.steps = steps
         self.interruption = Interruption()
 
     def __call__(self) -> None:
@@ -78,7 +81,7 @@ class Fitting:
             run.scores.reset()
             data.begin()
         figures = run.scores.figures()
-        while (run.steps is None or run.step < run.steps) and not self.model.stop_training:
+        while (self.steps is None or run.step < self.steps) and not self.model.stop_training:
             try:
                 batch = data.next()
             except StopIteration:
@@ -112,7 +115,7 @@ class Fitting:
     def _ended(self, data: Batches) -> None:
         """Refuses an epoch without steps, or with fewer than were asked for."""
         run = self.run
-        if run.step and (run.steps is None or not data.endless):
+        if run.step and self.steps is None:
             return
         if data.once and run.total:
             raise errors.TrainingError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,24 +15,27 @@ from pullback.tensor import TensorLike
 __all__ = ["as_loss", "as_metric", "as_optimizer"]
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+def _plain(name: str) -> str:
+    """A name as it is compared: "sparse_categorical_accuracy" is SparseCategoricalAccuracy."""
+    return name.lower().replace("_", "")
 
 
 def _found(what: str, name: str, named: dict[str, Any]) -> Any:
-    if name not in named:
-        close = difflib.get_close_matches(name, named, 3)
+    by_plain = {_plain(one): value for one, value in named.items()}
+    if _plain(name) not in by_plain:
+        lower = {one.lower(): one for one in named}
+        close = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, 3)]
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise errors.InputValueError(
             f"there is no {what} {name!r}; " + (hint or f"there are {', '.join(sorted(named))}")
         )
-    return named[name]
+    return by_plain[_plain(name)]
 
 
 def _classes(module: Any, base: type) -> dict[str, Any]:
     found = {name: getattr(module, name) for name in module.__all__}
     return {
-        _snake(name): value
+        name: value
         for name, value in found.items()
         if inspect.isclass(value) and issubclass(value, base) and value is not base
     }
@@ -47,9 +49,9 @@ def as_optimizer(given: Any) -> Optimizer:
         InputTypeError: for anything else.
     """
     if isinstance(given, str):
-        made: Optimizer = _found("optimizer", given.lower(), _classes(optimizers, Optimizer))()
+        made: Optimizer = _found("optimizer", given, _classes(optimizers, Optimizer))()
         return made
-    if not hasattr(given, "minimize"):
+    if inspect.isclass(given) or not hasattr(given, "minimize"):
         raise errors.InputTypeError(
             f"optimizer is one of pb.optimizers, or the name of one, got {given!r}"
             + ("; call it: pb.optimizers.Adam(0.001)" if inspect.isclass(given) else "")
@@ -67,7 +69,7 @@ def as_loss(given: Any) -> Callable[..., Any]:
     """
     if isinstance(given, str):
         named = {name: getattr(losses, name) for name in losses.__all__}
-        function: Callable[..., Any] = _found("loss", given.lower(), named)
+        function: Callable[..., Any] = _found("loss", given, named)
         return function
     if not callable(given):
         raise errors.InputTypeError(
@@ -89,7 +91,7 @@ def as_metric(given: Any) -> Metric:
     if isinstance(given, str):
         if given.lower() == "accuracy":
             return FittingAccuracy()
-        made: Metric = _found("metric", given.lower(), _classes(metrics, Metric))()
+        made: Metric = _found("metric", given, _classes(metrics, Metric))()
         return made
     if isinstance(given, Metric):
         return given

@@ -205,7 +205,9 @@ class Trainable:
             run.validation = _validation(validation_data, validation_batch_size or size, columns)
         called = self._callbacks([run.history, *callbacks], run, verbose)
         self.stop_training = False
-        Fitting(self, run, called, class_weight, validation_steps, validation_freq)()
+        Fitting(
+            self, run, called, class_weight, validation_steps, validation_freq, steps_per_epoch
+        )()
         return run.history
 
     def evaluate(
@@ -271,7 +273,7 @@ class Trainable:
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
         """Takes one step; gives the loss and the metrics of this batch alone.
 
-        >>> model = pb.Sequential([pb.layers.Dense(1, initializer="zeros")])
+        >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
         >>> model.compile("sgd", "mean_squared_error")
         >>> model.train_on_batch([[1.0]], [[2.0]])
         {'loss': 4.0}

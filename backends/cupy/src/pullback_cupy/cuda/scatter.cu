@@ -107,6 +107,22 @@ KERNEL(add_sorted)
   }
 }
 
+/// y = the largest (or smallest) of x and the updates whose keys are its place; NaN wins.
+KERNEL(most_sorted)
+(const T* x, const unsigned int* keys, const int* places, const T* updates, T* y, i64 count,
+ i64 outer, i64 axis, i64 inner, i64 largest) {
+  FOR_EACH(i, outer * axis * inner) {
+    const i64 place = i / inner % axis, first = i / (axis * inner) * count;
+    const i64 end = first_of(keys, count, place + 1);
+    W most = W(x[i]);
+    for (i64 at = first_of(keys, count, place); at < end; ++at) {
+      const W value = W(updates[(first + places[at]) * inner + i % inner]);
+      if (value != value || (largest ? value > most : value < most)) most = value;
+    }
+    y[i] = T(most);
+  }
+}
+
 // Putting: the last of several wins. -----------------------------------------------------------
 
 KERNEL(mark_last)(const I* indices, i64 size, i64 axis, int* last, i64* fault) {

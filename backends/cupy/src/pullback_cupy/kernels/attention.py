@@ -79,7 +79,7 @@ def _attention_gradient(
     *, is_causal: bool, scale: float,
 ) -> Any:  # fmt: skip
     q, k, v, h = _wide(query), _wide(key), _wide(value), _wide(g)
-    weights = _weights_of(_scores(q, k, mask, is_causal, scale), normalizer)
+    weights = _weights_of(_scores(q, k, mask, is_causal, scale), _wide(normalizer))
     dv = _onto_shared(cupy.matmul(weights.swapaxes(-1, -2), h), v)
     inner = (h * _wide(out)).sum(axis=-1, keepdims=True)
     slope = _slope_of(_times_shared(h, v.swapaxes(-1, -2)), inner, weights)

@@ -78,15 +78,15 @@ class _Windows:
 
     def matrix(self, kernel: Any) -> Any:
         """The kernel: (groups, taps * width, filters of a group)."""
-        split = kernel.reshape(self.taps * self.width, self.groups, -1)
-        return split.reshape(1, *kernel.shape[-2:]) if self.taps * self.groups == 1 else (
-            contiguous(cupy.moveaxis(split, 1, 0))
-        )
+        each = self.filters // self.groups
+        split = kernel.reshape(self.taps * self.width, self.groups, each)
+        return contiguous(cupy.moveaxis(split, 1, 0))
 
     def results(self, g: Any) -> Any:
         """Results, or their gradient: (groups, rows, filters of a group)."""
         moved = g if self.last else cupy.moveaxis(g, 1, -1)
-        split = contiguous(moved).reshape(-1, self.groups, self.filters // self.groups)
+        rows = g.shape[0] * self.rows
+        split = contiguous(moved).reshape(rows, self.groups, self.filters // self.groups)
         return cupy.moveaxis(split, 1, 0)
 
     def from_results(self, y: Any, batch: int) -> Any:
@@ -115,12 +115,13 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
     if found is not None:
         return found
     windows = _Windows(input_shape, kernel.shape, g.dtype, **how)
-    turned = windows.matrix(kernel).swapaxes(1, 2)
+    # Elements add up what several windows give: rounded once, at the end.
+    turned = windows.matrix(kernel).swapaxes(1, 2).astype(wide(g.dtype), copy=False)
     parts = [
         windows.images(
-            cupy.matmul(windows.results(g[part]), turned),
+            cupy.matmul(windows.results(g[part]).astype(turned.dtype, copy=False), turned),
             (part.stop - part.start, *input_shape[1:]),
-        )
+        ).astype(g.dtype, copy=False)
         for part in windows.batches()
     ]
     if not parts:

@@ -21,20 +21,21 @@ _remainder_of = elementwise(
     "remainder", "T x1, T x2", "T y",
     f"{_W} {_REMAINDER} y = T(isinf(b) && !isinf(a) && rest != rest ? a : rest);",
 )  # fmt: skip
+# In double: of a large float32 quotient each digit counts.
 _floor_divided = elementwise(
     "floor_divide", "T x1, T x2", "T y",
-    f"{_W} W whole = a / b;"
+    f"{_W} const double n = a, d = b; double whole = n / d;"
     # The standard says floor(x1 / x2) where an operand is infinite.
-    " if (b != 0 && !isinf(a) && !isinf(b)) {"
-    "   const W rest = fmod(a, b); W exact = (a - rest) / b;"
-    "   if (rest != 0 && (rest < 0) != (b < 0)) exact -= 1;"
-    "   whole = exact == 0 ? copysign(W(0), a / b) : floor(exact);"
-    "   if (exact - whole > W(0.5)) whole += 1;"
+    " if (d != 0 && !isinf(n) && !isinf(d)) {"
+    "   const double rest = fmod(n, d); double exact = (n - rest) / d;"
+    "   if (rest != 0 && (rest < 0) != (d < 0)) exact -= 1;"
+    "   whole = exact == 0 ? copysign(0.0, n / d) : floor(exact);"
+    "   if (exact - whole > 0.5) whole += 1;"
     " } y = T(whole);",
 )  # fmt: skip
 _power = elementwise(
-    "pow", "T x1, T x2, uint64 fault", "T y",
-    "T base = x1, left = x2, power = 1;"
+    "pow", "I x1, I x2, uint64 fault", "I y",
+    "I base = x1, left = x2, power = 1;"
     " if (left < 0) { *(long long*)fault = 1; left = 0; }"
     " for (; left > 0; left /= 2) { if (left % 2 == 1) power *= base; base *= base; } y = power;",
 )  # fmt: skip

@@ -186,6 +186,24 @@ def _segment_sum(data: Any, segment_ids: Any, *, num_segments: int, axis: int) -
     return y
 
 
+def _extreme(op: str, largest: int) -> Kernel:
+    def kernel(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+        if not indices.size or not x.size:
+            return x
+        x, updates, size = contiguous(x), contiguous(updates), x.shape[axis]
+        keys, order = _sorted(indices, size, op)
+        y, inner = cupy.empty_like(x), math.prod(x.shape[axis + 1 :])
+        counts = indices.size, math.prod(x.shape[:axis]), size, inner
+        over_elements(
+            "scatter", "most_sorted", y.size, (x, keys, order, updates, y, *counts, largest),
+            T=x.dtype, I=indices.dtype, A=_accumulator(x.dtype),
+        )  # fmt: skip
+        faults.after_call()
+        return y
+
+    return kernel
+
+
 def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
     bits, new, places = as_bits(x), as_bits(updates), contiguous(indices)
     y, count, size = cupy.empty_like(bits), places.size, bits.shape[axis]
@@ -203,6 +221,8 @@ def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
 KERNELS: dict[str, Kernel] = {
     "ravel_index": _ravel_index,
     "scatter_add": _scatter_add,
+    "scatter_max": _extreme("scatter_max", 1),
+    "scatter_min": _extreme("scatter_min", 0),
     "scatter_update": _scatter_update,
     "segment_sum": _segment_sum,
     "take": _take,

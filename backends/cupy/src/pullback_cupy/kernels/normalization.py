@@ -36,6 +36,10 @@ class _Rows:
         """A scale or offset along the columns; None stays None."""
         return None if p is None else contiguous(p)
 
+    def statistic(self, p: Any, x: Any) -> Any:
+        """A number for each row, in what is computed with."""
+        return contiguous(p).astype(wide(x.dtype), copy=False).reshape(self.rows, 1)
+
 
 def _type(parameter: Any, x: Any) -> Any:
     return x.dtype if parameter is None else parameter.dtype
@@ -67,7 +71,7 @@ _rms_scale_sum = reduction(
 def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *, axis: Any) -> Any:
     how = _Rows(x, axis)
     w, h, s = how.of(x), how.of(g), how.parameter(scale)
-    middle, width = (contiguous(p).reshape(how.rows, 1) for p in (center, spread))
+    middle, width = how.statistic(center, x), how.statistic(spread, x)
     dx, shape = cupy.empty_like(w), how.shape[len(how.moved) :]
     _norms("layer_norm_gradient", how, x, (w, s, middle, width, h, dx, how.rows, how.columns),
            S=_type(scale, x), G=g.dtype)  # fmt: skip
@@ -88,7 +92,7 @@ def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
 def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) -> Any:
     how = _Rows(x, axis)
     w, h, s = how.of(x), how.of(g), how.parameter(scale)
-    width = contiguous(spread).reshape(how.rows, 1)
+    width = how.statistic(spread, x)
     dx = cupy.empty_like(w)
     _norms("rms_norm_gradient", how, x, (w, s, width, h, dx, how.rows, how.columns),
            S=_type(scale, x), G=g.dtype)  # fmt: skip

@@ -45,6 +45,8 @@ def _argmin(x: Any, *, axis: int | None, keepdims: bool) -> Any:
 def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: Any) -> Any:
     ordered, values = _comparable(x1), _comparable(x2)
     if sorter is not None:
+        if sorter.shape != x1.shape:
+            raise ValueError("shapes differ")
         ordered = cupy.take(ordered, sorter)
     found = cupy.searchsorted(ordered, values.reshape(-1), side=side)
     return found.astype(np.int64, copy=False).reshape(x2.shape)

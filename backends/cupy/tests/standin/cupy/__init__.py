@@ -87,6 +87,14 @@ def from_dlpack(array, *, device=None, copy=None):
     return wrap(np.from_dlpack(array, copy=copy))
 
 
+def matmul(a, b):
+    # 16-bit floats are added up in float32.
+    a, b = unwrap(a), unwrap(b)
+    dtype = np.result_type(a, b)
+    wide = np.float32 if dtype.name in ("float16", "bfloat16") else dtype
+    return wrap(np.matmul(a.astype(wide), b.astype(wide)).astype(dtype))
+
+
 def argsort(a, axis=-1, kind=None):
     return wrap(np.argsort(np.asarray(a), axis, "stable"))  # as CuPy's always is
 

@@ -15,10 +15,10 @@ class ndarray(np.ndarray):
     """On the "device": 0-d results stay arrays, and NumPy's arrays do not mix in."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
-        own = [unwrap(x) for x in inputs]
+        own, kwargs = [unwrap(x) for x in inputs], unwrap(kwargs)
         if out is not None:
             kwargs["out"] = tuple(None if x is None else np.asarray(x) for x in out)
-        return wrap(getattr(ufunc, method)(*own, **unwrap(kwargs)))
+        return wrap(getattr(ufunc, method)(*own, **kwargs))
 
     def __array_function__(self, function, types_, args, kwargs):
         return wrap(function(*unwrap(args), **unwrap(kwargs)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 
 import numpy as np
@@ -78,6 +79,28 @@ def parameters(text) -> list[Parameter]:
     return [Parameter(one) for one in text.split(",") if one.strip()]
 
 
+def usual_types(letters, dtype):
+    """What letters usually stand for: W is wide, I an index, all others are `dtype`."""
+    wide = "float64" if dtype == "float64" else "float32"
+    return {
+        letter: np.dtype({"W": wide, "I": "int64"}.get(letter, dtype)) for letter in letters
+    }
+
+
+@functools.cache
+def all_of(dtype) -> str:
+    """Every kernel that there is for its usual types: to compile them one by one takes minutes."""
+    parts = []
+    for kernel in ELEMENTWISE:
+        letters = [p.letter for p in kernel.inputs + kernel.outputs if p.letter]
+        scalars = {p.name for p in kernel.inputs if p.letter is None}
+        parts.append(
+            f"namespace of_{kernel.number} {{\n{typedefs(usual_types(letters, dtype))}"
+            f"{kernel.preamble}\n{kernel.function(scalars, f'run_{kernel.number}')}}}\n"
+        )
+    return "".join(parts)
+
+
 class _Kernel:
     def __init__(self, in_params, out_params, preamble, name):
         self.inputs, self.outputs = parameters(in_params), parameters(out_params)
@@ -109,9 +132,10 @@ class ElementwiseKernel(_Kernel):
     def __init__(self, in_params, out_params, operation, name="kernel", preamble="", options=()):
         super().__init__(in_params, out_params, preamble, name)
         self.operation, self.options = operation, options
+        self.number, self.late = len(ELEMENTWISE), all_of.cache_info().currsize > 0
         ELEMENTWISE.append(self)
 
-    def function(self, scalars) -> str:
+    def function(self, scalars, name="run") -> str:
         """The kernel as a function over contiguous arrays."""
         declared = []
         for number, p in enumerate(self.inputs + self.outputs):
@@ -124,9 +148,18 @@ class ElementwiseKernel(_Kernel):
                 declared.append(f"{const}{p.type}& {p.name} = {at}[{place}];")
         lines = "\n".join(declared)
         return (
-            f'extern "C" void run(void** args, long long size) {{\n'
+            f'extern "C" void {name}(void** args, long long size) {{\n'
             f"for (long long i = 0; i < size; ++i) {{\n{lines}\n{self.operation};\n}}\n}}\n"
         )
+
+    def compiled(self, types, scalars):
+        """The kernel for these types: out of all usual ones, or by itself."""
+        names = {dtype.name for dtype in types.values()}
+        usual = next((t for t in ("float64", "float16", "bfloat16") if t in names), "float32")
+        expected = {p.name for p in self.inputs if p.letter is None}
+        if types == usual_types(types, usual) and scalars == expected and not self.late:
+            return getattr(library(all_of(usual)), f"run_{self.number}")
+        return library(f"{typedefs(types)}{self.preamble}\n{self.function(scalars)}").run
 
     def __call__(self, *args, size=None):
         values, given, types = self.bind(args)
@@ -145,9 +178,8 @@ class ElementwiseKernel(_Kernel):
         ]
         arrays += [np.asarray(x) for x in results]
         assert all(x.flags.c_contiguous for x in arrays)
-        code = f"{typedefs(types)}{self.preamble}\n{self.function(scalars)}"
         addresses = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
-        library(code).run(addresses, ctypes.c_longlong(int(np.prod(shape))))
+        self.compiled(types, scalars)(addresses, ctypes.c_longlong(int(np.prod(shape))))
         return results[0] if len(results) == 1 else tuple(results)
 
 

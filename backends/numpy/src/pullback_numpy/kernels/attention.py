@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback_numpy import threads
 from pullback_numpy.kernels.precision import like, wide
 from pullback_numpy.kernels.softmax import row_max, row_sum
+from pullback_numpy.windows import even_ranges
 
 
 def _times_shared(x: Any, shared: Any) -> Any:
@@ -31,11 +33,10 @@ def _onto_shared(x: Any, shared: Any) -> Any:
     return np.add.reduce(x.reshape(_split(x, shared)), -3)
 
 
-def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+def _scores(q: Any, k: Any, mask: Any, unseen: Any, scale: float) -> Any:
     scores = _times_shared(q * q.dtype.type(scale), k.swapaxes(-1, -2))
-    if is_causal:
-        length, others = scores.shape[-2:]
-        scores[..., ~np.tri(length, others, dtype=np.bool_)] = -np.inf
+    if unseen is not None:
+        scores += unseen
     if mask is not None:
         if mask.dtype == np.bool_:
             np.copyto(scores, scores.dtype.type(-np.inf), where=~mask)
@@ -44,38 +45,74 @@ def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
     return scores
 
 
+def _unseen(q: Any, k: Any, is_causal: bool) -> Any:
+    """0 where a query may look and -inf where it may not; None where it may everywhere."""
+    if not is_causal:
+        return None
+    length, others = q.shape[-2], k.shape[-2]
+    return np.where(np.tri(length, others, dtype=np.bool_), q.dtype.type(0), q.dtype.type(-np.inf))
+
+
+def _items(q: Any, k: Any, mask: Any) -> list[Any]:
+    """Keys of the first axis, in several parts where that is a batch and worth it."""
+    if q.ndim < 4 or q.size * k.shape[-2] < _LARGE:
+        return [(slice(None), mask)]
+    shared = mask is None or mask.ndim < q.ndim or mask.shape[0] == 1
+    parts = [slice(*one) for one in even_ranges(q.shape[0], 8)]
+    return [(part, mask if shared else mask[part]) for part in parts]
+
+
+#: Products of fewer terms are not worth a second thread.
+_LARGE = 1 << 20
+
+
 def _attention(
     query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
 ) -> Any:
     q, k, v = wide(query), wide(key), wide(value)
-    scores = _scores(q, k, mask, is_causal, scale)
-    if not scores.shape[-1]:
+    if not k.shape[-2]:
         raise ValueError("there is nothing to look at")
-    top = row_max(scores, scores.ndim - 1)
-    scores -= top
-    np.exp(scores, out=scores)
-    total = row_sum(scores, scores.ndim - 1)
-    y = _times_shared(scores, v)
-    y /= total
-    return like(y, query), top + np.log(total)
+    unseen = _unseen(q, k, is_causal)
+    y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    normalizer = np.empty((*q.shape[:-1], 1), q.dtype)
+
+    def work(item: Any) -> None:
+        part, its_mask = item
+        scores = _scores(q[part], k[part], its_mask, unseen, scale)
+        top = row_max(scores, scores.ndim - 1)
+        scores -= top
+        np.exp(scores, out=scores)
+        total = row_sum(scores, scores.ndim - 1)
+        np.divide(_times_shared(scores, v[part]), total, out=y[part])
+        np.add(top, np.log(total), out=normalizer[part])
+
+    threads.run_with_blas(work, _items(q, k, mask))
+    return like(y, query), normalizer
 
 
 def _attention_gradient(
     query: Any, key: Any, value: Any, mask: Any, out: Any, normalizer: Any, g: Any,
     *, is_causal: bool, scale: float,
 ) -> Any:  # fmt: skip
-    q, k, v, h = wide(query), wide(key), wide(value), wide(g)
-    weights = _scores(q, k, mask, is_causal, scale)
-    weights -= normalizer
-    np.exp(weights, out=weights)
-    dv = _onto_shared(np.matmul(weights.swapaxes(-1, -2), h), v)
-    slope = _times_shared(h, v.swapaxes(-1, -2))
-    slope -= np.add.reduce(h * wide(out), -1, keepdims=True)
-    slope *= weights
-    dq = _times_shared(slope, k)
-    dq *= dq.dtype.type(scale)
-    dk = _onto_shared(np.matmul(slope.swapaxes(-1, -2), q), k)
-    dk = dk * dk.dtype.type(scale)
+    q, k, v, h, y = wide(query), wide(key), wide(value), wide(g), wide(out)
+    unseen = _unseen(q, k, is_causal)
+    dq, dk, dv = (np.empty(a.shape, a.dtype) for a in (q, k, v))
+    factor = q.dtype.type(scale)
+
+    def work(item: Any) -> None:
+        part, its_mask = item
+        weights = _scores(q[part], k[part], its_mask, unseen, scale)
+        weights -= normalizer[part]
+        np.exp(weights, out=weights)
+        dv[part] = _onto_shared(np.matmul(weights.swapaxes(-1, -2), h[part]), v[part])
+        slope = _times_shared(h[part], v[part].swapaxes(-1, -2))
+        slope -= np.vecdot(h[part], y[part])[..., None]
+        slope *= weights
+        np.multiply(_times_shared(slope, k[part]), factor, out=dq[part])
+        by_key = _onto_shared(np.matmul(slope.swapaxes(-1, -2), q[part]), k[part])
+        np.multiply(by_key, factor, out=dk[part])
+
+    threads.run_with_blas(work, _items(q, k, mask))
     return like(dq, query), like(dk, key), like(dv, value)
 
 

@@ -108,9 +108,22 @@ def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
     return result
 
 
+def _extreme(ufunc: Any) -> Kernel:
+    """A scatter that keeps what a ufunc chooses of two."""
+
+    def scatter(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+        result = x.copy()
+        ufunc.at(result, (*(slice(None),) * axis, indices), updates)
+        return result
+
+    return scatter
+
+
 KERNELS: dict[str, Kernel] = {
     "ravel_index": _ravel_index,
     "scatter_add": _scatter_add,
+    "scatter_max": _extreme(np.maximum),
+    "scatter_min": _extreme(np.minimum),
     "scatter_update": _scatter_update,
     "segment_sum": _segment_sum,
     "take": _take,

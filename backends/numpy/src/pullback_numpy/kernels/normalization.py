@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback_numpy import threads
 from pullback_numpy.kernels.precision import like, row_pieces, wide
 from pullback_numpy.kernels.reductions import tree_sum
 
@@ -24,7 +25,7 @@ def _size(shape: Any, axes: Any) -> int:
 
 def _mean(x: Any, axes: Any) -> Any:
     """The mean over axes, which are kept; an array of x's dtype even where x is 0-d."""
-    rows = axes == (x.ndim - 1,) and x.flags.c_contiguous
+    rows = axes == (x.ndim - 1,) and x.flags.c_contiguous and x.size
     if rows and x.shape[-1] <= 4096:
         # BLAS adds in several lanes, and starts no loop for each row.
         flat = x.reshape(-1, x.shape[-1])
@@ -67,10 +68,13 @@ def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -
     factor, summand = (None if p is None else p.reshape(-1) for p in (scale, offset))
     y = np.empty(rows.shape, rows.dtype)
     center, spread = (np.empty((rows.shape[0], 1), rows.dtype) for _ in range(2))
-    for piece in row_pieces(*rows.shape):
+
+    def work(piece: slice) -> None:
         _, center[piece], spread[piece] = _layer_norm_of(
             rows[piece], factor, summand, (1,), epsilon, y[piece]
         )
+
+    threads.run_with_blas(work, row_pieces(*rows.shape))
     kept = [1 if i in axis else n for i, n in enumerate(x.shape)]
     return like(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
 
@@ -106,13 +110,17 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
     dx = np.empty(rows.shape, rows.dtype)
     flat, shape = None if scale is None else scale.reshape(-1), [x.shape[a] for a in axis]
     middle, width = center.reshape(-1, 1), spread.reshape(-1, 1)
-    parts = [
-        _layer_norm_gradient_of(
+    places = row_pieces(*rows.shape)
+    sums = np.empty((2, len(places), rows.shape[1]), rows.dtype)
+
+    def work(number: int) -> None:
+        piece = places[number]
+        sums[:, number] = _layer_norm_gradient_of(
             rows[piece], flat, middle[piece], width[piece], rows_g[piece], (1,), dx[piece]
         )
-        for piece in row_pieces(*rows.shape)
-    ]
-    dscale, doffset = (tree_sum(np.stack(part), (0,), False) for part in zip(*parts, strict=True))
+
+    threads.run_with_blas(work, range(len(places)))
+    dscale, doffset = (tree_sum(one, (0,), False) for one in sums)
     return (
         like(dx.reshape(x.shape), x),
         like(dscale.reshape(shape), x),

@@ -6,12 +6,14 @@ that stay in the second-level cache only the first and the last do.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_numpy.kernels.precision import SHORT, wide
+from pullback_numpy import threads
+from pullback_numpy.kernels.precision import SHORT, pieces, wide
 
 #: Elements of a piece: four float32 arrays of this size fit a second-level cache.
 _PIECE = 1 << 15
@@ -19,10 +21,6 @@ _PIECE = 1 << 15
 
 def _flat(x: Any) -> Any:
     return np.ascontiguousarray(x).reshape(-1)
-
-
-def _pieces(size: int) -> Any:
-    return [slice(i, i + _PIECE) for i in range(0, size, _PIECE)]
 
 
 def _sgd(p: Any, g: Any, rate: Any, *, weight_decay: float) -> Any:
@@ -42,7 +40,7 @@ def _momentum(
     new_p, new_v = np.empty(p.shape, p.dtype), np.empty(velocity.shape, velocity.dtype)
     flat = [_flat(a) for a in (p, g, velocity)]
     out_p, out_v = new_p.reshape(-1), new_v.reshape(-1)
-    for piece in _pieces(out_p.size):
+    for piece in pieces(out_p.size, _PIECE):
         w, h, v = (wide(a[piece]) for a in flat)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
@@ -61,32 +59,46 @@ def _adam(
     new = [np.empty(a.shape, a.dtype) for a in (p, m, v)]
     flat = [_flat(a) for a in (p, g, m, v)]
     out_p, out_m, out_v = (a.reshape(-1) for a in new)
-    count = float(step)
-    # p - rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together.
-    scale = float(rate) / (1 - beta1**count)
-    root_scale = 1 / np.sqrt(1 - beta2**count)
-    for piece in _pieces(out_p.size):
+    count, speed = float(step), float(rate)
+    # rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together.
+    root = math.sqrt(1 - beta2**count)
+    number = (np.float64 if p.dtype == np.float64 else np.float32) if p.size else float
+    share1, share2, scale, least, decay = map(
+        number,
+        (1 - beta1, 1 - beta2, speed * root / (1 - beta1**count), epsilon * root,
+         weight_decay * speed),
+    )  # fmt: skip
+
+    def work(piece: slice) -> None:
         w, h, first, second = (wide(a[piece]) for a in flat)
-        number = w.dtype.type
-        square = np.multiply(h, h)
+        square = _room(out_v[piece], h)
+        np.multiply(h, h, out=square)
         square -= second
-        square *= number(1 - beta2)
+        square *= share2
         square += second
-        out_v[piece] = square
-        mean = np.subtract(h, first)
-        mean *= number(1 - beta1)
+        mean = _room(out_m[piece], h)
+        np.subtract(h, first, out=mean)
+        mean *= share1
         mean += first
-        out_m[piece] = mean
-        np.sqrt(square, out=square)
-        square *= number(root_scale)
-        square += number(epsilon)
-        mean *= number(scale)
-        np.divide(mean, square, out=mean)
+        change = np.sqrt(square)
+        change += least
+        np.divide(mean, change, out=change)
+        change *= scale
         if weight_decay:
-            mean += w * number(weight_decay * float(rate))
-        np.subtract(w, mean, out=mean)
-        out_p[piece] = mean
+            change += w * decay
+        np.subtract(w, change, out=out_p[piece], casting="same_kind")
+        if square.dtype != out_v.dtype:
+            out_v[piece] = square
+        if mean.dtype != out_m.dtype:
+            out_m[piece] = mean
+
+    threads.run(work, pieces(out_p.size, _PIECE))
     return tuple(new)
+
+
+def _room(out: Any, like: Any) -> Any:
+    """The place of a result where it is stored as it is computed, else memory of its own."""
+    return out if out.dtype == like.dtype else np.empty(out.shape, like.dtype)
 
 
 KERNELS: dict[str, Kernel] = {

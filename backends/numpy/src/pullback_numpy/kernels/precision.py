@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,11 @@ def last(x: Any, axis: int) -> Any:
 PIECE = 65536
 
 
-def row_pieces(rows: int, columns: int) -> Iterator[slice]:
+def row_pieces(rows: int, columns: int) -> list[slice]:
     """Slices of whole rows that hold about PIECE elements each."""
-    step = max(1, PIECE // max(1, columns))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
+    return pieces(rows, max(1, PIECE // max(1, columns)))
+
+
+def pieces(size: int, step: int = PIECE) -> list[slice]:
+    """Slices of `step` elements, the last one of what is left."""
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback_numpy import threads
 from pullback_numpy.kernels.precision import PIECE, last, like, row_pieces, wide
 from pullback_numpy.kernels.reductions import tree_sum
 
@@ -59,8 +60,9 @@ def _softmax(x: Any, *, axis: int) -> Any:
     if rows is None:
         return like(_softmax_of(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
-    for piece in row_pieces(*rows.shape):
-        _softmax_of(rows[piece], 1, y[piece])
+    threads.run_with_blas(
+        lambda piece: _softmax_of(rows[piece], 1, y[piece]), row_pieces(*rows.shape)
+    )
     return like(y.reshape(x.shape), x)
 
 
@@ -78,8 +80,9 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
     if rows is None:
         return like(_log_softmax_of(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
-    for piece in row_pieces(*rows.shape):
-        _log_softmax_of(rows[piece], 1, y[piece])
+    threads.run_with_blas(
+        lambda piece: _log_softmax_of(rows[piece], 1, y[piece]), row_pieces(*rows.shape)
+    )
     return like(y.reshape(x.shape), x)
 
 
@@ -87,8 +90,13 @@ def _log_normalizer(w: Any, axis: int) -> Any:
     """log(sum(exp(w))) along axis, which is kept."""
     rows = _rows(w, axis)
     if rows is not None:
-        found = [_log_normalizer(rows[piece], 1) for piece in row_pieces(*rows.shape)]
-        return np.concatenate(found).reshape((*w.shape[:-1], 1))
+        found = np.empty((rows.shape[0], 1), rows.dtype)
+
+        def work(piece: slice) -> None:
+            found[piece] = _log_normalizer(rows[piece], 1)
+
+        threads.run_with_blas(work, row_pieces(*rows.shape))
+        return found.reshape((*w.shape[:-1], 1))
     top = row_max(w, axis)
     e = np.subtract(w, top)
     np.exp(e, out=e)
@@ -173,12 +181,15 @@ def _sparse_cross_entropy_gradient(
         g = np.where((flat == ignore_label)[:, None], dtype.type(0), g)
     p = np.empty(rows.shape, dtype)
     constants = normalizer.reshape(-1, 1)
-    for piece in row_pieces(*rows.shape):
+
+    def work(piece: slice) -> None:
         part = np.subtract(rows[piece], constants[piece], out=p[piece])
         np.exp(part, out=part)
         if label_smoothing:
             part -= dtype.type(label_smoothing / rows.shape[1])
         part *= g[piece]
+
+    threads.run(work, row_pieces(*rows.shape))
     index = np.arange(flat.size) if valid is None else np.flatnonzero(valid)
     right = g[index, 0] * dtype.type(1 - label_smoothing)
     p[index, flat if valid is None else flat[valid]] -= right

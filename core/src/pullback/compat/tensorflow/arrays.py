@@ -8,6 +8,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback.compat.tensorflow.basics import convert_to_tensor
 from pullback.dtypes import DTypeLike
+from pullback.ops import creation, joining, patterns
 from pullback.random import Generator, default_generator
 from pullback.tensor import CALL, Tensor, TensorLike
 
@@ -34,22 +35,22 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 
 def zeros(shape: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Zeros."""
-    return CALL["zeros"](_sizes(shape), dtype=dtype)
+    return creation.zeros(_sizes(shape), dtype=dtype)
 
 
 def ones(shape: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Ones."""
-    return CALL["ones"](_sizes(shape), dtype=dtype)
+    return creation.ones(_sizes(shape), dtype=dtype)
 
 
 def zeros_like(tensor: TensorLike, dtype: Any = None, **_: Any) -> Tensor:
     """Zeros in the shape of a tensor."""
-    return CALL["zeros_like"](tensor, dtype=dtype)
+    return creation.zeros_like(tensor, dtype=dtype)
 
 
 def ones_like(tensor: TensorLike, dtype: Any = None, **_: Any) -> Tensor:
     """Ones in the shape of a tensor."""
-    return CALL["ones_like"](tensor, dtype=dtype)
+    return creation.ones_like(tensor, dtype=dtype)
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
@@ -70,14 +71,14 @@ def range(
 
 def linspace(start: float, stop: float, num: int, name: str | None = None) -> Tensor:
     """So many numbers from start to stop, evenly."""
-    return CALL["linspace"](float(start), float(stop), int(num))
+    return creation.linspace(float(start), float(stop), int(num))
 
 
 def eye(
     num_rows: int, num_columns: int | None = None, batch_shape: Any = None, dtype: Any = None
 ) -> Tensor:
     """Ones on the diagonal."""
-    made = CALL["eye"](num_rows, num_columns, dtype=dtype or dtypes.float32)
+    made = patterns.eye(num_rows, num_columns, dtype=dtype or dtypes.float32)
     if batch_shape is None:
         return made
     return CALL["broadcast_to"](made, (*_sizes(batch_shape), *made.shape))
@@ -91,7 +92,7 @@ def one_hot(
     axis: int = -1,
     dtype: Any = dtypes.float32,
     name: str | None = None,
-) -> Tensor:
+) -> Any:
     """Rows with `on_value` at an index, and `off_value` elsewhere."""
     made = CALL["one_hot"](indices, int(depth), axis=axis, dtype=dtypes.as_dtype(dtype))
     if (on_value, off_value) == (1, 0):
@@ -119,7 +120,7 @@ def random_normal(
     dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Any:
     """Normal numbers."""
     drawn = _generator(seed).normal(_sizes(shape), dtype=dtype)
     return drawn * stddev + mean
@@ -144,7 +145,7 @@ def random_uniform(
     dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Any:
     """Numbers in [minval, maxval); integers where the dtype is one."""
     kind = dtypes.as_dtype(dtype)
     if dtypes.is_floating(kind):
@@ -235,7 +236,7 @@ def unstack(
     value: TensorLike, num: int | None = None, axis: int = 0, name: str | None = None
 ) -> list[Tensor]:
     """The slices along an axis."""
-    return list(CALL["unstack"](value, axis=axis))
+    return list(joining.unstack(value, axis=axis))
 
 
 def split(
@@ -249,7 +250,7 @@ def split(
             total += one
             ends.append(total)
         sizes = tuple(ends)
-    return list(CALL["split"](value, sizes, axis=axis))
+    return list(joining.split(value, sizes, axis=axis))
 
 
 def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Tensor:
@@ -294,7 +295,7 @@ def gather(
 def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
     """Slices by rows of numbers, one for each of the first axes."""
     rows = CALL["asarray"](indices)
-    return CALL["asarray"](params)[tuple(CALL["unstack"](rows, axis=-1))]
+    return CALL["asarray"](params)[tuple(joining.unstack(rows, axis=-1))]
 
 
 def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) -> Tensor:
@@ -314,4 +315,3 @@ def where(condition: TensorLike, x: Any = None, y: Any = None, name: str | None 
     if x is None and y is None:
         return CALL["astype"](CALL["argwhere"](condition), dtypes.int64)
     return CALL["where"](condition, x, y)
-

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from pullback import devices, dtypes, errors, strings
-from pullback.devices import Device
+from pullback import dtypes, errors, strings
+from pullback.devices import Device, devices
+from pullback.devices import device as _device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers
 from pullback.random import default_generator
@@ -19,10 +20,10 @@ __all__ = [
     "Session",
     "TensorShape",
     "Variable",
+    "as_dtype",
     "assign",
     "assign_add",
     "assign_sub",
-    "as_dtype",
     "cast",
     "cond",
     "constant",
@@ -254,12 +255,12 @@ def device(device_name: str) -> Device:
         DeviceError: for a name that no device has.
     """
     parts = device_name.lower().removeprefix("/job:localhost/replica:0/task:0")
-    return devices.device(parts.lstrip("/").removeprefix("device:"))
+    return _device(parts.lstrip("/").removeprefix("device:"))
 
 
 def is_gpu_available(*args: Any, **kwargs: Any) -> bool:
     """Whether there is a GPU that can be used."""
-    return bool(devices.devices("gpu"))
+    return bool(devices("gpu"))
 
 
 def set_random_seed(seed: int) -> None:

@@ -10,7 +10,7 @@ from pullback.layers.initializers import Initializer
 from pullback.random import Generator
 
 __all__ = [
-    "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity",
+    "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
     "lecun_normal", "lecun_uniform", "ones", "orthogonal", "random_normal", "random_uniform",
     "truncated_normal", "zeros",
 ]  # fmt: skip
@@ -109,7 +109,7 @@ def get(value: Any) -> Any:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", value).lower().removesuffix("_initializer")
         if name in _OTHERS:
             return _OTHERS[name]()
-        if name in __all__ and name not in ("get", "identity"):
+        if name in __all__ and name != "get":
             return globals()[name]()
         return initializers.get(value)
     if callable(value) and getattr(value, "__module__", None) == __name__:

@@ -1,4 +1,4 @@
-"""`tf.layers`, and what `tf.keras.layers` shares with it: pullback's layers by TensorFlow's names."""
+"""`tf.layers`, and what `tf.keras.layers` shares with it: layers of pullback, renamed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Layer(layers.Layer):
         plain = isinstance(shape, tuple) and all(isinstance(size, int) for size in shape)
         super().build_for(TensorShape(shape) if plain else shape)
 
-    def add_variable(  # type: ignore[override]
+    def add_variable(
         self,
         name: str,
         shape: Any = (),
@@ -231,7 +231,6 @@ Dropout = layer(layers.Dropout, "rate noise_shape seed", rate=0.5)
 def Flatten(data_format: str = "channels_last", **rest: Any) -> Any:
     """All axes but the first as one."""
     return layers.Flatten(**rest)
-
 
 
 # What is computed without variables --------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback.compat.tensorflow.basics import as_dtype, convert_to_tensor
 from pullback.compat.tensorflow.naming import op
+from pullback.ops import clipping
 from pullback.tensor import CALL, Tensor, TensorLike
 
 # Of one tensor and of two: TensorFlow's name, the op, and what the arguments are called.
@@ -73,9 +74,7 @@ def _reduction(target: str) -> Callable[..., Tensor]:
         keep_dims: bool | None = None,
     ) -> Tensor:
         chosen = reduction_indices if axis is None else axis
-        return CALL[target](
-            input_tensor, axis=_axes(chosen), keepdims=bool(keepdims or keep_dims)
-        )
+        return CALL[target](input_tensor, axis=_axes(chosen), keepdims=bool(keepdims or keep_dims))
 
     reduced.__name__ = reduced.__qualname__ = f"reduce_{target}"
     reduced.__doc__ = CALL[target].__doc__
@@ -139,7 +138,7 @@ def norm(
     return CALL["vector_norm"](tensor, axis=_axes(axis), ord=order, keepdims=keepdims)
 
 
-def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
+def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Any:
     """The sum of tensors."""
     total = convert_to_tensor(inputs[0])
     for value in inputs[1:]:
@@ -192,14 +191,14 @@ def clip_by_global_norm(
 ) -> tuple[list[Any], Tensor]:
     """Tensors scaled to a norm of all together, and the norm that they had; None stays None."""
     there = [t for t in t_list if t is not None]
-    clipped, before = CALL["clip_by_global_norm"](there, max_norm=float(clip_norm))
+    clipped, before = clipping.clip_by_global_norm(there, max_norm=float(clip_norm))
     left = iter(clipped)
     return [None if t is None else next(left) for t in t_list], before
 
 
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
     """The norm of all elements of tensors."""
-    return CALL["global_norm"]([t for t in t_list if t is not None])
+    return clipping.global_norm([t for t in t_list if t is not None])
 
 
 def to_float(x: TensorLike, name: str | None = None) -> Tensor:

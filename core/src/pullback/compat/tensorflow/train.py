@@ -8,18 +8,32 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback import checkpoint as checkpoints
-from pullback import dtypes, optimizers
+from pullback import dtypes, errors, optimizers
 from pullback.checkpoint import Restoration, latest_checkpoint
 from pullback.optimizers import schedules
 from pullback.tape import GradientTape
 from pullback.variable import Variable
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "Checkpoint", "CheckpointManager",
-    "GradientDescentOptimizer", "MomentumOptimizer", "RMSPropOptimizer", "create_global_step",
-    "cosine_decay", "exponential_decay", "get_global_step", "get_or_create_global_step",
-    "inverse_time_decay", "latest_checkpoint", "natural_exp_decay", "piecewise_constant",
-    "polynomial_decay", "reset_global_step",
+    "AdadeltaOptimizer",
+    "AdagradOptimizer",
+    "AdamOptimizer",
+    "Checkpoint",
+    "CheckpointManager",
+    "GradientDescentOptimizer",
+    "MomentumOptimizer",
+    "RMSPropOptimizer",
+    "cosine_decay",
+    "create_global_step",
+    "exponential_decay",
+    "get_global_step",
+    "get_or_create_global_step",
+    "inverse_time_decay",
+    "latest_checkpoint",
+    "natural_exp_decay",
+    "piecewise_constant",
+    "polynomial_decay",
+    "reset_global_step",
 ]  # fmt: skip
 
 # The global step ---------------------------------------------------------------------------------
@@ -79,7 +93,11 @@ class _Optimizer(optimizers.Optimizer):
         return value
 
     def compute_gradients(
-        self, loss: Callable[[], Any], var_list: Sequence[Variable] | None = None, *_: Any, **__: Any
+        self,
+        loss: Callable[[], Any],
+        var_list: Sequence[Variable] | None = None,
+        *_: Any,
+        **__: Any,
     ) -> list[tuple[Any, Variable]]:
         """The gradients of a loss, with their variables: all that it reads, if none are given."""
         with GradientTape() as tape:
@@ -164,7 +182,11 @@ class AdadeltaOptimizer(_Optimizer, optimizers.Adadelta):
 
 
 class RMSPropOptimizer(_Optimizer, optimizers.RMSprop):
-    """`pb.optimizers.RMSprop`."""
+    """`pb.optimizers.RMSprop`.
+
+    Raises:
+        InputTypeError: for a momentum, and for centering.
+    """
 
     def __init__(
         self,
@@ -176,9 +198,11 @@ class RMSPropOptimizer(_Optimizer, optimizers.RMSprop):
         centered: bool = False,
         name: Any = None,
     ) -> None:
-        super().__init__(
-            rate_of(learning_rate), decay, epsilon, momentum=momentum, centered=centered
-        )
+        if momentum or centered:
+            raise errors.InputTypeError(
+                "RMSPropOptimizer: there is no momentum here, and no centering; leave them out"
+            )
+        super().__init__(rate_of(learning_rate), decay, epsilon)
 
 
 # Learning rates ----------------------------------------------------------------------------------
@@ -294,7 +318,12 @@ class Status:
 
     def assert_existing_objects_matched(self) -> Status:
         """Raises CheckpointError unless everything that there was has been saved."""
-        self.restoration.assert_found()
+        missing = self.restoration.missing
+        if missing:
+            raise errors.CheckpointError(
+                f"{self.restoration.path}: nothing was saved for {', '.join(missing)}; restore a "
+                f"checkpoint that was saved from these objects"
+            )
         return self
 
     def initialize_or_restore(self, session: Any = None) -> None:
@@ -324,9 +353,7 @@ class Checkpoint(checkpoints.Checkpoint):
         """Saves to the prefix with a number, and gives the path."""
         return super().save(file_prefix, step=step)
 
-    def restore(  # type: ignore[override]
-        self, save_path: str | os.PathLike[str] | None, *, partial: bool = True
-    ) -> Status:
+    def restore(self, save_path: str | os.PathLike[str] | None, *, partial: bool = True) -> Status:  # type: ignore[override]
         """Restores what the file has; does nothing for None."""
         return Status(super().restore(save_path, partial=partial))
 
@@ -337,9 +364,9 @@ class CheckpointManager(checkpoints.CheckpointManager):
     def __init__(self, checkpoint: Any, directory: str, max_to_keep: int | None = 5) -> None:
         super().__init__(checkpoint, directory, keep=max_to_keep)
 
-    def save(self, checkpoint_number: int | None = None) -> str:  # type: ignore[override]
+    def save(self, checkpoint_number: int | None = None, *, metric: float | None = None) -> str:
         """Saves, and removes the oldest beyond what is kept."""
-        return super().save(checkpoint_number)
+        return super().save(checkpoint_number, metric=metric)
 
     @property
     def latest_checkpoint(self) -> str | None:

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, cnormal, integers, normal, suite
+from pullback.conformance.sample import (
+    Array,
+    Sample,
+    cnormal,
+    distinct,
+    integers,
+    normal,
+    suite,
+)
 
 _X = normal(4, 3, 5)
 _TWICE = np.array([2, 0, 2, -1, 2])
@@ -29,6 +37,15 @@ def _update(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
     result = x.copy()
     result[_places(x, indices, axis)] = updates
     return result
+
+
+def _extreme(ufunc: Any) -> Any:
+    def scatter(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
+        result = x.copy()
+        ufunc.at(result, _places(x, indices, axis), updates)
+        return result
+
+    return scatter
 
 
 def _segment_sum(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
@@ -77,6 +94,27 @@ suite(
     ),
     errors_=_WRONG,
 )
+_NAN = np.array([1.0, np.nan, 2.0, -np.inf])
+for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
+    suite(
+        _name,
+        _extreme(_ufunc),
+        (
+            Sample((_X, _TWICE, distinct(5, 3, 5)), note="one position three times"),
+            Sample((_X, np.array([1, 1, -3]), distinct(4, 3, 5)), {"axis": 1}),
+            Sample((_X, _GRID, distinct(4, 3, 2, 2)), {"axis": -1}, note="indices of two axes"),
+            Sample((normal(4), np.array(1), normal()), note="0-d indices"),
+            Sample((_X, np.zeros((0,), np.int64), normal(0, 3, 5)), note="no indices"),
+            Sample((normal(4, 0), _TWICE, normal(5, 0)), note="empty"),
+            Sample((integers(0, 9, 4), _TWICE, integers(0, 9, 5))),
+            Sample(
+                (_NAN, np.array([0, 0, 2, 3]), np.array([np.nan, 3.0, 2.0, np.inf])),
+                gradient=False,
+                note="infinities and NaN",
+            ),
+        ),
+        errors_=(*_WRONG, ((cnormal(4), _ONCE, cnormal(3)), {}, errors.DTypeError)),
+    )
 suite(
     "segment_sum",
     _segment_sum,

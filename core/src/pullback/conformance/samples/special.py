@@ -188,17 +188,56 @@ _FROM_0 = (
     Sample((_LINE,), gradient=False, note="line"),
     Sample((_REFLECTED,), gradient=False, note="negative"),
 )
-suite("lgamma", _exactly(_lgamma, _lgamma_edge), _on(0.3, 5, _WHOLE, *_FROM_0), errors_=_COMPLEX)
+# Zeros of lgamma, digamma and polygamma(., 2) below 0, and points near them.
+_ZEROS = np.array([-2.4570247382208006, -2.747682646727413, -0.504083008264455, -1.573498473162391])
+_ZEROS = np.concatenate([_ZEROS, [-0.4949283347, -2.49949]])
+_NEAR_ZEROS = Sample(
+    (np.concatenate([_ZEROS, _ZEROS + 1e-5, _ZEROS - 1e-9]),), gradient=False, note="near zeros"
+)
+
+
+def _scale_of(reference: Callable[..., Array], other: Callable[..., Any]) -> Callable[..., Array]:
+    """The sum of the sizes of both terms of a reflection: the function at 1 - x, and another."""
+
+    def scale(x: Array, **attributes: Any) -> Array:
+        values = np.asarray(x, np.float64)
+        below = (values < 0) & (values != np.floor(values)) & np.isfinite(values)
+        inner = np.where(below, values, -0.5)
+        terms = np.abs(reference(1 - inner, **attributes)) + np.abs(other(inner, **attributes))
+        return np.where(below, terms, np.abs(reference(values, **attributes)))
+
+    return scale
+
+
+def _fraction(x: Array) -> Array:
+    return x - np.round(x)
+
+
+def _largest_term(x: Array, n: int = 0) -> Array:
+    """The size of what the pole next to x adds to the derivative of order n of digamma."""
+    return math.factorial(n) / np.abs(_fraction(x)) ** (n + 1)
+
+
+_log_gamma = _exactly(_lgamma, _lgamma_edge)
+_derivative = _exactly(_polygamma, _polygamma_edge)
+suite(
+    "lgamma",
+    _log_gamma,
+    _on(0.3, 5, _WHOLE, *_FROM_0, _NEAR_ZEROS),
+    errors_=_COMPLEX,
+    scale=_scale_of(_log_gamma, lambda x: np.log(np.abs(np.sin(np.pi * _fraction(x))) / np.pi)),
+)
 suite(
     "digamma",
-    _exactly(_polygamma, _polygamma_edge),
-    _on(0.3, 5, np.array([0.0, -0.0, 1.0, 2.0, -1.0, -2.0, np.inf, np.nan]), *_FROM_0),
+    _derivative,
+    _on(0.3, 5, np.array([0.0, -0.0, 1.0, 2.0, -1.0, -2.0, np.inf, np.nan]), *_FROM_0, _NEAR_ZEROS),
     errors_=_COMPLEX,
+    scale=_scale_of(_derivative, _largest_term),
 )
 
 suite(
     "polygamma",
-    _exactly(_polygamma, _polygamma_edge),
+    _derivative,
     (
         Sample((uniform(0.3, 5, 3, 4),), {"n": 1}),
         Sample((uniform(0.3, 5, 3, 4),), {"n": 2}, note="n=2"),
@@ -207,6 +246,9 @@ suite(
         Sample((normal(0, 3),), {"n": 1}, note="empty"),
         Sample((integers(1, 9, 3, 2),), {"n": 1}, note="integers"),
         Sample((_LINE[:120],), {"n": 3}, gradient=False, note="line"),
+        Sample((_REFLECTED,), {"n": 30}, gradient=False, note="n=30"),
+        Sample((_LINE[:40],), {"n": 30}, gradient=False, note="n=30, line"),
+        Sample(_NEAR_ZEROS.inputs, {"n": 2}, gradient=False, note="near zeros"),
         Sample((_REFLECTED,), {"n": 1}, gradient=False, note="negative"),
         Sample(
             (np.array([0.0, 1.0, -1.0, np.inf, np.nan]),), {"n": 1}, gradient=False, note="special"
@@ -217,6 +259,7 @@ suite(
         ((normal(3),), {"n": -1}, errors.InputValueError),
         ((normal(3),), {"n": 1.5}, errors.InputTypeError),
     ),
+    scale=_scale_of(_derivative, _largest_term),
 )
 
 

@@ -31,15 +31,61 @@ from pullback.compat.tensorflow.layers import (
 from pullback.tensor import CALL
 
 __all__ = [
-    "GRU", "LSTM", "Activation", "Add", "Average", "AveragePooling1D", "AveragePooling2D",
-    "AveragePooling3D", "AvgPool2D", "BatchNormalization", "Bidirectional", "Concatenate", "Conv1D",
-    "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "CuDNNGRU", "CuDNNLSTM", "Cropping2D",
-    "Dense", "DepthwiseConv2D", "Dropout", "ELU", "Embedding", "Flatten", "GaussianNoise",
-    "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D",
-    "Lambda", "Layer", "LayerNormalization", "LeakyReLU", "MaxPool2D", "MaxPooling1D",
-    "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "Multiply", "Permute", "ReLU",
-    "RepeatVector", "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "Softmax",
-    "SpatialDropout1D", "SpatialDropout2D", "Subtract", "UpSampling2D", "ZeroPadding2D",
+    "ELU",
+    "GRU",
+    "LSTM",
+    "Activation",
+    "Add",
+    "Average",
+    "AveragePooling1D",
+    "AveragePooling2D",
+    "AveragePooling3D",
+    "AvgPool2D",
+    "BatchNormalization",
+    "Bidirectional",
+    "Concatenate",
+    "Conv1D",
+    "Conv2D",
+    "Conv2DTranspose",
+    "Conv3D",
+    "Conv3DTranspose",
+    "Cropping2D",
+    "CuDNNGRU",
+    "CuDNNLSTM",
+    "Dense",
+    "DepthwiseConv2D",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GaussianNoise",
+    "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D",
+    "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D",
+    "Lambda",
+    "Layer",
+    "LayerNormalization",
+    "LeakyReLU",
+    "MaxPool2D",
+    "MaxPooling1D",
+    "MaxPooling2D",
+    "MaxPooling3D",
+    "Maximum",
+    "Minimum",
+    "Multiply",
+    "Permute",
+    "ReLU",
+    "RepeatVector",
+    "Reshape",
+    "SeparableConv1D",
+    "SeparableConv2D",
+    "SimpleRNN",
+    "Softmax",
+    "SpatialDropout1D",
+    "SpatialDropout2D",
+    "Subtract",
+    "UpSampling2D",
+    "ZeroPadding2D",
 ]  # fmt: skip
 
 AvgPool2D, MaxPool2D = AveragePooling2D, MaxPooling2D
@@ -71,9 +117,14 @@ LayerNormalization = layer(layers.LayerNormalization, "axis epsilon center scale
 Add, Subtract, Multiply, Average, Maximum, Minimum = (
     layer(one, "")
     for one in (
-        layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum, layers.Minimum,
+        layers.Add,
+        layers.Subtract,
+        layers.Multiply,
+        layers.Average,
+        layers.Maximum,
+        layers.Minimum,
     )
-)  # fmt: skip
+)
 Concatenate = layer(layers.Concatenate, "axis")
 
 SimpleRNN, LSTM, GRU = (recurrent(one) for one in (layers.SimpleRNN, layers.LSTM, layers.GRU))

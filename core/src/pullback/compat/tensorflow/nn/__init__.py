@@ -147,7 +147,7 @@ def moments(
 
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, **_: Any
-) -> Tensor:
+) -> Any:
     """(x - mean) / sqrt(variance + epsilon), scaled and moved."""
     factor = CALL["reciprocal"](CALL["sqrt"](CALL["add"](variance, variance_epsilon)))
     if scale is not None:

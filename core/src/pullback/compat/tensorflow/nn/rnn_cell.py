@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pullback import dtypes
 from pullback.layers import Layer
 from pullback.layers.basic import activation_of
+from pullback.ops import creation, joining
 from pullback.tensor import CALL, Tensor
 
 __all__ = ["BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMCell", "LSTMStateTuple", "RNNCell"]
@@ -42,14 +43,15 @@ class RNNCell(Layer):
 
     def zero_state(self, batch_size: int, dtype: Any = dtypes.float32) -> Any:
         """The state before the first step."""
-        return CALL["zeros"]((int(batch_size), self.units), dtype=dtype)
+        zeros: Tensor = creation.zeros((int(batch_size), self.units), dtype=dtype)
+        return zeros
 
     def _gates(self, name: str, inputs: int, count: int, bias: float = 0.0) -> None:
         shape = (inputs + self.units, count * self.units)
         self.add_variable(f"{name}kernel", shape)
         self.add_variable(f"{name}bias", shape[1:], initializer=bias)
 
-    def _linear(self, name: str, x: Tensor, h: Tensor) -> Tensor:
+    def _linear(self, name: str, x: Tensor, h: Tensor) -> Any:
         kernel, bias = getattr(self, f"{name}kernel"), getattr(self, f"{name}bias")
         return CALL["matmul"](CALL["concat"]([x, h], axis=-1), kernel) + bias
 
@@ -98,7 +100,7 @@ class BasicLSTMCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """The output, and the state after the step."""
         c, h = state
-        i, j, f, o = CALL["split"](self._linear("", inputs, h), 4, axis=-1)
+        i, j, f, o = joining.split(self._linear("", inputs, h), 4, axis=-1)
         sigmoid = CALL["sigmoid"]
         c = c * sigmoid(f + self.forget_bias) + sigmoid(i) * self.activation(j)
         h = self.activation(c) * sigmoid(o)
@@ -120,7 +122,7 @@ class GRUCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """The output, which is the state as well."""
         gates = CALL["sigmoid"](self._linear("gates_", inputs, state))
-        r, u = CALL["split"](gates, 2, axis=-1)
+        r, u = joining.split(gates, 2, axis=-1)
         h = u * state + (1 - u) * self.activation(self._linear("candidate_", inputs, r * state))
         return h, h
 
@@ -150,6 +152,6 @@ def dynamic_rnn(
 ) -> tuple[Tensor, Any]:
     """The same over sequences (batch, time, features), or (time, batch, features)."""
     axis = 0 if time_major else 1
-    steps = list(CALL["unstack"](CALL["asarray"](inputs), axis=axis))
+    steps = list(joining.unstack(CALL["asarray"](inputs), axis=axis))
     outputs, state = static_rnn(cell, steps, initial_state, dtype)
     return CALL["stack"](outputs, axis=axis), state

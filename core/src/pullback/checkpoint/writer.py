@@ -1,0 +1,138 @@
+"""A thread that writes what it is given, in order, while its program goes on."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable
+
+Task = Callable[[], None]
+
+
+class Writer:
+    """Runs tasks in a thread of its own.
+
+    What a task raises is raised by the next `put`, `wait` or `close`. When the interpreter ends,
+    or the writer is dropped, what it has been given is finished first; an error that nobody can
+    be told any more is a warning.
+
+    Args:
+        room: how many tasks may wait, besides the one that is being run.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._work = _Work(room)
+        self._thread: threading.Thread | None = None
+        weakref.finalize(self, self._work.end).atexit = False
+
+    def put(self, task: Task) -> None:
+        """Gives it a task, when there is room.
+
+        Raises:
+            Exception: what an earlier task raised; the new one is not taken then.
+        """
+        # A process that has been forked off has no thread, whatever its parent had.
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._work.run, name="pullback-checkpoints", daemon=True
+            )
+            _RUNNING[self._thread] = self._work
+            self._thread.start()
+        self._work.put(task)
+
+    def wait(self) -> None:
+        """Returns when every task is done.
+
+        Raises:
+            Exception: what one of them raised.
+        """
+        self._work.wait()
+
+    def close(self) -> None:
+        """Waits, and ends the thread; a task that is put later begins another one.
+
+        Raises:
+            Exception: what a task raised.
+        """
+        try:
+            self._work.wait()
+        finally:
+            self._work.end()
+            self._work = _Work(self._work.room)
+            self._thread = None
+
+
+class _Work:
+    """What the writer and its thread share."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.waiting: deque[Task] = deque()
+        self.changed = threading.Condition()
+        self.unfinished = 0
+        self.error: BaseException | None = None
+        self.ended = False
+
+    def put(self, task: Task) -> None:
+        with self.changed:
+            while len(self.waiting) >= self.room and self.error is None:
+                self.changed.wait()
+            self._raise()
+            self.waiting.append(task)
+            self.unfinished += 1
+            self.changed.notify_all()
+
+    def wait(self) -> None:
+        with self.changed:
+            while self.unfinished:
+                self.changed.wait()
+            self._raise()
+
+    def end(self) -> None:
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def run(self) -> None:
+        while (task := self._next()) is not None:
+            error: BaseException | None = None
+            try:
+                task()
+            except BaseException as raised:  # it belongs to whoever saves next
+                error = raised
+            # What it held is let go before anybody is told that it is done.
+            del task
+            with self.changed:
+                self.error = self.error or error
+                self.unfinished -= 1
+                self.changed.notify_all()
+        if self.error is not None:
+            warnings.warn(f"in the background: {self.error}", RuntimeWarning, stacklevel=1)
+
+    def _next(self) -> Task | None:
+        with self.changed:
+            while not self.waiting and not self.ended:
+                self.changed.wait()
+            if not self.waiting:
+                return None
+            task = self.waiting.popleft()
+            self.changed.notify_all()
+            return task
+
+    def _raise(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+_RUNNING: weakref.WeakKeyDictionary[threading.Thread, _Work] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _finish() -> None:
+    for thread, work in list(_RUNNING.items()):
+        work.end()
+        thread.join()

@@ -1,0 +1,13 @@
+"""`tf.errors`: what the guides catch."""
+
+from __future__ import annotations
+
+from pullback.errors import CheckpointError, InputValueError, OutOfMemoryError, ShapeError
+
+__all__ = ["InvalidArgumentError", "NotFoundError", "OutOfRangeError", "ResourceExhaustedError"]
+
+#: The end of a dataset.
+OutOfRangeError = StopIteration
+InvalidArgumentError = (ShapeError, InputValueError)
+NotFoundError = CheckpointError
+ResourceExhaustedError = OutOfMemoryError

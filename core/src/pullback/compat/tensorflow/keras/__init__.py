@@ -1,0 +1,9 @@
+"""`tf.keras`, as far as the guides go into it."""
+
+from __future__ import annotations
+
+from pullback.compat.tensorflow import initializers
+from pullback.compat.tensorflow.keras import activations, layers, losses, utils
+from pullback.compat.tensorflow.keras.models import Model, Sequential
+
+__all__ = ["Model", "Sequential", "activations", "initializers", "layers", "losses", "utils"]

@@ -1,0 +1,128 @@
+"""Extrema of what goes to one position: the members of the scatter family that compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes
+from pullback.dispatch import op
+from pullback.dtypes import Operands, Resolution
+from pullback.ops.arithmetic import maximum, positive
+from pullback.ops.creation import arange, full
+from pullback.ops.indexing import (
+    fitting_updates,
+    index_dtype,
+    ravel_index,
+    scatter_add,
+    scatter_update,
+    take,
+)
+from pullback.ops.joining import concat
+from pullback.ops.manipulation import reshape
+from pullback.ops.selection import where
+from pullback.ops.slicing import into_first
+from pullback.ops.sorting import argsort
+from pullback.shapes import first, size_of
+from pullback.spec import EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["scatter_max", "scatter_min"]
+
+
+def _compared(operands: Operands, **_: Any) -> Resolution:
+    """x and the updates in x's dtype, which is real; the indices in theirs."""
+    x, index, updates = operands
+    assert index is not None
+    dtypes.real((x,))
+    (dtype, _same), outputs = into_first((x, updates))
+    return Resolution((dtype, index_dtype(index), dtype), outputs)
+
+
+def _places(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """For each update its place among the elements of x in C order, as a vector."""
+    size, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
+    outer = arange(size_of(x.shape[:axis]), dtype=dtypes.int64, device=x.device)
+    along = ravel_index(0 * indices, indices, sizes=(1, size))
+    places = reshape(outer, (-1, 1, 1)) * size + reshape(along, (1, -1, 1))
+    return reshape(places * inner + arange(inner, dtype=dtypes.int64, device=x.device), (-1,))
+
+
+@op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
+def scatter_max(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor:
+    """x with, at positions along an axis, the largest of what is there and the updates for it.
+
+    NaN counts as the largest. Equal ones share the gradient.
+
+    Args:
+        x: a tensor of at least one axis, of real numbers.
+        indices: integers in [-size, size), of any shape.
+        updates: the shape of x, with the axes of the indices in place of `axis`.
+        axis: the axis that the positions are along.
+
+    Raises:
+        IndexingError: for a position outside the axis.
+        ShapeError: for updates of another shape.
+
+    >>> pb.scatter_max([1, 1, 1], [0, 2, 0], [5, -3, 7]).tolist()
+    [7, 1, 1]
+    """
+    if not indices.size or not x.size:
+        return positive(x)
+    places, values = _places(x, indices, axis), reshape(updates, (-1,))
+    # By place, and at one place by value: the last one there is the largest.
+    order = argsort(values)
+    order = take(order, argsort(take(places, order)))
+    places, values = take(places, order), take(values, order)
+    others = full((1,), True, device=x.device)
+    last = concat([places[1:] != places[:-1], others])
+    # All others go to a place of their own behind the end.
+    places = where(last, places, x.size)
+    flat = reshape(x, (-1,))
+    room = concat([flat, flat[:1]])
+    found = scatter_update(room, places, maximum(take(room, places), values))
+    return reshape(found[:-1], x.shape)
+
+
+@op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
+def scatter_min(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor:
+    """x with, at positions along an axis, the smallest of what is there and the updates for it.
+
+    NaN counts as the smallest. Equal ones share the gradient.
+
+    Args:
+        x: a tensor of at least one axis, of real numbers.
+        indices: integers in [-size, size), of any shape.
+        updates: the shape of x, with the axes of the indices in place of `axis`.
+        axis: the axis that the positions are along.
+
+    Raises:
+        IndexingError: for a position outside the axis.
+        ShapeError: for updates of another shape.
+
+    >>> pb.scatter_min([1, 1, 1], [0, 2, 0], [5, -3, -7]).tolist()
+    [-7, 1, -3]
+    """
+    # Both turn the order round, exactly.
+    if dtypes.is_floating(x.dtype):
+        return -scatter_max(-x, indices, -updates, axis=axis)
+    return ~scatter_max(~x, indices, ~updates, axis=axis)
+
+
+def _shared(
+    g: Tensor, x: Tensor, indices: Tensor, updates: Tensor, out: Tensor, axis: int
+) -> tuple[Tensor, Tensor]:
+    hit = (x == out).astype(g.dtype)
+    updates_hit = (updates == take(out, indices, axis=axis)).astype(g.dtype)
+    ties = scatter_add(hit, indices, updates_hit, axis=axis)
+    # There are none where the result is NaN.
+    share = g / where(ties == 0, 1, ties)
+    return share * hit, take(share, indices, axis=axis) * updates_hit
+
+
+for _op in (scatter_max, scatter_min):
+    _op.vjp("x", "updates")(_shared)
+    _op.vjp(indices=None)

@@ -1,0 +1,172 @@
+"""Ctrl-C during fit: real signals to a real process, which then goes on exactly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.training.interruption import Interrupted, Interruption
+
+# Dropout from the default generator, batch normalization, Adam, a schedule, shuffled data, metrics
+# in the middle of an epoch. It says each step, so that the test knows when to interrupt it.
+PROGRAM = """
+import hashlib, signal, sys
+import numpy as np
+import pullback as pb
+
+# A program that was started in the background would have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+folder, talks = sys.argv[1], len(sys.argv) > 2
+pb.random.seed(3)
+rng = np.random.default_rng(0)
+x = rng.standard_normal((96, 6), np.float32)
+y = (x[:, 0] > 0).astype("int32")
+model = pb.Sequential([
+    pb.layers.Dense(8, activation="relu"), pb.layers.BatchNormalization(),
+    pb.layers.Dropout(0.3), pb.layers.Dense(2),
+])
+schedule = pb.optimizers.schedules.cosine_decay(0.05, 30)
+model.compile(pb.optimizers.Adam(schedule), "sparse_softmax_cross_entropy", ["accuracy"])
+
+class Talks(pb.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs):
+        if talks:
+            print("step", flush=True)
+            sys.stdin.readline()
+    on_test_batch_end = on_train_batch_end
+
+history = model.fit(
+    x, y, batch_size=16, epochs=4, validation_data=(x[:20], y[:20]), verbose=False,
+    callbacks=[
+        Talks(),
+        pb.callbacks.Checkpoint(folder, resume=True),
+        pb.callbacks.CSVLogger(folder + "/log.csv"),
+        pb.callbacks.EarlyStopping("val_loss", patience=9, restore_best_weights=True),
+    ],
+)
+digest = hashlib.sha256()
+for path, variable in model.named_variables.items():
+    digest.update(path.encode() + variable.numpy().tobytes())
+print("done", digest.hexdigest(), history.history)
+"""
+
+
+def start(folder, *more):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), *more],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1,
+    )  # fmt: skip
+
+
+def go_on(process):
+    """Lets a step that waits go on."""
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("straight")
+    out, err = start(folder).communicate(timeout=120)
+    assert out.startswith("done"), err
+    return out, (folder / "log.csv").read_text()
+
+
+# Each epoch has six steps and one batch of validation: 28 turns in all.
+@pytest.mark.parametrize("turns", [(1, 9), (6,), (7, 13)], ids=["steps", "last step", "validation"])
+def test_goes_on_exactly(tmp_path, straight, turns):
+    for turn in turns:
+        process = start(tmp_path, "talks")
+        for _ in range(turn):
+            assert process.stdout.readline() == "step\n", process.communicate()
+            if _ < turn - 1:
+                go_on(process)
+        process.send_signal(signal.SIGINT)
+        # The note comes when the signal is handled, while the step still waits.
+        while "Stopping after this step" not in process.stderr.readline():
+            pass
+        out, err = process.communicate("\n" * 99, timeout=120)
+        # As any program that Ctrl-C ends.
+        assert process.returncode in (-signal.SIGINT, 130), err
+        assert "KeyboardInterrupt" in err
+        assert "resume=True) goes on from there" in err
+        assert "done" not in out
+    out, err = start(tmp_path).communicate(timeout=120)
+    assert out == straight[0], err
+    assert (tmp_path / "log.csv").read_text() == straight[1]
+
+
+def test_a_second_one_does_not_wait(tmp_path):
+    process = start(tmp_path, "talks")
+    assert process.stdout.readline() == "step\n"
+    process.send_signal(signal.SIGINT)
+    while "again stops at once" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    # The step is still waiting for its line of input.
+    process.wait(timeout=60)
+    process.communicate()
+    assert process.returncode in (-signal.SIGINT, 130)
+    assert not list(tmp_path.glob("ckpt-*"))
+
+
+class TestInterruption:
+    @pytest.fixture(autouse=True)
+    def _handled(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+        signal.signal(signal.SIGINT, before)
+
+    def raise_one(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)  # the handler runs between two instructions of the interpreter
+
+    def test_is_noted_and_raised_when_asked(self, capfd):
+        with Interruption() as interruption:
+            interruption.check()
+            self.raise_one()
+            with pytest.raises(Interrupted):
+                interruption.check()
+            interruption.asked = False
+        assert "Stopping after this step" in capfd.readouterr().err
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_is_not_lost_when_nobody_asks(self):
+        with pytest.raises(KeyboardInterrupt), Interruption():
+            self.raise_one()
+
+    def test_a_handler_of_the_program_stays(self):
+        heard = []
+        before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+        try:
+            with Interruption() as interruption:
+                self.raise_one()
+                interruption.check()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert heard == [signal.SIGINT]
+
+    def test_a_fit_inside_of_a_fit(self):
+        inner = pb.Sequential([pb.layers.Dense(1)])
+        inner.compile("sgd", "mean_squared_error")
+        x = np.ones((4, 1), np.float32)
+
+        class Fits(pb.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs):
+                if epoch == 1:
+                    os.kill(os.getpid(), signal.SIGINT)
+                inner.fit(x, x, verbose=False)
+
+        outer = pb.Sequential([pb.layers.Dense(1)])
+        outer.compile("sgd", "mean_squared_error")
+        with pytest.raises(KeyboardInterrupt):
+            outer.fit(x, x, epochs=9, callbacks=[Fits()], verbose=False)
+        assert outer.compiled.optimizer.step == 2
+        assert inner.compiled.optimizer.step == 2
