@@ -26,7 +26,7 @@ from pullback.spec import OPS, Op, Tier
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
-    "callbacks", "summary", "errors", "backend", "array_api",
+    "training", "callbacks", "summary", "errors", "backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"

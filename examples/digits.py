@@ -152,6 +152,7 @@ def main() -> None:
 
     predicted = pb.argmax(model(test_images), axis=-1).numpy()
     draw(options.picture, history, test_images, test_labels, predicted)
+    print(f"checkpoints: {options.folder}  picture: {options.picture}")
     print(f"test accuracy: {np.mean(predicted == test_labels):.4f}")
 
 

@@ -71,8 +71,8 @@ def train_epoch(model, optimizer, batches, bar) -> dict[str, float]:
 
         mean(loss, len(labels))
         accuracy(labels, logits)
-        if optimizer.step % 20 == 0:
-            pb.summary.scalar("batch loss", loss, step=optimizer.step)
+        with pb.summary.record_every(20):
+            pb.summary.scalar("loss of a batch", loss, step=optimizer.step)
         bar.set_postfix(
             loss=f"{mean.result():.4f}", accuracy=f"{accuracy.result():.4f}", refresh=False
         )
@@ -184,7 +184,8 @@ def main() -> None:
         if checkpoint.seed != options.seed:
             parser.error(f"the run to resume had --seed {checkpoint.seed}")
 
-    writer = pb.summary.create_file_writer(options.logs)
+    # What a run that was stopped has logged after its last checkpoint comes again.
+    writer = pb.summary.create_file_writer(options.logs, purge_step=optimizer.step + 1)
     with writer, writer.as_default():
         for epoch in range(len(history["loss"]), options.epochs):
             with tqdm(total=len(dataset), desc=f"epoch {epoch + 1}/{options.epochs}") as bar:
@@ -192,15 +193,15 @@ def main() -> None:
             figures |= test(model, *tested)
             for name, value in figures.items():
                 history[name].append(value)
-                pb.summary.scalar(name, value, step=epoch + 1)
+                pb.summary.scalar(name, value, step=optimizer.step)
             checkpoints.save(step=epoch + 1)
 
     images, labels = tested
     predicted = predict(model, images).argmax(axis=1)
     print_table(labels, predicted)
     draw(options.picture, history, images, labels, predicted)
-    print(f"\ntest accuracy: {np.mean(predicted == labels):.4f}")
-    print(f"checkpoints: {options.folder}, logs: {options.logs}, picture: {options.picture}")
+    print(f"checkpoints: {options.folder}  logs: {options.logs}  picture: {options.picture}")
+    print(f"test accuracy: {np.mean(predicted == labels):.4f}")
 
 
 if __name__ == "__main__":

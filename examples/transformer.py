@@ -73,14 +73,12 @@ def judge(story: str) -> tuple[bool, bool, bool]:
 
 
 class Block(pb.Model):
-    """At each place: look at the places up to it, then think."""
+    """At each word: look at the words up to it, then think."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
         self.norm = pb.layers.LayerNormalization()
-        self.query_key_value = pb.layers.Dense(3 * width)
-        self.from_heads = pb.layers.Dense(width)
+        self.look = pb.layers.MultiHeadAttention(heads, width // heads)
         self.think = pb.Sequential(
             [
                 pb.layers.LayerNormalization(),
@@ -89,15 +87,8 @@ class Block(pb.Model):
             ]
         )
 
-    def look(self, x):
-        batch, time, width = x.shape
-        parts = self.query_key_value(x).reshape((batch, time, 3, self.heads, width // self.heads))
-        query, key, value = pb.unstack(pb.permute_dims(parts, (2, 0, 3, 1, 4)))
-        seen = pb.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.from_heads(pb.permute_dims(seen, (0, 2, 1, 3)).reshape(x.shape))
-
     def call(self, x):
-        x = x + self.look(self.norm(x))
+        x = x + self.look(self.norm(x), is_causal=True)
         return x + self.think(x)
 
 
@@ -144,15 +135,15 @@ def train(model, ids: np.ndarray, unseen: np.ndarray, options) -> None:
     rate = pb.optimizers.schedules.cosine_decay(
         options.rate, options.steps, warmup=options.steps // 10
     )
-    optimizer = pb.optimizers.AdamW(rate, weight_decay=0.1)
-    variables = None
+    optimizer = pb.optimizers.AdamW(
+        rate,
+        weight_decay=0.1,
+        no_decay=lambda variable: variable.ndim < 2,  # biases, and the scales of normalizations
+        clip_global_norm=1.0,
+    )
     with tqdm(total=options.steps, desc="training") as bar:
         for batch in batches:
-            with pb.GradientTape() as tape:
-                loss = loss_of(model, batch)
-            variables = variables or model.trainable_variables
-            gradients, _ = pb.clip_by_global_norm(tape.gradient(loss, variables), max_norm=1.0)
-            optimizer.apply_gradients(zip(gradients, variables, strict=True))
+            loss = optimizer.minimize(lambda batch=batch: loss_of(model, batch))
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             bar.update()
     print(f"loss of a word: {loss:.3f}; in stories not trained on: {loss_of(model, unseen):.3f}")
@@ -175,7 +166,7 @@ def main() -> None:
     parser.add_argument("--prompt", default="", help="how the stories begin that it tells")
     parser.add_argument("--count", type=int, default=8, help="how many stories to show")
     parser.add_argument("--temperature", type=float, default=0.7)
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--rate", type=float, default=0.003, help="the highest learning rate")
     parser.add_argument("--width", type=int, default=96)

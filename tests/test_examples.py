@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import subprocess
@@ -9,14 +10,16 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import pullback as pb
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 NAMES = EXAMPLES / "data" / "pokemon_names.txt"
-SHORT = ["collatz", "custom_gradients", "line_search", "linear_fit", "matmul_devices", "names"]
+NAMED = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
 def start(name, *options, cwd=None):
@@ -44,7 +47,7 @@ def row(text, name):
     return numbers(line)
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", NAMED)
 def test_says_what_it_is_for(name):
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     first = source.splitlines()[0].removeprefix('"""')
@@ -55,7 +58,7 @@ def test_says_what_it_is_for(name):
     assert ("--seed" in told) == ("seed" in source)
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", NAMED)
 def test_unknown_device_is_refused(name):
     done = start(name, "--device", "abacus")
     assert done.returncode == 2
@@ -136,6 +139,135 @@ def test_names():
     found = made_up(text)
     assert len(found) == len(set(found)) == 30
     assert not known & {name.lower() for name in found}
+
+
+def idx(array):
+    """An array of bytes as an IDX file."""
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+@pytest.fixture(scope="module")
+def clothes(tmp_path_factory):
+    """A folder of IDX files like Fashion-MNIST's, with few images that are easy to tell apart."""
+    folder = tmp_path_factory.mktemp("clothes")
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 60), ("t10k", 30)):
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        images = rng.integers(0, 50, (count, 28, 28), dtype=np.uint8)
+        for image, label in zip(images, labels, strict=True):
+            image[2 * label : 2 * label + 9] += 200
+        # One part as Debian has it, the other unpacked.
+        for name, array in (("images-idx3", images), ("labels-idx1", labels)):
+            file = folder / f"{part}-{name}-ubyte"
+            if part == "train":
+                file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(idx(array)))
+            else:
+                file.write_bytes(idx(array))
+    return folder
+
+
+def test_fashion_quickly(clothes, tmp_path):
+    options = ("--data", clothes, "--batch-size", 5, "--seed", 3)
+    straight, resumed = tmp_path / "straight", tmp_path / "resumed"
+    straight.mkdir()
+    resumed.mkdir()
+    text = run("fashion_cnn_lstm", *options, "--epochs", 2, cwd=straight)
+    assert re.search(r"^T-shirt +\d+\.\d%", text, re.MULTILINE)
+    assert "checkpoints: fashion_checkpoints  logs: fashion_logs  picture: fashion.png" in text
+    assert re.search(r"^test accuracy: [01]\.\d{4}$", text.splitlines()[-1])
+    assert (straight / "fashion.png").read_bytes().startswith(b"\x89PNG")
+    logs = EventAccumulator(str(straight / "fashion_logs"))
+    logs.Reload()
+    assert [event.step for event in logs.Scalars("test accuracy")] == [12, 24]
+    assert {"loss of a batch", "loss", "accuracy", "test loss"} <= {*logs.Tags()["scalars"]}
+
+    # Stopped after one epoch of two, and gone on with.
+    code = f"import sys; sys.argv[0] = {str(EXAMPLES / 'fashion_cnn_lstm.py')!r}; {INTERRUPTED}"
+    stopped = [sys.executable, "-c", code, *map(str, options), "--epochs", "2"]
+    done = subprocess.run(stopped, cwd=resumed, capture_output=True, text=True, check=False)
+    assert "interrupted after an epoch" in done.stderr, done.stderr[-2000:]
+    again = run("fashion_cnn_lstm", *options, "--epochs", 2, "--resume", cwd=resumed)
+    assert again.startswith("resumed after epoch 1\n")
+    assert again.partition("\n")[2] == text
+    done = start("fashion_cnn_lstm", "--data", clothes, "--epochs", 2, "--resume", cwd=resumed)
+    assert done.returncode == 2
+    assert "had --seed 3" in done.stderr
+
+
+# Runs an example, and raises when it has saved its first checkpoint.
+INTERRUPTED = """
+import runpy, pullback as pb
+save = pb.CheckpointManager.save
+def stop(self, *args, **kwargs):
+    save(self, *args, **kwargs)
+    raise RuntimeError("interrupted after an epoch")
+pb.CheckpointManager.save = stop
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_fashion_says_where_the_data_are_to_be_had(tmp_path):
+    done = start("fashion_cnn_lstm", "--data", tmp_path)
+    assert done.returncode == 2
+    told = " ".join(done.stderr.split())
+    assert f"not in {tmp_path}: there is no train-images-idx3-ubyte" in told
+    assert "apt install dataset-fashion-mnist" in told
+    assert "--data" in told
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"no such thing")
+    done = start("fashion_cnn_lstm", "--data", tmp_path)
+    assert done.returncode == 2
+    assert "is no IDX file" in done.stderr
+
+
+@pytest.mark.slow
+def test_fashion(tmp_path):
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "fashion_cnn_lstm.py")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    print(f"{time.monotonic() - begun:.0f} s", done.stdout, sep="\n")
+    assert float(done.stdout.split()[-1]) >= 0.89
+
+
+def told(text, title):
+    """The stories under a title."""
+    stories = text.partition(f"{title}:\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in stories.splitlines()]
+
+
+def test_transformer_quickly():
+    options = ("--steps", 3, "--width", 16, "--count", 2, "--batch-size", 8)
+    text = run("transformer", *options)
+    assert len(told(text, "Before training")) == len(told(text, "After training")) == 2
+    assert re.search(r"^loss of a word: \d\.\d+; in stories not trained on: \d", text, re.MULTILINE)
+    assert row_of_shares(text, "are stories") == [0, 0]
+    assert text == run("transformer", *options)
+    assert text != run("transformer", *options, "--seed", 1)
+    done = start("transformer", *options, "--prompt", "Anna has a unicorn.")
+    assert done.returncode == 2
+    assert "--prompt: a, unicorn" in done.stderr
+
+
+def row_of_shares(text, name):
+    (line,) = [line for line in text.splitlines() if line.startswith(name)]
+    return [int(share) for share in re.findall(r"(\d+)%", line)]
+
+
+@pytest.mark.slow
+def test_transformer():
+    prompt = "Anna has nine eggs. She loses four."
+    text = run("transformer", "--prompt", prompt)
+    assert f"{prompt} Now she has five eggs." in told(text, "After training")
+    text = run("transformer")
+    assert row_of_shares(text, "are stories")[1] >= 95
+    assert row_of_shares(text, "keep to one person and thing")[1] >= 90
+    assert [share >= 90 for share in row_of_shares(text, "add up")] == [False, True]
+    # They are not learned by heart.
+    assert row_of_shares(text, "are none of those")[1] >= 50
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What guides to eager execution show of data, summaries, and models of the size that people use."""
+"""What guides to eager execution show of data, summaries, and models of the usual size."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ class TestSummaries:
         (image, *_) = found.Images(found.Tags()["images"][0])
         assert (image.width, image.height) == (8, 8)
         assert any(tag.startswith("notes") for tag in found.Tags()["tensors"])
-        assert {"MatMul", "matmul"} & {node.op for node in found.Graph().node} or any(
-            "matmul" in node.name for node in found.Graph().node
-        )
+        assert any("matmul" in node.name for node in found.Graph().node)
 
 
 class TestMatmulChain:
@@ -167,9 +165,8 @@ def resnet50(classes):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("here", ["default"], indirect=True)
 def test_resnet50_trains(here):
-    if here is not pb.default_device():
-        return  # through the bodies of the ops it would take hours, and show nothing else
     pb.random.seed(0)
     model, optimizer = resnet50(1000), pb.optimizers.SGD(0.01, momentum=0.9)
     labels = np.array([3, 500, 7, 999], np.int32)

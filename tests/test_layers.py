@@ -289,7 +289,7 @@ class TestEmbedding:
         assert tape.gradient(y, layer.embeddings)[:, 0].tolist() == [1.0, 0.0, 2.0, 0.0, 1.0]
 
     def test_errors(self):
-        with pytest.raises(pb.errors.IndexingError, match=r"\(Embedding\).*5 is out of bounds"):
+        with pytest.raises(pb.errors.IndexingError, match=r"\(Embedding\): take.*out(side| of)"):
             L.Embedding(5, 3)([5])
         with pytest.raises(pb.errors.LayerError, match=r"needs integers.*float32"):
             L.Embedding(5, 3)([1.5])

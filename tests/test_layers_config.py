@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -145,6 +146,29 @@ def test_layers(name):
         assert (to.shape, to.dtype, to.trainable) == (of.shape, of.dtype, of.trainable)
         to.assign(of)
     np.testing.assert_array_equal(other(x, training=True).numpy(), y)
+
+
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize("name", MADE)
+def test_errors_name_the_path_and_the_shape(name, built):
+    make, shape = MADE[name]
+
+    def inputs(shape):
+        return np.ones(shape, np.int32 if name == "Embedding" else np.float32)
+
+    larger = tuple(size + 1 for size in shape)
+    for wrong in [(), (3,), (2, 3), (2, 3, 4), (2, *larger[1:]), (2, 3, 4, 5, 6, 7)]:
+        model = pb.Sequential([make()])
+        if built:
+            model(inputs(shape))
+        # Some layers take shapes of many kinds. No error but ours comes up.
+        said = ""
+        try:
+            model(inputs(wrong), training=True)
+        except pb.errors.PullbackError as error:
+            said = str(error)
+        assert not said or re.match(r"layers/0(/\w+)* \(\w+\): ", said)
+        assert not said or str(wrong) in said
 
 
 @pytest.mark.parametrize("name", MERGES)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.devices import as_device
 
 L, O = pb.layers, pb.optimizers  # noqa: E741
 
@@ -65,7 +64,7 @@ def network():
 def test_steps_leave_nothing_behind(make):
     step, _ = make()
     # Numbers beside tensors are kept, but not more than a few thousand of them.
-    constants = as_device("cpu").constants
+    constants = pb.default_device().constants
     tracemalloc.start()
     try:
         for _ in range(100):

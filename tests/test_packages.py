@@ -6,8 +6,10 @@ into a new environment, which asks the package index for what they depend on; CI
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -218,6 +220,7 @@ def new(tmp_path_factory):
     place = tmp_path_factory.mktemp("new")
     uv = shutil.which("uv")
 
+    @functools.cache
     def build(project):
         # A copy, so that nothing is left in the repository.
         source = shutil.copytree(
@@ -273,6 +276,30 @@ def test_the_wheel_of_a_kernel_pack_is_used(new):
     out = new.call("pullback", "conform", "numpy", "--ops", "softmax,square", "--json", "-")
     assert json.loads(out)["kernel_packs"] == ["lean"]
     assert scores(out)[0]
+
+
+#: The pages whose commands make one story, in the order in which a reader comes to them.
+STORY = ("installing", "publishing", "conformance", "packs")
+
+
+@pytest.mark.slow
+def test_every_command_of_the_documentation_runs(new, tmp_path):
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for project in (ROOT / "core", ROOT / "backends" / "numpy"):
+        shutil.copy(new.build(project), packages)
+    venv.create(tmp_path / "venv", with_pip=True)
+    script = ["set -euxo pipefail"]
+    for page in STORY:
+        text = (ROOT / "docs" / "backends" / f"{page}.md").read_text()
+        script += re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    # Its packages from here, all others from the index.
+    paths = os.pathsep.join([str(tmp_path / "venv" / "bin"), os.environ["PATH"]])
+    given = {"PATH": paths, "PIP_FIND_LINKS": str(packages), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    out = run("bash", "-c", "\n".join(script), cwd=tmp_path, **given)
+    assert "3 passed" in out
+    assert out.count("mill:cpu:0") >= 2
+    assert out.count("score: 100 %") == 5
 
 
 @pytest.mark.slow

@@ -350,6 +350,32 @@ class TestCheckpoint:
         fit(classifier(), callbacks.Checkpoint(again, every_steps=2, keep=3), epochs=2)
         assert sorted(path.name for path in again.iterdir()) == ["ckpt-10", "ckpt-12", "ckpt-8"]
 
+    def test_the_best(self, tmp_path):
+        for name, figures, mode in [
+            ("val_loss", [4, 1, 3, 2, 5], "auto"),
+            ("accuracy", [0.1, 0.9, 0.5, 0.7, 0.2], "auto"),
+            ("x", [1, 9, 5, 7, 2], "max"),
+        ]:
+            folder = tmp_path / name
+            save = callbacks.Checkpoint(folder, keep=1, keep_best=2, monitor=name, mode=mode)
+            run(scripted(figures, name), save, epochs=5)
+            assert sorted(path.name for path in folder.iterdir()) == ["ckpt-2", "ckpt-4", "ckpt-5"]
+            assert save.best.endswith("ckpt-2")
+            assert save.latest.endswith("ckpt-5")
+        for wrong in ({"keep_best": 1}, {"monitor": "loss"}):
+            with pytest.raises(pb.errors.InputValueError, match="give both, or neither"):
+                callbacks.Checkpoint(tmp_path, **wrong)
+
+    def test_in_the_background(self, tmp_path):
+        save = callbacks.Checkpoint(tmp_path, background=2, every_steps=1, keep=None)
+        model = classifier()
+        history = fit(model, save, epochs=2)
+        assert len(list(tmp_path.glob("ckpt-*"))) == 12
+        other = classifier()
+        resumed = fit(other, callbacks.Checkpoint(tmp_path, resume=True, background=1), epochs=2)
+        assert same(values(other), values(model))
+        assert resumed.history == history.history
+
     def test_of_another_model(self, tmp_path):
         fit(classifier(), callbacks.Checkpoint(tmp_path), epochs=1)
         model = pb.Sequential([pb.layers.Dense(2), pb.layers.Dense(3), pb.layers.Dense(2)])

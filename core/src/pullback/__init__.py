@@ -133,6 +133,7 @@ _LAZY_MODULES = frozenset(
         "random",
         "state",
         "summary",
+        "training",
     }
 )
 

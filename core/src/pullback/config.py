@@ -56,7 +56,11 @@ class Configurable:
         """Records the arguments: a subclass's constructor need do nothing for it."""
         made = super().__new__(cls)
         object.__setattr__(made, "_made", Made(args, kwargs))
+        made._begin()
         return made
+
+    def _begin(self) -> None:
+        """For what a base does in front of every constructor, even one that calls no other."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

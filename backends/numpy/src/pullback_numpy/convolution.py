@@ -18,6 +18,7 @@ import numpy as np
 
 from . import depthwise, threads
 from .arrangement import as_matrix, band_width, banded, exchanged, grouped
+from .products import matmul
 from .windows import (
     Array,
     Block,
@@ -65,7 +66,7 @@ def conv(
     if groups > 1 and groups == channels:
         return depthwise.conv(x, kernel, strides=strides, padding=padding, dilation=dilation)
     if groups == 1 and _is_matmul(window, strides, padding):
-        pixels: Array = np.matmul(x.reshape(-1, channels), kernel.reshape(channels, features))
+        pixels: Array = matmul(x.reshape(-1, channels), kernel.reshape(channels, features))
         return pixels.reshape(shape)
     band = band_width(out[-1], window, strides, dilation, groups, channels, features)
     if band > 1:
@@ -118,7 +119,7 @@ def conv_kernel_gradient(
             x, g, kernel_shape=kernel_shape, strides=strides, padding=padding, dilation=dilation
         )
     if groups == 1 and _is_matmul(window, strides, padding):
-        total: Array = np.matmul(x.reshape(-1, channels).T, g.reshape(-1, features))
+        total: Array = matmul(x.reshape(-1, channels).T, g.reshape(-1, features))
         return total.reshape(kernel_shape)
     stride = strides[-1]
     band = band_width(g.shape[-2], window, strides, dilation, groups, channels, features)
@@ -184,7 +185,7 @@ def conv_input_gradient(
             g, kernel, input_shape=input_shape, strides=strides, padding=padding, dilation=dilation
         )
     if groups == 1 and _is_matmul(window, strides, padding):
-        pixels: Array = np.matmul(g.reshape(-1, features), kernel.reshape(channels, features).T)
+        pixels: Array = matmul(g.reshape(-1, features), kernel.reshape(channels, features).T)
         return pixels.reshape(input_shape)
     reach = [d * (w - 1) for w, d in zip(window, dilation, strict=True)]
     # At stride 1 the gradient is a convolution of g with the kernel flipped and its channels

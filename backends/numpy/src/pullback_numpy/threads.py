@@ -5,8 +5,9 @@ wait for it. Whoever is free takes the next piece, so a core that is busy elsewh
 down; where the pieces begin and end never depends on the number of threads. Waking a helper takes
 some 20 to 50 us: pieces worth less than that in sum are not worth splitting.
 
-BLAS has threads of its own. Two threads that call it at once wait for each other, or take each
-other's cores; so while pieces with matrix products run, BLAS is told to use one thread.
+BLAS has threads of its own, which go on spinning for some 20 ms after each product in case there is
+another, and take that time from ours. So BLAS works with one thread while kernels run, and what is
+large is split here (`products.matmul`, `run_with_blas`). Other callers of BLAS keep its threads.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from itertools import count
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -24,13 +25,8 @@ import numpy as np
 
 Piece = TypeVar("Piece")
 
-#: Setters of the number of BLAS threads, by the names they have in the builds of OpenBLAS.
-_SETTERS = (
-    "scipy_openblas_set_num_threads64_",
-    "scipy_openblas_set_num_threads",
-    "openblas_set_num_threads64_",
-    "openblas_set_num_threads",
-)
+#: The names that functions of OpenBLAS have in its builds.
+_BUILDS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
 
 def _given() -> int:
@@ -56,7 +52,7 @@ class _Job:
     def __init__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> None:
         self.work = work
         self.size = len(pieces)
-        self.pieces = iter(pieces)  # `next` of a list's iterator is one step for all threads
+        self.pieces = iter(pieces)  # `next` of it is one step for all threads
         self.finished = count()
         self.error: BaseException | None = None
         self.last: SimpleQueue[None] = SimpleQueue()
@@ -106,33 +102,60 @@ class _Pool:
             self.jobs.get().help()
 
 
-def _find_setter() -> Any:
-    """A function that sets the number of BLAS threads; None where BLAS is not one we know."""
+def _find_blas() -> tuple[Any, Any] | None:
+    """Functions that set and get the number of BLAS threads; None where BLAS is not OpenBLAS."""
     try:
         # A look-up in NumPy's own module goes on in the libraries that it was linked with.
         library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
     except (AttributeError, OSError):
         return None
-    for name in _SETTERS:
-        setter = getattr(library, name, None)
-        if setter is not None:
+    for build in _BUILDS:
+        setter = getattr(library, build.format("set_num_threads"), None)
+        getter = getattr(library, build.format("get_num_threads"), None)
+        if setter is not None and getter is not None:
             setter.argtypes, setter.restype = [ctypes.c_int], None
-            return setter
+            getter.argtypes, getter.restype = [], ctypes.c_int
+            return setter, getter
     return None
+
+
+class _SingleBlas(ContextDecorator):
+    """While any thread is inside, BLAS uses one thread. A context and a decorator."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.before = 1
+
+    def __enter__(self) -> None:
+        if _BLAS is not None:
+            with self.lock:
+                self.users += 1
+                if self.users == 1:
+                    self.before = _BLAS[1]()
+                    _BLAS[0](1)
+
+    def __exit__(self, *_: object) -> None:
+        if _BLAS is not None:
+            with self.lock:
+                self.users -= 1
+                if not self.users:
+                    _BLAS[0](self.before)
 
 
 _HERE = _Here()
 _POOL = _Pool(_given())
-_SET_BLAS = _find_setter()
-_BLAS_LOCK = threading.Lock()
-_BLAS_USERS = 0
+_BLAS = _find_blas()
+single_blas = _SingleBlas()
 
 
 def _forget() -> None:
     """A child process has none of its parent's threads."""
-    global _POOL, _BLAS_LOCK, _BLAS_USERS
+    global _POOL
     _POOL = _Pool(_POOL.threads)
-    _BLAS_LOCK, _BLAS_USERS = threading.Lock(), 0
+    if single_blas.users and _BLAS is not None:
+        _BLAS[0](single_blas.before)
+    single_blas.lock, single_blas.users = threading.Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):
@@ -156,8 +179,8 @@ def number_of_threads(number: int) -> Iterator[None]:
 
 
 def run(work: Callable[[Piece], Any], pieces: Iterable[Piece]) -> None:
-    """Calls work(piece) for every piece, on all threads. The pieces use no BLAS."""
-    pieces = pieces if isinstance(pieces, list) else list(pieces)
+    """Calls work(piece) for every piece, on all threads. The pieces have no matrix products."""
+    pieces = pieces if isinstance(pieces, (list, tuple, range)) else list(pieces)
     if len(pieces) < 2 or _HERE.inside or _POOL.threads < 2:
         for piece in pieces:
             work(piece)
@@ -166,27 +189,6 @@ def run(work: Callable[[Piece], Any], pieces: Iterable[Piece]) -> None:
 
 
 def run_with_blas(work: Callable[[Piece], Any], pieces: Iterable[Piece]) -> None:
-    """As `run`, for pieces with matrix products; one after the other where BLAS is not ours."""
-    pieces = pieces if isinstance(pieces, list) else list(pieces)
-    if len(pieces) < 2 or _HERE.inside or _POOL.threads < 2 or _SET_BLAS is None:
-        for piece in pieces:
-            work(piece)
-        return
-    with _single_blas():
-        _POOL.run(work, pieces)
-
-
-@contextmanager
-def _single_blas() -> Iterator[None]:
-    global _BLAS_USERS
-    with _BLAS_LOCK:
-        _BLAS_USERS += 1
-        if _BLAS_USERS == 1:
-            _SET_BLAS(1)
-    try:
-        yield
-    finally:
-        with _BLAS_LOCK:
-            _BLAS_USERS -= 1
-            if not _BLAS_USERS:
-                _SET_BLAS(_POOL.threads)
+    """As `run`, for pieces with matrix products."""
+    with single_blas:
+        run(work, pieces)

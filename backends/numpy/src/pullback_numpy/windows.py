@@ -21,7 +21,7 @@ Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 Block = tuple[int, int, int, int]  # first image, last image, first row, last row; ends exclusive
 
-SPLIT_BYTES = 1 << 17
+SPLIT_BYTES = 1 << 20
 """Windows of fewer bytes are not worth a second thread."""
 
 KEPT_BYTES = 32 << 20

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
+from pullback.callbacks.watching import Watch
 from pullback.checkpoint import Checkpoint as Saved
 from pullback.checkpoint import CheckpointManager
 from pullback.dispatch.recording import paused
@@ -35,7 +36,12 @@ class Checkpoint(Callback):
             where there is one.
         every_steps: save after so many steps; None saves after each epoch only.
         every_epochs: save after so many epochs.
-        keep: how many checkpoints stay; None keeps all.
+        keep: how many checkpoints stay, the newest; None keeps all.
+        keep_best: how many stay besides, of those at the ends of epochs: the best by `monitor`.
+        monitor: the figure that says which are best, such as "val_loss".
+        mode: "min" or "max" for what is better; "auto" takes it from the name of the figure.
+        background: how many checkpoints may wait while a thread writes them; 0 writes them before
+            training goes on.
         objects: what else is saved with the model, each by a name of your choice.
 
     >>> import tempfile
@@ -49,7 +55,7 @@ class Checkpoint(Callback):
     ([0, 1], [0, 1, 2])
 
     Raises:
-        InputValueError: for a number of steps or epochs below 1.
+        InputValueError: for a number of steps or epochs below 1, or `keep_best` and no `monitor`.
         CheckpointError: in `fit`, when there are checkpoints and `resume` does not say what to do
             with them, or when they are of another model.
     """
@@ -65,16 +71,27 @@ class Checkpoint(Callback):
         every_steps: int | None = None,
         every_epochs: int = 1,
         keep: int | None = 5,
+        keep_best: int = 0,
+        monitor: str | None = None,
+        mode: str = "auto",
+        background: int = 0,
         **objects: Any,
     ) -> None:
         for number in (every_steps, every_epochs):
             if number is not None and number < 1:
                 raise errors.InputValueError(f"save every 1 or more, got {number}")
+        if bool(keep_best) != (monitor is not None):
+            raise errors.InputValueError(
+                "keep_best=1, monitor='val_loss' keeps the best by a figure; give both, or neither"
+            )
         self.directory = os.fspath(directory)
         self.resume = resume
         self.every_steps = every_steps
         self.every_epochs = every_epochs
         self.keep = keep
+        self.keep_best = keep_best
+        self.background = background
+        self._watch = None if monitor is None else Watch(monitor, mode)
         self.objects = objects
         self._manager: CheckpointManager | None = None
         #: The number of the checkpoint before the first step, and that of the newest.
@@ -84,6 +101,11 @@ class Checkpoint(Callback):
     def latest(self) -> str | None:
         """The path of the newest checkpoint; None when there is none."""
         return None if self._manager is None else self._manager.latest
+
+    @property
+    def best(self) -> str | None:
+        """The path of the best checkpoint; None when there is none, or nothing is monitored."""
+        return None if self._manager is None else self._manager.best
 
     def on_restore(self, logs: Mapping[str, Any]) -> None:
         """Goes on from the newest checkpoint, if there is one and it is to."""
@@ -96,6 +118,9 @@ class Checkpoint(Callback):
             ),
             self.directory,
             keep=self.keep,
+            keep_best=self.keep_best,
+            better="higher" if self._watch is not None and self._watch.more else "lower",
+            background=self.background,
         )
         newest = self._manager.latest
         if again:
@@ -152,11 +177,12 @@ class Checkpoint(Callback):
         last = run.epoch == run.epochs or self.model.stop_training
         if run.epoch % self.every_epochs == 0 or last:
             run.stopped = bool(self.model.stop_training)
-            self.save()
+            self.save(None if self._watch is None else self._watch.value(logs))
 
     def on_interrupt(self, logs: Mapping[str, Any]) -> None:
         """Saves, and says where."""
         path = self.save()
+        self.close()  # What was to be written is written before that is said.
         run = self.run
         at = f"epoch {run.epoch + 1}, step {run.step}" if run.step else f"epoch {run.epoch}"
         print(
@@ -165,8 +191,17 @@ class Checkpoint(Callback):
             file=sys.stderr,
         )
 
-    def save(self) -> str:
-        """Saves now; gives the path."""
+    def save(self, metric: float | None = None) -> str:
+        """Saves now; gives the path.
+
+        Args:
+            metric: how good the state is, for `keep_best`.
+        """
         assert self._manager is not None
         self._newest = self._first + self.run.total
-        return self._manager.save(step=self._newest)
+        return self._manager.save(step=self._newest, metric=metric)
+
+    def close(self) -> None:
+        """Waits until all has been written."""
+        if self._manager is not None:
+            self._manager.close()

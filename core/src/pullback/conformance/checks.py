@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
-from pullback.conformance.case import Case, arguments, holds, results, to_tensor, widen
+from pullback.conformance.case import Case, arguments, holds, leaves, results, to_tensor, widen
 from pullback.conformance.compare import identical, near, require
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
@@ -113,7 +113,7 @@ def body(case: Case) -> None:
 
 
 def layouts(case: Case) -> None:
-    """Inputs in other orders of memory give the same result."""
+    """Inputs in other orders of memory give the same result, and are left alone."""
     through_body = _kernel(case) is None
     for name, lay in LAYOUTS.items():
         if name == "repeated" and case.op.accuracy is Accuracy.BACKWARD_STABLE:
@@ -122,7 +122,10 @@ def layouts(case: Case) -> None:
             [lay(item) for item in value] if isinstance(value, list) else lay(value)
             for value in case.inputs
         )
+        kept = [np.array(leaf) for leaf in leaves(laid.inputs)]
         outputs = laid.call(laid.tensors(copy=False))
+        for i, (leaf, copy) in enumerate(zip(leaves(laid.inputs), kept, strict=True)):
+            identical(case, leaf, copy, f"{name} input {i} after the call")
         # One layout has other values: those need a reference of their own.
         measured = laid if name == "repeated" else case
         what = f"the result for {name} inputs"

@@ -85,7 +85,8 @@ class Conv(Images):
         channels = input_shape[self.channels_axis]
         if channels % self.groups or self.filters % self.groups:
             raise errors.LayerError(
-                f"{self.groups} groups do not divide {channels} channels and {self.filters} filters"
+                f"{self.groups} groups do not divide {channels} channels and {self.filters} "
+                f"filters, got shape {input_shape} ({self.data_format})"
             )
         self.kernel = self.add_variable(
             "kernel",

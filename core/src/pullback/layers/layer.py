@@ -63,13 +63,11 @@ class Layer(Configurable):
     #: The shapes of the input and of the output of its first call.
     _shapes: tuple[Any, Any] | None = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def _begin(self) -> None:
         """Takes over the policy in force."""
-        layer = super().__new__(cls, *args, **kwargs)
         found = in_force()
         if found is not None:
-            layer._policy = found
-        return layer
+            self._policy = found
 
     def __init__(
         self,

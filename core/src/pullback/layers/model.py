@@ -20,6 +20,8 @@ __all__ = ["Model", "Sequential"]
 class Model(Trainable, Layer):
     """A layer made of layers: put them in attributes, and write `call`.
 
+    It is trained by a loop of your own, or by `compile` and `fit` (`pb.training.Trainable`).
+
     >>> class TwoLayers(pb.Model):
     ...     def __init__(self):
     ...         super().__init__()

@@ -154,11 +154,12 @@ class GroupNormalization(Layer):
 
     def call(self, x: Any) -> Any:
         """The normalised input."""
+        channels = _channels(x.shape, self.axis)
         return CALL["group_norm"](
             x,
             self.gamma,
             self.beta,
-            groups=self.groups or x.shape[self.axis],
+            groups=self.groups or channels,
             axis=self.axis,
             epsilon=self.epsilon,
         )

@@ -79,7 +79,8 @@ class Reshape(Layer):
             target[target.index(-1)] = size_of(x.shape[1:]) // known if known > 0 else 0
         if size_of(target) != size_of(x.shape[1:]) or min(target, default=0) < 0:
             raise errors.LayerError(
-                f"items of shape {x.shape[1:]} do not fill the shape {self.target_shape}"
+                f"items of shape {x.shape[1:]} do not fill the shape {self.target_shape}, "
+                f"got shape {x.shape}"
             )
         return CALL["reshape"](x, (x.shape[0], *target))
 

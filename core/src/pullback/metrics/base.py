@@ -87,7 +87,7 @@ def double(tensor: Tensor) -> Tensor:
     return found
 
 
-def item_weights(weights: TensorLike, shape: Shape, what: str, device: Any) -> Tensor | None:
+def item_weights(weights: TensorLike, shape: Shape, what: str, device: Any) -> Any:
     """Weights in as many axes as the values have, in double precision; None where there are none.
 
     The axes of the weights are the first ones of the values: one weight for each item of a batch
@@ -156,13 +156,14 @@ class Gathering(Metric):
     def gather(self, values: TensorLike, weights: TensorLike) -> None:
         """Adds values of any shape, with the weights of the items (or None)."""
         tensor = from_any(values)
-        factor = item_weights(weights, tensor.shape, self.name, tensor.device)
-        tensor = double(tensor)
-        counted: Tensor | float = float(tensor.size)
-        if factor is not None:
+        if weights is None or isinstance(weights, (int, float)):
+            share = 1.0 if weights is None else float(weights)
+            total = CALL["sum"](double(tensor))
+            self._pending.append((total if share == 1 else total * share, share * tensor.size))
+        else:
+            factor = item_weights(weights, tensor.shape, self.name, tensor.device)
             counted = CALL["sum"](CALL["broadcast_to"](factor, tensor.shape))
-            tensor = tensor * factor
-        self._pending.append((CALL["sum"](tensor), counted))
+            self._pending.append((CALL["sum"](double(tensor) * factor), counted))
         if len(self._pending) >= self._MANY:
             self._settle()
 

@@ -161,7 +161,8 @@ def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int 
         if tensor.dtype.kind != "u":
             wide = CALL["astype"](tensor, "float32")
             tensor = CALL["round"](CALL["clip"](wide, 0.0, 1.0) * 255)
-        pictures = CALL["astype"](tensor, "uint8").numpy()
+        # On the host: not every backend holds integers of 8 bits.
+        pictures = tensor.numpy().astype("uint8")
     pb2 = messages()
     _, height, width, channels = pictures.shape
     values = [

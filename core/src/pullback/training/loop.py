@@ -71,6 +71,9 @@ class Fitting:
                 raise KeyboardInterrupt from None
             finally:
                 self.callbacks.close()
+                for data in (self.run.data, self.run.validation):
+                    if data is not None:
+                        data.close()
 
     def _epoch(self) -> Mapping[str, Any]:
         run, callbacks, data = self.run, self.callbacks, self.run.data

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback_numpy import products
 from pullback_numpy.kernels.reductions import tree_sum
 
 
@@ -19,10 +20,7 @@ def _is_half(x: Any) -> bool:
 def _matmul(x1: Any, x2: Any) -> Any:
     if _is_half(x1):
         return _matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(x1.dtype)
-    if x1.ndim > 2 and x2.ndim == 2 and x1.size:
-        # One product over all rows of the stack instead of one a matrix.
-        return np.matmul(x1.reshape(-1, x1.shape[-1]), x2).reshape(*x1.shape[:-1], x2.shape[1])
-    return np.matmul(x1, x2)
+    return products.matmul(x1, x2)
 
 
 def _in_float32(function: Callable[[Any], Any]) -> Kernel:

@@ -11,6 +11,7 @@ from pullback.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.precision import like, row_pieces, wide
 from pullback_numpy.kernels.reductions import tree_sum
+from pullback_numpy.products import column_totals, row_totals
 
 
 def _laid_out(parameter: Any, shape: Any, axes: Any) -> Any:
@@ -27,9 +28,7 @@ def _mean(x: Any, axes: Any) -> Any:
     """The mean over axes, which are kept; an array of x's dtype even where x is 0-d."""
     rows = axes == (x.ndim - 1,) and x.flags.c_contiguous and x.size
     if rows and x.shape[-1] <= 4096:
-        # BLAS adds in several lanes, and starts no loop for each row.
-        flat = x.reshape(-1, x.shape[-1])
-        total = np.dot(flat, np.ones(x.shape[-1], x.dtype)).reshape((*x.shape[:-1], 1))
+        total = row_totals(x.reshape(-1, x.shape[-1])).reshape((*x.shape[:-1], 1))
     else:
         total = np.asarray(tree_sum(x, axes, True))
     return total / x.dtype.type(_size(x.shape, axes) or math.nan)
@@ -96,7 +95,7 @@ def _others(x: Any, axes: Any) -> Any:
 def _over_rows(x: Any, axes: Any) -> Any:
     """The sum over axes; over no axes x itself."""
     if axes == (0,) and x.ndim == 2 and x.shape[0] <= 4096 and x.flags.c_contiguous:
-        return np.dot(np.ones(x.shape[0], x.dtype), x)
+        return column_totals(x)
     return tree_sum(x, axes, False) if axes else x
 
 

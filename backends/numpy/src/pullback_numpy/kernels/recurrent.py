@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_numpy import threads
+from pullback_numpy import products, threads
 from pullback_numpy.kernels.precision import like, wide
 from pullback_numpy.windows import even_ranges
 
@@ -32,7 +32,7 @@ def _time_first(x: Any) -> Any:
 def _projected(x: Any, kernel: Any, bias: Any) -> Any:
     """x @ kernel + bias for all steps, (time, batch, columns)."""
     batch, time, features = x.shape
-    z = np.matmul(_time_first(x).reshape(-1, features), kernel)
+    z = products.matmul(_time_first(x).reshape(-1, features), kernel)
     if bias is not None:
         z += bias
     return z.reshape(time, batch, kernel.shape[1])
@@ -58,6 +58,7 @@ def _absent(mask: Any) -> Any:
 # tanh serves all four gates.
 
 
+@threads.single_blas
 def _lstm(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
     mask: Any, *, reverse: bool,
@@ -100,7 +101,8 @@ def _lstm(
 
 
 def _units_first(x: Any) -> Any:
-    return np.ascontiguousarray(x.T)
+    # A copy, which may be written into, where the transpose of an input is contiguous as it is.
+    return np.array(x.T, order="C")
 
 
 _items_first = _units_first
@@ -108,7 +110,7 @@ _items_first = _units_first
 
 def _halved(weights: Any) -> Any:
     """(inputs, 4 * units) as (4 * units, inputs), with the rows of i, f and o halved."""
-    turned = np.ascontiguousarray(weights.T)
+    turned = np.array(weights.T, order="C")  # never a view: it is written into
     i, f, _, o = turned.reshape(4, -1, weights.shape[0])
     for part in (i, f, o):
         part *= part.dtype.type(0.5)
@@ -130,7 +132,7 @@ def _gates_of_inputs(x: Any, kernel: Any, bias: Any) -> Any:
         part = slice(*steps)
         np.matmul(weights, given[part], out=z[part])
 
-    threads.run_with_blas(work, even_ranges(time, 8 if z.size > _MANY else 1))
+    threads.run(work, even_ranges(time, 8 if z.size > _MANY else 1))
     return z
 
 
@@ -138,6 +140,7 @@ def _gates_of_inputs(x: Any, kernel: Any, bias: Any) -> Any:
 _MANY = 1 << 17
 
 
+@threads.single_blas
 def _lstm_gradient(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
     out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
@@ -228,7 +231,7 @@ def _together(terms: int, *tasks: Any) -> list[Any]:
         found[number] = tasks[number]()
 
     if terms > _LARGE:
-        threads.run_with_blas(work, range(len(tasks)))
+        threads.run(work, range(len(tasks)))
     else:
         for number in range(len(tasks)):
             work(number)
@@ -239,13 +242,10 @@ def _together(terms: int, *tasks: Any) -> list[Any]:
 _LARGE = 1 << 24
 
 
-def _sum_rows(x: Any) -> Any:
-    return np.matmul(np.ones(x.shape[0], x.dtype), x)
-
-
 # The gated recurrent unit ---------------------------------------------------------------------
 
 
+@threads.single_blas
 def _gru(
     x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, bias: Any, recurrent_bias: Any,
     mask: Any, *, reverse: bool,
@@ -282,6 +282,7 @@ def _gru(
     )
 
 
+@threads.single_blas
 def _gru_gradient(
     x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, mask: Any, out: Any, gates: Any,
     candidates: Any, out_g: Any, h_g: Any, *, reverse: bool,
@@ -327,8 +328,8 @@ def _gru_gradient(
         lambda: np.matmul(da, wide(kernel).T),
         lambda: np.matmul(inputs.T, da),
         lambda: np.matmul(before.T, db),
-        lambda: _sum_rows(da),
-        lambda: _sum_rows(db),
+        lambda: products.column_totals(da),
+        lambda: products.column_totals(db),
     )
     dx = dx.reshape(time, x.shape[0], x.shape[2]).swapaxes(0, 1)
     return tuple(like(one, x) for one in (dx, dh, *weights))

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.backend import Kernel
+from pullback_numpy.products import row_totals
 
 _add: Any = np.add.reduce
 _multiply: Any = np.multiply.reduce
@@ -64,7 +65,7 @@ def tree_sum(x: Any, axis: Any, keepdims: bool) -> Any:
         if axis is None or x.shape[-1] > _ROWS:
             return _add(x, axis, None, None, keepdims)
         # Many short rows: BLAS adds them several times faster than a loop that starts for each.
-        total = np.matmul(x.reshape(-1, x.shape[-1]), np.ones(x.shape[-1], x.dtype))
+        total = row_totals(x.reshape(-1, x.shape[-1]))
         return total.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
     if _count(x, axis) <= _FEW:
         return _add(x, axis, None, None, keepdims)

@@ -14,6 +14,7 @@ from pullback.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.precision import PIECE, last, like, row_pieces, wide
 from pullback_numpy.kernels.reductions import tree_sum
+from pullback_numpy.products import row_totals
 
 #: Rows up to this long have their maxima taken over a transposed copy.
 _SHORT_ROW = 64
@@ -33,7 +34,7 @@ def row_max(x: Any, axis: int) -> Any:
 def row_sum(x: Any, axis: int) -> Any:
     """The sum along axis, which is kept."""
     if axis == x.ndim - 1 and x.shape[axis] <= _LONG_ROW and x.flags.c_contiguous:
-        total = np.dot(x.reshape(-1, x.shape[-1]), np.ones(x.shape[-1], x.dtype))
+        total = row_totals(x.reshape(-1, x.shape[-1]))
         return total.reshape((*x.shape[:-1], 1))
     return tree_sum(x, (axis,), True)
 

@@ -1,0 +1,82 @@
+"""Matrix products, the large ones split over threads."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pullback_numpy import threads
+from pullback_numpy.windows import even_ranges
+
+#: BLAS takes a second thread from so many terms on; smaller products are left to it as they are.
+_FEW = 1 << 18
+_FEW_OF_MATRIX = 8192  # elements, where the other factor is a vector
+#: From so many terms on (200 us) a product is worth a second thread of ours.
+_MANY = 1 << 23
+
+
+def matmul(x1: Any, x2: Any) -> Any:
+    """np.matmul of arrays of one dtype."""
+    if x1.ndim < 2 or x2.ndim < 2:
+        return _with_vector(x1, x2)
+    if x1.size * x2.shape[-1] < _FEW:
+        return np.matmul(x1, x2)
+    if x1.ndim > 2 and x2.ndim == 2:
+        # One product over all rows of the stack instead of one a matrix.
+        y = matmul(x1.reshape(-1, x1.shape[-1]), x2)
+        return y.reshape(*x1.shape[:-1], x2.shape[1])
+    with threads.single_blas:
+        return _split(x1, x2)
+
+
+def _with_vector(x1: Any, x2: Any) -> Any:
+    if max(x1.size, x2.size) < _FEW_OF_MATRIX:
+        return np.matmul(x1, x2)
+    with threads.single_blas:
+        return np.matmul(x1, x2)
+
+
+def row_totals(x: Any) -> Any:
+    """The sums of the rows of a matrix: BLAS adds in several lanes, and starts no loop for each."""
+    return _with_vector(x, np.ones(x.shape[1], x.dtype))
+
+
+def column_totals(x: Any) -> Any:
+    """The sums of the columns of a matrix."""
+    return _with_vector(np.ones(x.shape[0], x.dtype), x)
+
+
+def _split(x1: Any, x2: Any) -> Any:
+    count = threads.threads()
+    rows, columns = x1.shape[-2], x2.shape[-1]
+    if count < 2 or x1.dtype.kind not in "fc" or x1.shape[-1] != x2.shape[-2]:
+        return np.matmul(x1, x2)
+    if x1.ndim > 2 or x2.ndim > 2:
+        return _stacked(x1, x2)
+    if x1.size * columns < _MANY:
+        return np.matmul(x1, x2)
+    y = np.empty((rows, columns), x1.dtype)
+
+    def by_rows(part: tuple[int, int]) -> None:
+        np.matmul(x1[slice(*part)], x2, out=y[slice(*part)])
+
+    def by_columns(part: tuple[int, int]) -> None:
+        np.matmul(x1, x2[:, slice(*part)], out=y[:, slice(*part)])
+
+    threads.run(by_rows if rows >= columns else by_columns, even_ranges(max(rows, columns), count))
+    return y
+
+
+def _stacked(x1: Any, x2: Any) -> Any:
+    """Stacks of matrices, some at a time."""
+    if x1.shape[:-2] != x2.shape[:-2] or prod(x1.shape) * x2.shape[-1] < _MANY:
+        return np.matmul(x1, x2)
+    y = np.empty((*x1.shape[:-1], x2.shape[-1]), x1.dtype)
+
+    def work(part: tuple[int, int]) -> None:
+        np.matmul(x1[slice(*part)], x2[slice(*part)], out=y[slice(*part)])
+
+    threads.run(work, even_ranges(x1.shape[0], 4 * threads.threads()))
+    return y
