@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--prompt", default="", help="how the stories begin that it tells")
     parser.add_argument("--count", type=int, default=8, help="how many stories to show")
     parser.add_argument("--temperature", type=float, default=0.7)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--rate", type=float, default=0.003, help="the highest learning rate")
     parser.add_argument("--width", type=int, default=96)

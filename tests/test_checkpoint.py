@@ -441,6 +441,35 @@ class TestWhatDoesNotMatch:
         assert status.missing == ("model/layers/1/kernel", "model/layers/1/bias")
         assert status.unexpected == ()
 
+    def test_one_layer_into_two_that_are_not_built(self, tmp_path):
+        one, x = self.layers(1), np.ones((1, 3), np.float32)
+        one(x)
+        path = pb.Checkpoint(model=one).save(tmp_path)
+        two = self.layers(2)
+        pb.Checkpoint(model=two).restore(path)
+        with pytest.raises(pb.errors.CheckpointError, match="nothing for model/layers/1/kernel"):
+            two(x)
+        # It has been said; the model works, and nothing is said again.
+        two(x)
+        two = self.layers(2)
+        status = pb.Checkpoint(model=two).restore(path, partial=True)
+        two(x)
+        assert status.missing == ("model/layers/1/kernel", "model/layers/1/bias")
+        assert len(status.restored) == 2
+        with pytest.raises(pb.errors.CheckpointError, match="nothing for model/layers/1/kernel"):
+            status.assert_complete()
+
+    def test_what_is_added_later_is_no_fault(self, tmp_path):
+        one, x = self.layers(1), np.ones((1, 3), np.float32)
+        one(x)
+        path = pb.Checkpoint(model=one).save(tmp_path)
+        other = self.layers(1)
+        status = pb.Checkpoint(model=other).restore(path)
+        other.layers = [*other.layers, pb.layers.Dense(5)]
+        other(x)
+        assert status.restored == ("model/layers/0/kernel", "model/layers/0/bias")
+        assert status.missing in ((), ("model/layers/1/kernel", "model/layers/1/bias"))
+
     def test_both_ways_in_one_message(self, tmp_path):
         saved, other = self.layers(1, use_bias=False), self.layers(1)
         for model in (saved, other):

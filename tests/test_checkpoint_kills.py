@@ -145,7 +145,7 @@ def campaign(tmp_path, way, kills):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_some_kills(tmp_path, way):
-    campaign(tmp_path, way, 20)
+    campaign(tmp_path, way, 10)
 
 
 @pytest.mark.slow

@@ -130,6 +130,20 @@ class TestBest:
                 manager_of(tmp_path, **options)
 
 
+def test_managers_with_two_names_in_one_folder(tmp_path):
+    x, manager = manager_of(tmp_path, name="all", keep=1)
+    y, other = manager_of(tmp_path, name="few", keep=1)
+    x.assign(1.0)
+    y.assign(2.0)
+    manager.save(step=1), other.save(step=1)
+    assert manager.latest == str(tmp_path / "all-1")
+    x.assign(0.0)
+    manager.restore_latest()
+    assert float(x) == 1.0
+    manager.clear()
+    assert os.listdir(tmp_path) == ["few-1"]
+
+
 class TestLeftovers:
     """What a process that died has left is put right by the next one."""
 

@@ -24,6 +24,7 @@ def here(request, minimal):
 class TestSetup:
     def test_enabling_eager_execution_does_nothing(self):
         tf.enable_eager_execution()
+        tf.enable_eager_execution(config=tf.ConfigProto(log_device_placement=True))
         tfe.enable_eager_execution(device_policy=tfe.DEVICE_PLACEMENT_SILENT)
         assert tf.executing_eagerly()
         assert tfe.in_eager_mode()
@@ -144,6 +145,16 @@ class TestBasics:
         if not tf.test.is_gpu_available():
             with pytest.raises(pb.errors.PullbackError, match="gpu"), tf.device("/gpu:0"):
                 tf.zeros([1])
+
+    def test_functions_that_would_be_captured(self):
+        @tfe.defun
+        def square(x):
+            return tf.square(x)
+
+        assert int(square(tf.constant(3))) == 9
+        assert int(tfe.defun(tf.add)(1, 2)) == 3
+        (doubled,) = tfe.py_func(lambda x: [2 * x], [tf.constant(3)], tf.int32)
+        assert int(doubled) == 6
 
 
 class TestArrays:

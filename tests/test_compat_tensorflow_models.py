@@ -63,16 +63,16 @@ class TestLayers:
         class Scale(tf.keras.layers.Layer):
             def build(self, input_shape):
                 assert input_shape.as_list() == [2, 3]
+                twos = tf.keras.initializers.Constant(2.0)
                 self.factor = self.add_weight(
-                    "factor", input_shape[-1:], tf.float32, tf.keras.initializers.Constant(2.0)
-                    if hasattr(tf.keras.initializers, "Constant") else "ones", trainable=False,
-                )  # fmt: skip
+                    "factor", input_shape[-1:], tf.float32, twos, trainable=False
+                )
 
             def call(self, x):
                 return x * self.factor
 
         layer = Scale(name="scale")
-        assert layer(tf.ones([2, 3])).shape == (2, 3)
+        assert layer(tf.ones([2, 3])).tolist() == [[2.0] * 3] * 2
         assert layer.name == "scale"
         assert not layer.trainable_variables
 

@@ -18,6 +18,7 @@ from pullback.conformance.report import Count, percent
 from pullback.conformance.runner import conform, select
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.plugins import registry
 from pullback.spec import OPS, Tier
 from pullback_numpy import NumPyBackend
 from pullback_numpy.kernels import KERNELS
@@ -110,12 +111,28 @@ def test_a_missing_primitive_of_a_claimed_tier_fails():
     report = conform(name, ops=["exp", "softmax", "add"], quick=True)
     assert not report.passed
     assert [op.name for op in report.missing()] == ["exp"]
+    assert report.as_dict()["families"]["exponential"]["missing"] == 1
     assert report.rows["exp"].count.passed == 0
     assert report.rows["exp"].count.total > 20
     assert report.rows["add"].count.whole
     lost = {one.op: one for one in report.failures}
     assert lost["exp"].check == "kernel"
     assert lost["softmax"].needs == "exp"
+
+
+def test_a_kernel_that_is_left_out_counts_as_a_failure(monkeypatch, capsys):
+    about = registry.about("numpy")
+    told = about._replace(left_out=("there is no op 'softmx'; did you mean 'softmax'?",))
+    monkeypatch.setattr(registry, "about", lambda name: told)
+    report = conform("numpy", ops=["relu"], quick=True)
+    assert not report.passed
+    assert report.failures == []
+    assert report.count.total == report.count.passed + 1
+    assert report.as_dict()["left_out"] == list(told.left_out)
+    command.show(report)
+    out = capsys.readouterr().out
+    assert "A kernel is left out: there is no op 'softmx'" in out
+    assert "score: 100 %" not in out
 
 
 # Seeded faults -----------------------------------------------------------------------------------

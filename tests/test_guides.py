@@ -127,7 +127,7 @@ class TestBasics:
         v.assign_sub(0.5)
         assert v.numpy() == 3.0
 
-    def test_variables_are_freed_with_their_last_reference(self, here):
+    def test_variables_are_freed_with_their_last_reference(self):
         gc.disable()
         try:
             tracemalloc.start()
@@ -141,7 +141,8 @@ class TestBasics:
             tracemalloc.stop()
             gc.enable()
         assert there() is None
-        assert held - left > 4 << 20 or here.kind != "cpu"
+        # Of NumPy's memory; that of other libraries is not traced.
+        assert held - left > 4 << 20 or held < 4 << 20
 
     def test_devices(self):
         with pb.device("cpu:0"):

@@ -253,6 +253,35 @@ class TestArguments:
         expected = 0.1 * abs(kernel).sum() + 0.2 * (kernel**2).sum()
         assert other.losses[0].item() == pytest.approx(expected, rel=1e-5)
 
+    @pytest.mark.parametrize(
+        "name", [name for name in initializers.__all__ if name not in ("get", "constant")]
+    )
+    def test_every_initializer(self, name):
+        made = getattr(initializers, name)()
+        other = again(L.Dense(3, kernel_initializer=made, input_shape=(4,))).kernel_initializer
+        pb.random.seed(1)
+        expected = made((4, 3), pb.float32).tolist()
+        pb.random.seed(1)
+        assert other((4, 3), pb.float32).tolist() == expected
+
+    @pytest.mark.parametrize(
+        "schedule",
+        [
+            O.schedules.constant(0.1, warmup=3),
+            O.schedules.exponential_decay(0.1, 3, 0.5),
+            O.schedules.step_decay(0.1, 3, 0.5),
+            O.schedules.polynomial_decay(0.1, 9, power=2),
+            O.schedules.cosine_decay(0.1, 9, warmup=3),
+            O.schedules.cosine_restarts(0.1, 3, longer=2.0),
+            O.schedules.inverse_root_decay(0.1, 4),
+            O.schedules.piecewise_constant([2, 4], [0.1, 0.2, 0.3]),
+        ],
+        ids=lambda one: one.recipe[0].rpartition(".")[2],
+    )
+    def test_every_schedule(self, schedule):
+        other = again(O.SGD(schedule)).learning_rate
+        assert [other(step) for step in range(12)] == [schedule(step) for step in range(12)]
+
     def test_generators_go_on_from_their_state(self):
         generator = pb.Generator(4)
         layer = L.Dropout(0.5, generator=generator)

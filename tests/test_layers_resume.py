@@ -95,6 +95,37 @@ def test_in_one_process(tmp_path):
     assert second.digest() == expected
 
 
+class TestFirstValues:
+    """Layers are built after a restoration, and draw first values: that must not be seen."""
+
+    def make(self):
+        return pb.Sequential([L.Dense(4), L.Dropout(0.5), L.Dense(4)])
+
+    def test_values_that_are_replaced_have_not_been_drawn(self, tmp_path):
+        pb.random.seed(1)
+        model, random, x = self.make(), pb.random.default_generator, pb.ones((2, 4))
+        model(x)
+        path = pb.Checkpoint(model=model, random=random).save(tmp_path)
+        expected = model(x, training=True).tolist()
+        pb.random.seed(2)
+        other = self.make()
+        pb.Checkpoint(model=other, random=random).restore(path)
+        assert other(x, training=True).tolist() == expected
+
+    def test_layers_made_while_others_wait_draw_their_own(self, tmp_path):
+        model, x = self.make(), pb.ones((2, 4))
+        model(x)
+        path = pb.Checkpoint(model=model).save(tmp_path)
+        waits = self.make()
+        pb.Checkpoint(model=waits).restore(path)
+        one, two = L.Dense(4), L.Dense(4)
+        one(x)
+        two(x)
+        assert one.kernel.tolist() != two.kernel.tolist()
+        waits(x)
+        assert waits.layers[0].kernel.tolist() == model.layers[0].kernel.tolist()
+
+
 @pytest.mark.slow
 def test_with_a_process_that_is_killed(tmp_path):
     def run(*args):

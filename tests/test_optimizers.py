@@ -106,11 +106,13 @@ def lion(lr=0.01, b1=0.9, b2=0.99, decay=0.0):
     return p
 
 
-def rmsprop(lr=0.01, rho=0.9, eps=1e-8):
-    p, s = START.copy(), np.zeros(SHAPE)
+def rmsprop(lr=0.01, rho=0.9, eps=1e-8, mu=0.0, centered=False):
+    p, s, m, v = START.copy(), np.zeros(SHAPE), np.zeros(SHAPE), np.zeros(SHAPE)
     for g in GRADIENTS:
         s = rho * s + (1 - rho) * g**2
-        p = p - lr * g / (np.sqrt(s) + eps)
+        m = rho * m + (1 - rho) * g
+        v = mu * v + g / (np.sqrt(s - m**2 if centered else s) + eps)
+        p = p - lr * v
     return p
 
 
@@ -147,6 +149,11 @@ CASES = {
     "nadam decay": (lambda: O.Nadam(0.01, momentum_decay=0.5), nadam(decay=0.5)),
     "adamax": (lambda: O.Adamax(0.01), adamax()),
     "rmsprop": (lambda: O.RMSprop(0.01), rmsprop()),
+    "rmsprop momentum": (lambda: O.RMSprop(0.01, momentum=0.9), rmsprop(mu=0.9)),
+    "rmsprop centered": (
+        lambda: O.RMSprop(0.01, momentum=0.5, centered=True),
+        rmsprop(mu=0.5, centered=True),
+    ),
     "adagrad": (lambda: O.Adagrad(0.1), adagrad()),
     "adadelta": (lambda: O.Adadelta(), adadelta()),
     "lamb": (lambda: O.LAMB(0.01), lamb()),

@@ -211,6 +211,11 @@ class TestBackends:
             ([backend_class("one", kinds="cpu")()], "a tuple"),
             ([backend_class("one", kinds=("tpu",))()], "a tuple"),
             ([backend_class("one", __init__=lambda self: None)()], "super"),
+            ([backend_class("one", dtypes={"float32": 1})()], "public dtypes such as pullback.flo"),
+            (
+                [backend_class("one", dtypes={dtypes.int32: "i", dtypes.int64: "i"})()],
+                "has i for int32 and for int64; leave out",
+            ),
         ],
     )
     def test_registrations_that_are_refused(self, registered, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 
 import numpy as np
@@ -174,6 +175,19 @@ class TestFit:
         assert model.fit(X, Y, initial_epoch=3, epochs=5, verbose=False).epoch == [3, 4]
         assert model.fit(X, Y, initial_epoch=5, epochs=5, verbose=False).epoch == []
 
+    def test_nothing_is_left_behind(self):
+        def alive():
+            gc.collect()
+            return sum(isinstance(thing, pb.Tensor) for thing in gc.get_objects())
+
+        model = classifier(dropout=0.5)
+        # Without a number that is another one in each step, of which dispatch keeps some.
+        model.compile("sgd", CROSS_ENTROPY, ["accuracy", pb.metrics.F1Score(2)])
+        model.fit(X, Y, epochs=2, batch_size=5, verbose=False, validation_data=(X, Y))
+        before = alive()
+        model.fit(X, Y, epochs=4, batch_size=5, verbose=False, validation_data=(X, Y))
+        assert alive() == before
+
     def test_in_a_thread(self):
         model = classifier()
         model.compile("sgd", CROSS_ENTROPY)
@@ -257,6 +271,9 @@ class TestWeights:
         model = line()
         model.compile("sgd", lambda t, p: pb.mean((t - p) ** 2))
         with pytest.raises(pb.errors.InputTypeError, match="one number for a batch"):
+            model.fit(X, T, sample_weight=np.ones(50), verbose=False)
+        model.compile("sgd", functools.partial(pb.losses.mean_squared_error, reduction="sum"))
+        with pytest.raises(pb.errors.InputTypeError, match="mean_squared_error gives one number"):
             model.fit(X, T, sample_weight=np.ones(50), verbose=False)
         model.compile("sgd", lambda t, p: (t - p) ** 2)
         model.fit(X, T, sample_weight=np.ones(50), verbose=False)

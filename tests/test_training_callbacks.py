@@ -98,6 +98,18 @@ class TestEarlyStopping:
         with pytest.raises(pb.errors.InputValueError, match=r"'val_loss'.*are loss; give fit"):
             run(model, callbacks.EarlyStopping(), epochs=1)
 
+    def test_epochs_without_a_validation_do_not_count(self):
+        model = classifier()
+        model.compile(pb.optimizers.SGD(0.0), "sparse_softmax_cross_entropy")
+        history = model.fit(
+            X, Y, epochs=20, validation_data=(X, Y), validation_freq=3, verbose=False,
+            callbacks=[
+                callbacks.EarlyStopping(min_delta=1.0, patience=2),
+                callbacks.ReduceLearningRateOnPlateau(),
+            ],
+        )  # fmt: skip
+        assert len(history.epoch) == 9
+
     def test_wrong_settings(self):
         for make in (
             lambda: callbacks.EarlyStopping(patience=0),
@@ -313,8 +325,10 @@ class TestCheckpoint:
 
     def test_what_is_there_is_not_overwritten_without_a_word(self, tmp_path):
         fit(classifier(), callbacks.Checkpoint(tmp_path), epochs=1)
-        with pytest.raises(pb.errors.CheckpointError, match=r"earlier run.*resume=True.*resume="):
-            fit(classifier(), callbacks.Checkpoint(tmp_path), epochs=2)
+        save = callbacks.Checkpoint(tmp_path)
+        for _ in range(2):
+            with pytest.raises(pb.errors.CheckpointError, match=r"earlier run.*=True.*resume="):
+                fit(classifier(), save, epochs=2)
         history = fit(classifier(), callbacks.Checkpoint(tmp_path, resume=True), epochs=2)
         assert history.epoch == [0, 1]
         history = fit(classifier(), callbacks.Checkpoint(tmp_path, resume=False), epochs=1)

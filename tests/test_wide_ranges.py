@@ -84,10 +84,10 @@ def test_binary(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["gelu", "mish", "silu"])
-def test_unary_of_finite_values(name):
-    # The references give NaN for 0 * inf; a subnormal product has lost digits in its factors.
+def test_products_with_a_sigmoid(name):
+    # A subnormal product has lost digits in its factors.
     x = values("float32", 400)
-    check(name, "float32", x[np.isfinite(x) & ~((x < -80) & (x > -110))])
+    check(name, "float32", x[~((x < -80) & (x > -110))])
 
 
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])

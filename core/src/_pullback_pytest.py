@@ -1,8 +1,8 @@
 """The options of `pytest --pyargs pullback.conformance --backend NAME`.
 
-pytest takes options from installed plugins, not from packages that `--pyargs` names, so this is one.
-It is loaded by every run of pytest where pullback is installed: therefore it stands beside the
-package, which it does not import, and adds nothing to runs that do not ask for the conformance kit.
+pytest takes options from installed plugins, not from packages that `--pyargs` names: so this is
+one. It is loaded by every run of pytest where pullback is installed. Therefore it stands beside the
+package, which it does not import, and adds nothing to runs that do not ask for the kit.
 """
 
 from __future__ import annotations

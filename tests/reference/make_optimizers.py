@@ -31,6 +31,8 @@ MADE = {
     "nadam": lambda p: T.NAdam(p, 0.01),
     "adamax": lambda p: T.Adamax(p, 0.01),
     "rmsprop": lambda p: T.RMSprop(p, 0.01, 0.9),
+    "rmsprop momentum": lambda p: T.RMSprop(p, 0.01, 0.9, momentum=0.9),
+    "rmsprop centered": lambda p: T.RMSprop(p, 0.01, 0.9, momentum=0.5, centered=True),
     "adagrad": lambda p: T.Adagrad(p, 0.1),
     "adadelta": lambda p: T.Adadelta(p, 1.0, 0.95),
     # PyTorch does not add to the squares, it bounds them: the same where none is 0.

@@ -83,6 +83,7 @@ from pullback.ops.reductions import *
 from pullback.ops.repeating import *
 from pullback.ops.resize import *
 from pullback.ops.rounding import *
+from pullback.ops.scaled_updates import *
 from pullback.ops.scattering import *
 from pullback.ops.searching import *
 from pullback.ops.selection import *

@@ -81,6 +81,13 @@ def check_backend(backend: Any, name: str | None, who: str) -> None:
                 f"{who}: the keys of {type(backend).__name__}.dtypes must be public dtypes such as "
                 f"pullback.float32, got {dtype!r}"
             )
+    held: dict[Any, DType] = {}
+    for dtype, native in backend.dtypes.items():
+        if held.setdefault(native, dtype) is not dtype:
+            raise errors.PluginError(
+                f"{who}: {type(backend).__name__}.dtypes has {native} for {held[native]} and for "
+                f"{dtype}; leave out those that the library does not hold"
+            )
 
 
 def check_kernel(op_name: str, kernel: Any, who: str) -> None:

@@ -236,9 +236,7 @@ def _tensors(graph: Any, **arrays: Any) -> dict[str, Any]:
     }
 
 
-def attention(
-    query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
-) -> Any:
+def attention(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
     """The result and the normalizer of `pullback.scaled_dot_product_attention`, or None."""
     if not _attends(query, key, value, mask):
         return None

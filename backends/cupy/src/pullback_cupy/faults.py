@@ -19,8 +19,16 @@ from pullback import errors
 _OUTSIDE = "an index is outside an axis of size {}"
 _MESSAGES = {
     **dict.fromkeys(
-        ("ravel_index", "scatter_add", "scatter_max", "scatter_min", "scatter_update",
-         "segment_sum", "take", "take_along_axis"),
+        (
+            "ravel_index",
+            "scatter_add",
+            "scatter_max",
+            "scatter_min",
+            "scatter_update",
+            "segment_sum",
+            "take",
+            "take_along_axis",
+        ),
         _OUTSIDE,
     ),
     "pow": "an integer to a negative power is no integer; convert the base to a floating dtype "

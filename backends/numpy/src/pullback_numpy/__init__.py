@@ -12,6 +12,7 @@ import pullback.dtypes
 from pullback.backend import Backend
 from pullback.dtypes import as_dtype
 from pullback.hookspecs import hookimpl
+from pullback_numpy import memory
 from pullback_numpy.kernels import KERNELS
 
 # 1/0 and log(-1) give inf and nan on every backend, and no warning from ours. NumPy's other callers
@@ -68,4 +69,5 @@ class NumPyBackend(Backend):
 @hookimpl
 def pullback_register_backend(register: Callable[..., None]) -> None:
     """Registers the backend with pullback."""
+    memory.keep_freed()
     register(NumPyBackend())

@@ -133,12 +133,15 @@ def conv_kernel_gradient(
         x, wide, strides, padding, dilation, groups, GRADIENT_BYTES, parts=GRADIENT_PARTS
     )
     # One sum for each part, whatever thread takes it: the result does not depend on who was first.
-    totals = np.zeros((len(how.parts), *shape), dtype)
+    totals = np.empty((len(how.parts), *shape), dtype)
 
     def work(part: int) -> None:
-        for rows, windows, (block,) in patches(x, how, how.parts[part], shape):
-            np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=block)
-            totals[part] += block
+        blocks = patches(x, how, how.parts[part], shape)
+        for number, (rows, windows, (block,)) in enumerate(blocks):
+            share = totals[part] if number == 0 else block
+            np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=share)
+            if number:
+                totals[part] += block
 
     threads.run_with_blas(work, range(len(how.parts)))
     total = totals[0]

@@ -25,6 +25,12 @@ import numpy as np
 
 Piece = TypeVar("Piece")
 
+#: Elements of a piece: several float32 arrays of this size stay in a second-level cache, so that
+#: all passes over a piece but the first read from there.
+PIECE = 1 << 16
+#: So many elements are worth a second thread.
+LARGE = 1 << 19
+
 #: The names that functions of OpenBLAS have in its builds.
 _BUILDS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
@@ -178,14 +184,35 @@ def number_of_threads(number: int) -> Iterator[None]:
         _POOL = before
 
 
-def run(work: Callable[[Piece], Any], pieces: Iterable[Piece]) -> None:
-    """Calls work(piece) for every piece, on all threads. The pieces have no matrix products."""
+def run(work: Callable[[Piece], Any], pieces: Iterable[Piece], elements: int | None = None) -> None:
+    """Calls work(piece) for every piece, on all threads; on one, where there are few elements.
+
+    The pieces have no matrix products (see `run_with_blas`).
+    """
     pieces = pieces if isinstance(pieces, (list, tuple, range)) else list(pieces)
-    if len(pieces) < 2 or _HERE.inside or _POOL.threads < 2:
+    few = elements is not None and elements < LARGE
+    if len(pieces) < 2 or few or _HERE.inside or _POOL.threads < 2:
         for piece in pieces:
             work(piece)
     else:
         _POOL.run(work, pieces)
+
+
+def over(work: Callable[[slice], Any], size: int, width: int = 1) -> None:
+    """Calls work(rows) for slices of `size` rows of `width` elements, on all threads if worth it.
+
+    For work where no element depends on which slice it is in: slices are larger for several
+    threads, since each call of NumPy ends with a wait for Python's lock.
+    """
+    elements = size * width
+    split = elements >= LARGE and threads() > 1
+    step = max(1, (2 * PIECE if split else PIECE) // max(1, width))
+    pieces = [slice(start, min(start + step, size)) for start in range(0, size, step)]
+    if split:
+        run(work, pieces)
+    else:
+        for piece in pieces:
+            work(piece)
 
 
 def run_with_blas(work: Callable[[Piece], Any], pieces: Iterable[Piece]) -> None:

@@ -236,9 +236,10 @@ def _gathering(
     channels, taps = shape[-1], prod(window)
     window_bytes = taps * channels * item
     out = output_sizes(shape[1:-1], window, strides, padding, dilation)
-    # What would be one block is two where that is enough work for two threads.
-    half = -(-shape[0] * prod(out) * window_bytes // 2)
-    block_bytes = min(block_bytes, max(half, SPLIT_BYTES))
+    # An even number of blocks, where there are few: two threads are done at the same time.
+    total = shape[0] * prod(out) * window_bytes
+    if SPLIT_BYTES < total < 8 * block_bytes:
+        block_bytes = -(-total // (2 * -(-total // (2 * block_bytes))))
     plan = layout(shape[1:-1], window, strides, padding, dilation, window_bytes, block_bytes)
     many = min(plan.images, shape[0])
     padded = (0,) if direct else (many, *plan.padded, channels)

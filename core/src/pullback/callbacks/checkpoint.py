@@ -94,6 +94,7 @@ class Checkpoint(Callback):
         self._watch = None if monitor is None else Watch(monitor, mode)
         self.objects = objects
         self._manager: CheckpointManager | None = None
+        self._has_begun = False
         #: The number of the checkpoint before the first step, and that of the newest.
         self._first = self._newest = 0
 
@@ -109,7 +110,6 @@ class Checkpoint(Callback):
 
     def on_restore(self, logs: Mapping[str, Any]) -> None:
         """Goes on from the newest checkpoint, if there is one and it is to."""
-        again = self._manager is not None
         optimizer = self.model._compiled and self.model._compiled.optimizer
         held = {"optimizer": optimizer} if optimizer is not None else {}
         self._manager = CheckpointManager(
@@ -123,11 +123,16 @@ class Checkpoint(Callback):
             background=self.background,
         )
         newest = self._manager.latest
-        if again:
+        if self._has_begun:
             # A second fit with the same callback trains the same model on.
             self._first = self._newest
-        if newest is None or again:
-            return
+        elif newest is not None:
+            self._begin(newest)
+        self._has_begun = True
+
+    def _begin(self, newest: str) -> None:
+        """Does with an earlier run what `resume` says."""
+        assert self._manager is not None
         if self.resume is None:
             raise errors.CheckpointError(
                 f"{self.directory!r} holds checkpoints of an earlier run, the newest is "
@@ -177,7 +182,7 @@ class Checkpoint(Callback):
         last = run.epoch == run.epochs or self.model.stop_training
         if run.epoch % self.every_epochs == 0 or last:
             run.stopped = bool(self.model.stop_training)
-            self.save(None if self._watch is None else self._watch.value(logs))
+            self.save(None if self._watch is None else self._watch.value(logs, run))
 
     def on_interrupt(self, logs: Mapping[str, Any]) -> None:
         """Saves, and says where."""

@@ -139,7 +139,10 @@ class ReduceLearningRateOnPlateau(_ChangesRate):
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Looks at the figure."""
-        better = self._watch.improves(self._watch.value(logs))
+        value = self._watch.value(logs, self.run)
+        if value is None:
+            return
+        better = self._watch.improves(value)
         if self._resting:
             self._resting -= 1
             self._watch.waited = 0

@@ -58,8 +58,8 @@ class EarlyStopping(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Looks at the figure."""
-        value = self._watch.value(logs)
-        if epoch < self.start_from_epoch:
+        value = self._watch.value(logs, self.run)
+        if value is None or epoch < self.start_from_epoch:
             return
         if self._watch.improves(value):
             self.best_epoch = epoch

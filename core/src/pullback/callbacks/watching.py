@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
+from pullback.training.run import Run
 
 __all__ = ["Watch"]
 
@@ -37,13 +38,15 @@ class Watch:
         self.best: float | None = None
         self.waited = 0
 
-    def value(self, logs: Mapping[str, Any]) -> float:
-        """The figure.
+    def value(self, logs: Mapping[str, Any], run: Run) -> float | None:
+        """The figure; None after an epoch without the validation that it is of.
 
         Raises:
             InputValueError: when there is no figure of that name.
         """
         if self.monitor not in logs:
+            if run.validation is not None and not any(name.startswith("val_") for name in logs):
+                return None
             hint = "; give fit validation_data" if self.monitor.startswith("val_") else ""
             raise errors.InputValueError(
                 f"there is no figure {self.monitor!r} to watch; there are "

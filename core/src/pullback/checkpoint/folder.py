@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -332,7 +332,20 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
     >>> pb.latest_checkpoint("no/such/folder") is None
     True
     """
-    for _, path in sorted(_saved(Path(folder)), reverse=True):
+    return _newest(_saved(Path(folder)))
+
+
+def newest(prefix: Path) -> str | None:
+    """The path of the newest whole checkpoint of a stem; None when there is none."""
+    return _newest(
+        (when, path)
+        for when, path in _saved(prefix.parent)
+        if _number(prefix.name, path) is not None
+    )
+
+
+def _newest(saved: Iterable[tuple[int, Path]]) -> str | None:
+    for _, path in sorted(saved, reverse=True):
         with suppress(errors.CheckpointError):
             read(path)
             return str(path)

@@ -86,8 +86,8 @@ class CheckpointManager:
 
     @property
     def latest(self) -> str | None:
-        """The path of the newest whole checkpoint; None when there is none."""
-        return folder.latest_checkpoint(self._prefix.parent)
+        """The path of the newest whole checkpoint of this name; None when there is none."""
+        return folder.newest(self._prefix)
 
     @property
     def best(self) -> str | None:

@@ -89,17 +89,26 @@ class Graph:
                 arrays[path] = slot.value
         return Contents(arrays, self.types, self.aliases, states, data, step, metric)
 
+    def builder(self, path: str) -> str | None:
+        """The path of the innermost object around `path` that is built some time; None for none."""
+        while path:
+            path = path.rpartition("/")[0]
+            path = self.aliases.get(path, path)
+            if isinstance(getattr(self.places.get(path), "built", None), bool):
+                return path
+        return None
+
     def may_have(self, path: str) -> bool:
         """Whether what is not there at a path may still come there.
 
         A layer that has been built has all its variables; anything else may be given more.
         """
-        while path:
-            path = path.rpartition("/")[0]
-            built = getattr(self.places.get(self.aliases.get(path, path)), "built", None)
-            if isinstance(built, bool):
-                return not built
-        return True
+        builder = self.builder(path)
+        return builder is None or not self.places[builder].built
+
+    def unbuilt(self) -> bool:
+        """Whether anything is still to be built."""
+        return any(getattr(value, "built", None) is False for value in self.places.values())
 
     def _listed(self) -> Iterable[str]:
         return (*self.variables, *self.types, *self.aliases)

@@ -47,6 +47,10 @@ class Restoration:
         )
         self._restored: list[str] = []
         self._missing: tuple[str, ...] = ()
+        self._partial = False
+        #: The paths of what there was when it was restored into.
+        self._known: frozenset[str] = frozenset()
+        self._ended = False
 
     def _asked_for(self, path: str) -> bool:
         """Whether a path, or another one of the same object, begins at one of the roots."""
@@ -63,7 +67,8 @@ class Restoration:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The paths of what the objects had, and the checkpoint had not."""
+        """The paths of what the objects have, and the checkpoint had not."""
+        self.hand_out()
         return self._missing
 
     @property
@@ -175,14 +180,16 @@ class Restoration:
         if not partial:
             self._refuse(missing, self._surplus(graph, found))
         self._missing = missing
+        self._partial = partial
+        self._known = frozenset(graph.places)
         # A later restoration into the same objects takes the place of an earlier one.
         for hand_out in list(WAITING):
             earlier = getattr(hand_out, "__self__", None)
             if isinstance(earlier, Restoration):
                 earlier.forget(graph)
         self._give(graph, found)
-        if self._left or self._states:
-            WAITING.append(self.hand_out)
+        WAITING.append(self.hand_out)
+        self._end_if_done(graph)
 
     def _surplus(self, graph: Graph, found: Mapping[str, Any]) -> tuple[str, ...]:
         """What was saved of these objects, and they have no place for.
@@ -203,32 +210,42 @@ class Restoration:
         """Gives values that wait to the objects made since.
 
         Raises:
-            CheckpointError: for shapes or dtypes that differ.
+            CheckpointError: for shapes or dtypes that differ, and, unless partial, for variables
+                of what was restored into that the checkpoint has no value for.
         """
-        if not (self._left or self._states):
+        if self._ended:
             return
         graph = self._graph()
         if not graph.roots:
-            self._drop()
+            self._end()
             return
         try:
-            found, _ = self._match(graph)
+            found, missing = self._match(graph)
+            late = tuple(path for path in missing if path not in self._missing)
+            self._missing += late
+            if not self._partial:
+                # What has come in since is nobody's fault, and only reported.
+                self._refuse(tuple(p for p in late if graph.builder(p) in self._known), ())
         except errors.CheckpointError:
             # It has been said once, to who made the objects; it is nobody else's error.
-            self._drop()
+            self._end()
             raise
         self._give(graph, found)
-        if not (self._left or self._states):
-            self._drop()
+        self._end_if_done(graph)
 
     def forget(self, graph: Graph) -> None:
         """Gives up handing out to objects that another restoration is for."""
         taken = {id(root) for root in graph.roots.values()}
         self._roots = {n: get for n, get in self._roots.items() if id(get()) not in taken}
         if not self._roots:
-            self._drop()
+            self._end()
 
-    def _drop(self) -> None:
+    def _end_if_done(self, graph: Graph) -> None:
+        if not (self._left or self._states or graph.unbuilt()):
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
         self._left, self._states = {}, {}
         WAITING[:] = [one for one in WAITING if getattr(one, "__self__", None) is not self]
 

@@ -92,8 +92,8 @@ class Dataset(Transformations):
         A torch `DataLoader`, a Hugging Face dataset and grain's are taken as they are. Where the
         elements can be had by number, as from a list or a torch or Hugging Face dataset, so they
         are: `shuffle()` then needs no buffer. Where an iterator can say and set its state, as
-        grain's and torchdata's, that is its position in a checkpoint; elsewhere the elements in
-        front of it are passed over again.
+        grain's, that is its position in a checkpoint; elsewhere the elements in front of it are
+        passed over again, so they must come in the same order.
 
         >>> rows = [{"text": "a cat", "label": 0}, {"text": "a dog", "label": 1}]
         >>> for row in pb.data.Dataset.from_iterable(rows):

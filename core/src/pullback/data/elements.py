@@ -201,7 +201,8 @@ def _pad(column: tuple[Any, ...], wanted: Sequence[int | None] | None, value: An
     else:
         filled = np.full((len(arrays), *shape), value, dtype=np.result_type(*arrays))
     for i, array in enumerate(arrays):
-        filled[(i, *[slice(n) for n in array.shape])] = array
+        where: tuple[Any, ...] = (i, *[slice(n) for n in array.shape])
+        filled[where] = array
     return filled
 
 

@@ -63,6 +63,9 @@ class FileCursor(Cursor):
         self.number = 0
         self.file: BinaryIO | None = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def read(self, file: BinaryIO) -> bytes | None:
         """The bytes of the next piece; None at the end of the file. Moves `offset` on."""
         raise NotImplementedError

@@ -1,16 +1,16 @@
 """What other libraries and generators give: torch loaders, Hugging Face datasets, grain, ...
 
-They are known by what they can do, not by what they are. A position is saved with what they have
-for it: `get_state()` and `set_state(state)` of the iterator, as grain's, or `state_dict()` and
-`load_state_dict(state)`, as torchdata's and Hugging Face's. Where there is none, or it is no plain
-data, the elements in front of it are passed over again.
+They are known by what they can do, not by what they are. The position in an iterator that gives
+and takes one itself, by `get_state()` and `set_state(state)` as grain's, is saved as that. Anything
+else is gone through again up to there. A `state_dict()` of the iterable is not used: those of
+Hugging Face's streams lose what was in a shuffle buffer, and what they are set to stays for later
+passes.
 """
 
 # ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -56,8 +56,7 @@ class IterableCursor(Cursor):
     def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
         self.make = make
         self.given = 0
-        self.iterable: Any = None
-        self.iterator: Iterator[Any] | None = None
+        self.iterator: Any = None
 
     def next(self) -> Element:
         element = next(self._begun())
@@ -74,61 +73,32 @@ class IterableCursor(Cursor):
             self.given += 1
         return count
 
-    def _begun(self) -> Iterator[Any]:
+    def _begun(self) -> Any:
         if self.iterator is None:
-            self.iterable = self.make()
-            self.iterator = iter(self.iterable)
+            self.iterator = iter(self.make())
         return self.iterator
 
     def state(self) -> Mapping[str, Any]:
-        own = None
-        if self.iterator is not None:
-            for holder, get, _ in self._protocols():
-                own = getattr(holder, get)()
-                break
+        own = self.iterator.get_state() if _has_state(self.iterator) else None
         return {"given": self.given, "own": own if _is_plain(own) else None}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        if state["own"] is None:
-            if state["given"]:
-                self.skip(int(state["given"]))
-            return
-        self.iterator = None
-        self.iterable = self.make()
-        if _has(self.iterable, "state_dict", "load_state_dict"):
-            # It begins there when it is iterated over next, and some do so for good: the state is
-            # that of a copy, and other passes begin at the beginning.
-            self.iterable = copy.copy(self.iterable)
-        else:
-            self.iterator = iter(self.iterable)
-        for holder, _, set_ in self._protocols():
-            getattr(holder, set_)(state["own"])
-            break
-        if self.iterator is None:
-            self.iterator = iter(self.iterable)
-        self.given = int(state["given"])
-
-    def _protocols(self) -> list[tuple[Any, str, str]]:
-        """What holds a state of its own, and the names of its methods to get and set it."""
-        found = []
-        for holder in (self.iterable, self.iterator):
-            for get, set_ in (
-                ("state_dict", "load_state_dict"),
-                ("get_state", "set_state"),
-            ):
-                if _has(holder, get, set_):
-                    found.append((holder, get, set_))
-        return found
+        own = state["own"]
+        if own is not None:
+            self._begun().set_state(own)
+            self.given = int(state["given"])
+        elif state["given"]:
+            self.skip(int(state["given"]))
 
     def close(self) -> None:
         close = getattr(self.iterator, "close", None)
         if close is not None:
             close()
-        self.iterator = self.iterable = None
+        self.iterator = None
 
 
-def _has(holder: Any, *names: str) -> bool:
-    return all(callable(getattr(holder, name, None)) for name in names)
+def _has_state(iterator: Any) -> bool:
+    return hasattr(iterator, "get_state") and hasattr(iterator, "set_state")
 
 
 def _is_plain(value: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ from pullback.dispatch.recording import paused
 from pullback.shapes import Shape
 from pullback.tensor import CALL, Tensor, TensorLike
 
-__all__ = ["Gathering", "Mean", "Metric", "OfPairs", "Sum", "double", "item_weights"]
+__all__ = [
+    "Gathering",
+    "Mean",
+    "Metric",
+    "OfPairs",
+    "Sum",
+    "double",
+    "gives_items",
+    "item_weights",
+    "name_of",
+]
 
 
 class Metric:
@@ -114,6 +125,22 @@ def item_weights(weights: TensorLike, shape: Shape, what: str, device: Any) -> A
             f"axes of weights are the first axes of the values"
         )
     return tensor.reshape((*tensor.shape, *[1] * (len(shape) - tensor.ndim)))
+
+
+def gives_items(function: Callable[..., Any]) -> bool:
+    """Whether a loss can be asked for those of the items: `reduction="none"`."""
+    if "reduction" in getattr(function, "keywords", ()):  # filled in by functools.partial
+        return False
+    try:
+        return "reduction" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, also of one with arguments filled in."""
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 class Gathering(Metric):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback import errors
 from pullback.dispatch.convert import from_any
-from pullback.metrics.base import Gathering, Metric, OfPairs, double, item_weights
+from pullback.metrics.base import (
+    Gathering,
+    Metric,
+    OfPairs,
+    double,
+    gives_items,
+    item_weights,
+    name_of,
+)
 from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = [
@@ -114,12 +121,8 @@ class MeanOf(Gathering):
 
     def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
         self.function = function
-        try:
-            self._itemwise = "reduction" in inspect.signature(function).parameters
-        except (TypeError, ValueError):
-            self._itemwise = False
-        inner = getattr(function, "func", function)
-        super().__init__(getattr(inner, "__name__", None) if name is None else name)
+        self._itemwise = gives_items(function)
+        super().__init__(name_of(function) if name is None else name)
 
     def update(self, targets: Any, predictions: Any, weights: TensorLike = None) -> None:
         """Takes a batch into account.

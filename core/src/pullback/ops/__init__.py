@@ -64,6 +64,7 @@ FAMILIES = (
     "recurrent_gru",
     "optimizer_updates",
     "adaptive_updates",
+    "scaled_updates",
     "clipping",
 )
 

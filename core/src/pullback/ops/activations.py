@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pullback import errors
 from pullback.dispatch import op
 from pullback.dtypes import real, real_floating
-from pullback.ops.arithmetic import abs, maximum, minimum
+from pullback.ops.arithmetic import abs, clip, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log1p
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.selection import where
@@ -146,7 +146,8 @@ def hard_silu(x: TensorLike, /) -> Tensor:
     [-0.0, 3.0]
     """
     wide = widened(x)
-    return narrowed(wide * (relu6(wide + 3) / 6), x)
+    # Below -3 the other factor is 0, which -inf would make NaN of.
+    return narrowed(maximum(wide, -3) * (relu6(wide + 3) / 6), x)
 
 
 hard_silu.vjp(x=lambda g, x: where(x < 3, where(x > -3, g * (x / 3 + 0.5), 0), g))
@@ -251,6 +252,10 @@ def log_sigmoid(x: TensorLike, /) -> Tensor:
 log_sigmoid.vjp(x=lambda g, x: g * sigmoid(-x))
 
 
+#: Where a sigmoid is 0 or 1 in every dtype: as far as factors of one go, lest 0 * inf be NaN.
+_FAR = 1000
+
+
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
 def silu(x: TensorLike, /) -> Tensor:
     """x * sigmoid(x), also called swish (Elfwing et al., 2018; Ramachandran et al., 2017).
@@ -259,13 +264,13 @@ def silu(x: TensorLike, /) -> Tensor:
     0.0
     """
     wide = widened(x)
-    return narrowed(wide * sigmoid(wide), x)
+    return narrowed(maximum(wide, -_FAR) * sigmoid(wide), x)
 
 
 @silu.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
-    return g * (s * (x * (1 - s) + 1))
+    return g * (s * (clip(x, -_FAR, _FAR) * (1 - s) + 1))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
@@ -276,13 +281,13 @@ def mish(x: TensorLike, /) -> Tensor:
     0.0
     """
     wide = widened(x)
-    return narrowed(wide * tanh(softplus(wide)), x)
+    return narrowed(maximum(wide, -_FAR) * tanh(softplus(wide)), x)
 
 
 @mish.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
     t = tanh(softplus(x))
-    return g * (t + x * sigmoid(x) * (1 - t * t))
+    return g * (t + clip(x, -_FAR, _FAR) * sigmoid(x) * (1 - t * t))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
@@ -340,8 +345,8 @@ def gelu(x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = Fals
     if approximate:
         # (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its digits where z is very negative.
         inner = wide * (wide * wide * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE)
-        return narrowed(wide * sigmoid(inner), x)
-    return narrowed(wide * 0.5 * erfc(wide * -_ROOT_HALF), x)
+        return narrowed(maximum(wide, -_FAR) * sigmoid(inner), x)
+    return narrowed(maximum(wide, -_FAR) * 0.5 * erfc(wide * -_ROOT_HALF), x)
 
 
 # ACCUMULATED: as gelu, and the terms cancel where the slope changes its sign.
@@ -354,7 +359,8 @@ def gelu_gradient(
     >>> print(f"{pb.gelu_gradient(2.0, 0.0).item():.4f}")
     1.0000
     """
-    h, wide = widened(g), widened(x)
+    # Beyond, the slope is 0 or 1; the products have to stay finite.
+    h, wide = widened(g), clip(widened(x), -100, 100)
     if approximate:
         square = wide * wide
         s = sigmoid(wide * (square * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE))

@@ -1,4 +1,4 @@
-"""Pooling by windows that adapt to the size of the images."""
+"""Pooling by windows that adapt to the size of the images, and over whole images."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pullback.ops.windows import (
     image_shape,
     spatial_of,
 )
-from pullback.shapes import Shape, as_int
+from pullback.shapes import Shape, as_int, reduced
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["adaptive_avg_pool", "adaptive_max_pool"]
+__all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"]
 
 #: The largest size that may be asked for along one dimension: each element is an op of its own.
 _MOST = 65536
@@ -107,3 +107,67 @@ def adaptive_max_pool(
     [[[2.0], [3.0]]]
     """
     return _adapt(x, max, output_size, data_format)
+
+
+# Whole images ---------------------------------------------------------------------------------
+
+
+def _of_whole(x: Shape, *, keepdims: bool, data_format: str) -> Shape:
+    """One element for each image and channel; the spatial sizes are 1 where they are kept."""
+    return reduced(x, _spatial_axes(x, data_format), keepdims)
+
+
+def _spatial_axes(x: Shape, data_format: str) -> Shape:
+    check_format(data_format)
+    if len(x) < 3:
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
+        )
+    first = 1 if data_format == "channels_last" else 2
+    return tuple(range(first, first + len(x) - 2))
+
+
+@op(shape=_of_whole, dtype=real_floating, accuracy=ACCUMULATED)
+def global_avg_pool(
+    x: TensorLike,
+    *,
+    keepdims: bool = False,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The mean of each channel of each image (Lin et al., 2013).
+
+    Args:
+        x: images (batch, *spatial, channels).
+        keepdims: whether spatial dimensions stay, with size 1.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for what is no batch of images.
+
+    >>> pb.global_avg_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))).tolist()
+    [[2.0]]
+    """
+    return mean(x, axis=_spatial_axes(x.shape, data_format), keepdims=keepdims)
+
+
+@op(shape=_of_whole, dtype=real, accuracy=EXACT)
+def global_max_pool(
+    x: TensorLike,
+    *,
+    keepdims: bool = False,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The largest element of each channel of each image; equal ones share the gradient.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        keepdims: whether spatial dimensions stay, with size 1.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for what is no batch of images.
+
+    >>> pb.global_max_pool(pb.reshape([1.0, 3.0, 2.0], (1, 3, 1))).tolist()
+    [[3.0]]
+    """
+    return max(x, axis=_spatial_axes(x.shape, data_format), keepdims=keepdims)

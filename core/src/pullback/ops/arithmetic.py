@@ -41,6 +41,7 @@ __all__ = [
     "sign",
     "square",
     "subtract",
+    "whole_quotient",
 ]
 
 
@@ -130,9 +131,13 @@ positive.vjp(x=lambda g: g)
 # Quotients that are whole numbers -----------------------------------------------------------------
 
 
-@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False, name="whole_quotient")
-def _whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The floor of the quotient of integers; 0 where x2 is 0."""
+@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
+def whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The floor of the quotient of integers; 0 where x2 is 0.
+
+    >>> pb.whole_quotient([7, -7], 2).tolist()
+    [3, -4]
+    """
     return primitive("No other op divides integers, and floats do not hold those of 64 bits.")
 
 
@@ -147,7 +152,7 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     [3, -4]
     """
     if not is_floating(x1.dtype):
-        return _whole_quotient(x1, x2)
+        return whole_quotient(x1, x2)
     if x1.dtype.itemsize == 2:
         # In float32 the quotient has all the digits that tell.
         return CALL["floor"](widened(x1) / widened(x2)).astype(x1.dtype)

@@ -94,7 +94,8 @@ def scaled_dot_product_attention(
         scale: a factor on the scores; 1 / sqrt(depth) if not given.
 
     Returns:
-        (..., heads, length, width). A query that may look nowhere gets NaN.
+        (..., heads, length, width). A query that may look nowhere gets 0, and
+        has no gradient.
 
     Raises:
         ShapeError: when the shapes do not fit.
@@ -106,8 +107,11 @@ def scaled_dot_product_attention(
     q, k, v = widened(query), widened(key), widened(value)
     scores = _scores(q, k, mask, is_causal, scale)  # type: ignore[arg-type]
     top = max(scores, axis=-1, keepdims=True)
+    top = where(top == float("-inf"), 0, top)
     weights = exp(scores - top)
     total = sum(weights, axis=-1, keepdims=True)
+    # It is at least 1, but for a query that may look nowhere.
+    total = where(total == 0, 1, total)
     y = _times_shared(weights, v) / total
     return narrowed(y, query), top + log(total)  # type: ignore[return-value]
 
@@ -190,7 +194,8 @@ def scaled_dot_product_attention_gradient(
         value: what the op was given.
         mask: what the op was given.
         out: what the op has returned.
-        normalizer: the logarithm of the sum of exp(scores), (..., heads, length, 1).
+        normalizer: the logarithm of the sum of exp(scores), (..., heads, length, 1); 0 where the
+            sum is.
         g: the gradient with respect to the result.
         is_causal: as of the op.
         scale: as of the op.

@@ -34,9 +34,11 @@ def zeros(g: Tensor) -> Tensor:
 
 
 def over(g: Tensor, slope: Tensor) -> Tensor:
-    """g / slope, and 0 where both are 0: where nothing comes in, nothing goes out.
+    """g / slope, and 0 where g is 0 and slope 0 or NaN: where nothing comes in, nothing goes out.
 
-    The inverse of a function that is flat at a point is infinitely steep there (sqrt at 0). A
-    cotangent of 0 must pass as 0 all the same, or one masked element turns a gradient into NaN.
+    The inverse of a function that is flat at a point is infinitely steep there (sqrt at 0), and it
+    has no values beyond. A cotangent of 0 must pass as 0 all the same, or one element that `where`
+    did not choose turns a gradient into NaN.
     """
-    return g / where((slope == 0) & (g == 0), 1, slope)
+    undefined = (slope == 0) | (slope != slope)
+    return g / where(undefined & (g == 0), 1, slope)

@@ -28,7 +28,7 @@ from pullback.shapes import Shape, broadcast
 from pullback.spec import EXACT, FEW_ULP, Tier
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["angle", "complex", "conj", "imag", "real"]
+__all__ = ["angle", "complex", "complex_parts", "conj", "imag", "real"]
 
 
 def _part_of(whole: DTypeRule) -> DTypeRule:
@@ -82,14 +82,18 @@ def _twice(x: Shape) -> list[Shape]:
     accuracy=EXACT,
     tier=Tier.COMPLEX,
     outputs=("real", "imag"),
-    name="complex_parts",
 )
-def _complex_parts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
-    """The real and the imaginary part of complex numbers."""
+def complex_parts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The real and the imaginary part of complex numbers.
+
+    >>> real, imag = pb.complex_parts([1 + 2j, 3 - 4j])
+    >>> real.tolist(), imag.tolist()
+    ([1.0, 3.0], [2.0, -4.0])
+    """
     return primitive("Arithmetic stays among the complex numbers, and mixes infinite parts.")
 
 
-_complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
+complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
@@ -99,7 +103,7 @@ def real(x: TensorLike, /) -> Tensor:
     >>> pb.real([1 + 2j, 3 - 4j]).tolist()
     [1.0, 3.0]
     """
-    return _complex_parts(x)[0] if is_complex(x.dtype) else positive(x)
+    return complex_parts(x)[0] if is_complex(x.dtype) else positive(x)
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
@@ -109,7 +113,7 @@ def imag(x: TensorLike, /) -> Tensor:
     >>> pb.imag([1 + 2j, 3 - 4j]).tolist()
     [2.0, -4.0]
     """
-    return _complex_parts(x)[1] if is_complex(x.dtype) else zeros(x)
+    return complex_parts(x)[1] if is_complex(x.dtype) else zeros(x)
 
 
 complex.vjp(real=lambda g: real(g), imag=lambda g: -imag(g))

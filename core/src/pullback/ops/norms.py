@@ -61,7 +61,8 @@ def vector_norm(
         ord: p for sum(|x|**p) ** (1 / p), without overflow on the way; inf for the largest |x|,
             -inf for the smallest; 0 for the number of elements that are not 0.
 
-    Its gradient is taken to be 0 at 0.
+    Its gradient is taken to be 0 at 0. At infinity it is the sign of the infinite elements, and 0
+    for all others.
 
     Raises:
         InputValueError: for norms of negative and infinite order of nothing.
@@ -100,7 +101,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
         return zeros_like(x)
     g, out = expand(g, x.shape, axis, keepdims), expand(out, x.shape, axis, keepdims)
     if ord == 2:
-        return g * _conjugate(x / where(out == 0, 1, out))
+        return g * _conjugate(_direction(x, out))
     # d|x| is Re(direction dx).
     size = abs(x)
     nothing = size == 0
@@ -110,8 +111,15 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
     if ord == _INF or ord == -_INF:
         hit: Tensor = (size == out).astype(size.dtype)
         return g * direction * (hit / sum(hit, axis=axis, keepdims=True))
-    ratio = where(nothing, 1, size / where(out == 0, 1, out))
+    ratio = where(nothing, 1, _direction(size, out))
     return g * direction * where(nothing, 0, pow(ratio, ord - 1))
+
+
+def _direction(x: Tensor, norm: Tensor) -> Tensor:
+    """x / norm: 0 at the origin; at infinity 0, or the sign of an infinite x."""
+    infinite = isinf(norm)
+    x = where(infinite, where(isinf(x), sign(x), 0), x)
+    return x / where((norm == 0) | infinite, 1, norm)
 
 
 def _conjugate(x: Tensor) -> Tensor:

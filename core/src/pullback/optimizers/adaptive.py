@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.optimizers.optimizer import LearningRate, Optimizer
+from pullback.optimizers.optimizer import LearningRate, Optimizer, share
 from pullback.tensor import CALL, Tensor
 from pullback.variable import Variable
 
@@ -19,6 +19,8 @@ class RMSprop(Optimizer):
         learning_rate: a number, a variable, or a function of the number of steps taken.
         rho: what is left of the mean square each step.
         epsilon: added to its root.
+        momentum: what is left of the sum of past steps each step.
+        centered: divides by the deviation of gradients from their mean (Graves, 2013).
         weight_decay: how much of a variable its gradient gains (L2 regularization).
         rest: as of `Optimizer`.
 
@@ -26,6 +28,9 @@ class RMSprop(Optimizer):
     >>> pb.optimizers.RMSprop(0.1, rho=0.0).apply_gradients([(pb.asarray(10.0), v)])
     >>> print(f"{v:.4f}")
     0.9000
+
+    Raises:
+        InputValueError: for a momentum outside [0, 1).
     """
 
     slot_names: Sequence[str] = ("mean_square",)
@@ -37,10 +42,16 @@ class RMSprop(Optimizer):
         rho: float = 0.9,
         epsilon: float = 1e-8,
         *,
+        momentum: float = 0.0,
+        centered: bool = False,
         weight_decay: float = 0.0,
         **rest: Any,
     ) -> None:
         settings = {"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}
+        if share("momentum", momentum) or centered:
+            settings |= {"momentum": momentum, "centered": centered}
+            self.op = "rmsprop_momentum_update"
+            self.slot_names = ("mean_square", "mean", "velocity")
         super().__init__(learning_rate, settings, **rest)
 
 

@@ -6,20 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
-from pullback.optimizers.optimizer import LearningRate, Optimizer
+from pullback.optimizers.optimizer import LearningRate, Optimizer, share
 from pullback.variable import Variable
 
 __all__ = ["LAMB", "SGD", "Adam", "AdamW", "Adamax", "Lion", "Nadam"]
 
 
-def _share(name: str, value: float) -> float:
-    if not 0 <= value < 1:
-        raise errors.InputValueError(f"{name} is in [0, 1), got {value}")
-    return value
-
-
 def _betas(beta1: float, beta2: float) -> dict[str, float]:
-    return {"beta1": _share("beta1", beta1), "beta2": _share("beta2", beta2)}
+    return {"beta1": share("beta1", beta1), "beta2": share("beta2", beta2)}
 
 
 class SGD(Optimizer):
@@ -51,7 +45,7 @@ class SGD(Optimizer):
         **rest: Any,
     ) -> None:
         settings: dict[str, Any] = {"weight_decay": weight_decay}
-        if not _share("momentum", momentum):
+        if not share("momentum", momentum):
             if nesterov:
                 raise errors.InputValueError("nesterov looks along the momentum; set momentum")
             super().__init__(learning_rate, settings, **rest)

@@ -150,8 +150,16 @@ class Optimizer(Configurable):
     def update(self, variable: Variable, gradient: Tensor, rate: Any, step: int) -> None:
         """Moves one variable; a subclass with more in mind than an op writes this."""
         slots = [self.slot(variable, name) for name in self.slot_names]
-        numbers = (rate, step) if self.takes_step else (rate,)
-        moved = CALL[self.op](variable, gradient, *slots, *numbers, **self.settings_for(variable))
+        # Tensors of the dtypes that the op takes: calls of tensors alone are the quickest.
+        dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
+        numbers = [
+            number if isinstance(number, Tensor) else from_any(number, dtype, variable.device)
+            for number in ((rate, step) if self.takes_step else (rate,))
+        ]
+        values = [slot.value for slot in slots]
+        moved = CALL[self.op](
+            variable.value, gradient, *values, *numbers, **self.settings_for(variable)
+        )
         if not slots:
             variable.assign(moved)
             return
@@ -325,6 +333,13 @@ class Optimizer(Configurable):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, {self.step} steps>"
+
+
+def share(name: str, value: float) -> float:
+    """A number that is in [0, 1)."""
+    if not 0 <= value < 1:
+        raise errors.InputValueError(f"{name} is in [0, 1), got {value}")
+    return value
 
 
 def _positive(rate: Any) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -53,7 +53,7 @@ class Interruption:
             raise KeyboardInterrupt
         self.asked = True
         # Not by print: the signal may have come in the middle of one.
-        if sys.stderr is not None:
+        with suppress(OSError):
             os.write(2, _NOTE)
 
     def check(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pullback import errors
 from pullback.dispatch.convert import from_any
 from pullback.metrics import Metric
-from pullback.tensor import CALL, Tensor
+from pullback.metrics.base import gives_items, item_weights, name_of
+from pullback.tensor import CALL
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
 
 __all__ = ["Compiled"]
@@ -104,8 +104,8 @@ class Loss:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         #: Whether it can be asked for the losses of the items.
-        self.itemwise = _itemwise(function)
-        self.title = _title(function)
+        self.itemwise = gives_items(function)
+        self.title = name_of(function)
 
     def __call__(self, targets: Any, predictions: Any, weights: Any) -> Any:
         """The mean loss of the items of a batch, each times its weight.
@@ -132,28 +132,9 @@ class Loss:
                 f"have it give a loss for each item"
             )
         if weights is not None:
-            value = value * spread(weights, value, self.title)
+            factor = item_weights(weights, value.shape, self.title, value.device)
+            value = value * factor.astype(value.dtype)
         return CALL["mean"](value)
-
-
-def spread(weights: Any, items: Tensor, what: str) -> Tensor:
-    """Weights in as many axes as the items have: the first ones are theirs.
-
-    Raises:
-        ShapeError: when they do not fit.
-    """
-    tensor = from_any(weights, None, items.device).astype(items.dtype)
-    fits = tensor.ndim <= items.ndim and all(
-        size in (1, there) for size, there in zip(tensor.shape, items.shape, strict=False)
-    )
-    if not fits:
-        raise errors.ShapeError(
-            f"{what}: weights of shape {tensor.shape} do not fit losses of shape {items.shape}; "
-            f"there is one for each item, {items.shape[:1]}, or for each loss"
-        )
-    shape = (*tensor.shape, *[1] * (items.ndim - tensor.ndim))
-    spread_: Tensor = CALL["reshape"](tensor, shape)
-    return spread_
 
 
 def by_class(targets: Any, class_weight: Mapping[int, float], weights: Any) -> Any:
@@ -181,7 +162,7 @@ def by_class(targets: Any, class_weight: Mapping[int, float], weights: Any) -> A
         factor = CALL["where"](tensor == number, float(share), factor)
     if weights is None:
         return factor
-    return factor * spread(weights, factor, "class_weight")
+    return factor * item_weights(weights, factor.shape, "class_weight", factor.device)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -245,16 +226,3 @@ def _share_of(loss_weights: Any, path: Path) -> float:
 
 def _name(path: Path, name: str) -> str:
     return "_".join([*map(str, path), name])
-
-
-def _itemwise(function: Callable[..., Any]) -> bool:
-    """Whether a loss can be asked for the losses of the items."""
-    try:
-        return "reduction" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
-
-
-def _title(function: Callable[..., Any]) -> str:
-    inner = getattr(function, "func", function)
-    return str(getattr(inner, "__name__", type(inner).__name__))

@@ -41,12 +41,15 @@ KERNEL(log_softmax)(const T* x, T* y, i64 rows, i64 columns, i64 inner) {
   }
 }
 
-/// Of attention's scores: their softmax, and the logarithm of what exp(x) is divided by.
+/// Of attention's scores: their softmax, and the logarithm of what exp(x) is divided by. A row of
+/// -inf, a query that may look nowhere, has weights of 0.
 KERNEL(softmax_and_normalizer)(const T* x, T* y, W* normalizer, i64 rows, i64 columns) {
   FOR_EACH_ROW(row, rows) {
     const i64 start = row * columns;
-    const W top = largest(x + start, columns, 1);
-    const W total = sum_of_exp(x + start, top, columns, 1);
+    W top = largest(x + start, columns, 1);
+    if (top == -INF) top = 0;
+    W total = sum_of_exp(x + start, top, columns, 1);
+    if (total == 0) total = 1;
     FOR_EACH_COLUMN(j, columns) y[start + j] = T(exp(W(x[start + j]) - top) / total);
     if (threadIdx.x == 0) normalizer[row] = top + log(total);
   }

@@ -18,6 +18,7 @@ from pullback_cupy.kernels import (
     ordering,
     pooling,
     random,
+    recurrent,
     softmax,
 )
 from pullback_cupy.namespace import xp
@@ -37,5 +38,6 @@ KERNELS: dict[str, Kernel] = {
     **ordering.KERNELS,
     **pooling.KERNELS,
     **random.KERNELS,
+    **recurrent.KERNELS,
     **softmax.KERNELS,
 }

@@ -81,9 +81,7 @@ def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
 
 
 _relu_gradient_of = elementwise("relu_gradient", "T g, T out", "T y", "y = out > T(0) ? g : T(0)")
-_prelu_of = elementwise(
-    "prelu", "T x, T slope", "T y", f"{_W} y = w > 0 ? x : T(w * W(slope));"
-)
+_prelu_of = elementwise("prelu", "T x, T slope", "T y", f"{_W} y = w > 0 ? x : T(w * W(slope));")
 
 
 def _relu_gradient(g: Any, out: Any) -> Any:

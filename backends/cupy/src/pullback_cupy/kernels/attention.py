@@ -16,7 +16,7 @@ from pullback_cupy.compile import contiguous, elementwise, over_rows, wide
 
 _visible = elementwise(
     "attention_mask", "W s, M mask, int64 length, int64 others, int64 causal", "W y",
-    "y = causal && i % others > i / others % length ? W(__int_as_float(0xff800000)) : masked(s, mask);",
+    "y = causal && i % others > i / others % length ? masked(s, false) : masked(s, mask);",
 )  # fmt: skip
 
 
@@ -70,7 +70,9 @@ def _attention(
     return _times_shared(weights, v).astype(query.dtype, copy=False), normalizer
 
 
-_weights_of = elementwise("attention_weights", "W s, W normalizer", "W y", "y = exp(s - normalizer)")
+_weights_of = elementwise(
+    "attention_weights", "W s, W normalizer", "W y", "y = exp(s - normalizer)"
+)
 _slope_of = elementwise("attention_slope", "W dw, W inner, W w", "W y", "y = (dw - inner) * w")
 
 

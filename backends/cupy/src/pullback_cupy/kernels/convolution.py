@@ -31,7 +31,11 @@ class _Windows:
     ) -> None:  # fmt: skip
         *window, self.width, self.filters = kernel_shape
         self.how = (tuple(window), strides, padding, dilation, data_format)
-        self.taps, self.groups, self.last = math.prod(window), groups, data_format == "channels_last"
+        self.taps, self.groups, self.last = (
+            math.prod(window),
+            groups,
+            data_format == "channels_last",
+        )
         self.shape, self.dtype = tuple(shape), dtype
         self.channels = channels_of(shape, data_format)
         self.out = out_sizes(spatial_of(shape, data_format), window, strides, padding, dilation)

@@ -39,9 +39,7 @@ _power = elementwise(
     " if (left < 0) { *(long long*)fault = 1; left = 0; }"
     " for (; left > 0; left /= 2) { if (left % 2 == 1) power *= base; base *= base; } y = power;",
 )  # fmt: skip
-_rounded = elementwise(
-    "round", "T x", "T y", "y = T(rint(typename wide_of<T>::type(x)));"
-)
+_rounded = elementwise("round", "T x", "T y", "y = T(rint(typename wide_of<T>::type(x)));")
 
 
 def _remainder(x1: Any, x2: Any) -> Any:

@@ -87,8 +87,8 @@ def _look_at(indices: Any, size: int, op: str) -> None:
 
 def _take_along_axis(x: Any, indices: Any, *, axis: int) -> Any:
     lead = np.broadcast_shapes(
-        x.shape[:axis] + (1,) + x.shape[axis + 1 :],
-        indices.shape[:axis] + (1,) + indices.shape[axis + 1 :],
+        (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
+        (*indices.shape[:axis], 1, *indices.shape[axis + 1 :]),
     )
     size, count = x.shape[axis], indices.shape[axis]
     before, behind = lead[:axis], lead[axis + 1 :]

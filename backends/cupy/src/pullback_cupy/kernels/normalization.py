@@ -102,9 +102,7 @@ def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) ->
 
 # Batch normalization: over all axes but that of the channels ----------------------------------
 
-_square_sum = reduction(
-    "square_sum", "T x, W center", "W out", "(W(x) - center) * (W(x) - center)"
-)
+_square_sum = reduction("square_sum", "T x, W center", "W out", "(W(x) - center) * (W(x) - center)")
 _product_sum = reduction("product_sum", "T x, G g, W center", "W out", "W(g) * (W(x) - center)")
 _normalized = elementwise(
     "batch_norm", "T x, W center, W variance, W scale, W offset, float64 epsilon", "T y",

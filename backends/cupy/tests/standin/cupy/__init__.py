@@ -1,7 +1,7 @@
 """A stand-in for CuPy without a GPU: its namespace over NumPy, its kernels compiled by g++.
 
-It has the names and keywords that CuPy has (`names.json`, made by `record_names.py` from the real one)
-and no others, keeps arrays of NumPy's out, and counts copies to the host.
+It has the names and keywords of CuPy's (`names.json`, made by `record_names.py`) and no others,
+keeps arrays of NumPy's out, and counts copies to the host.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 
 import ml_dtypes  # noqa: F401  makes bfloat16 known to NumPy
 import numpy as np
-from cupy import _array, cuda
+
+from cupy import _array, _core, cuda
 from cupy._array import ndarray, unwrap, wrap
 from cupy._kernels import ElementwiseKernel, RawKernel, ReductionKernel
 
-__all__ = ["ElementwiseKernel", "RawKernel", "ReductionKernel", "cuda", "ndarray"]
+__all__ = ["ElementwiseKernel", "RawKernel", "ReductionKernel", "_core", "cuda", "ndarray"]
 __version__ = "14.stand-in"
 
 NAMES = json.loads(Path(__file__).with_name("names.json").read_text())
@@ -103,14 +104,4 @@ def get_default_memory_pool():
     return types.SimpleNamespace(used_bytes=lambda: 0, total_bytes=lambda: 0)
 
 
-class _Core:
-    set = ()
-
-    def set_compute_type(self, dtype, kind):
-        self.set = (*self.set, (dtype, kind))
-
-
-_core = types.ModuleType("cupy._core")
-_core.set_compute_type = _Core().set_compute_type
-_core._routines_linalg = types.SimpleNamespace(COMPUTE_TYPE_TF32=7, COMPUTE_TYPE_DEFAULT=1)
 COPIES = _array.COPIES

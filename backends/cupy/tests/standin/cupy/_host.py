@@ -17,9 +17,7 @@ _FOLDER = Path(tempfile.gettempdir()) / f"pullback-cupy-{os.getuid()}"
 
 
 def _run(*arguments: str) -> None:
-    done = subprocess.run(
-        [*_COMPILER, *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*_COMPILER, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"g++ {' '.join(arguments)}:\n{done.stderr[:4000]}")
 

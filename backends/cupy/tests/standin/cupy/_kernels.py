@@ -7,6 +7,7 @@ import functools
 import re
 
 import numpy as np
+
 from cupy._array import ndarray, wrap
 from cupy._host import library
 
@@ -82,9 +83,7 @@ def parameters(text) -> list[Parameter]:
 def usual_types(letters, dtype):
     """What letters usually stand for: W is wide, I an index, all others are `dtype`."""
     wide = "float64" if dtype == "float64" else "float32"
-    return {
-        letter: np.dtype({"W": wide, "I": "int64"}.get(letter, dtype)) for letter in letters
-    }
+    return {letter: np.dtype({"W": wide, "I": "int64"}.get(letter, dtype)) for letter in letters}
 
 
 @functools.cache
@@ -168,9 +167,7 @@ class ElementwiseKernel(_Kernel):
         shape = np.broadcast_shapes(*shapes) if shapes else (size,)
         if given:
             assert all(x.shape == shape for x in given)
-        results = given or [
-            wrap(np.empty(shape, p.dtype or types[p.letter])) for p in self.outputs
-        ]
+        results = given or [wrap(np.empty(shape, p.dtype or types[p.letter])) for p in self.outputs]
         scalars = {p.name for p, a, on_device in values if not on_device}
         arrays = [
             np.ascontiguousarray(a if p.raw or p.name in scalars else np.broadcast_to(a, shape))
@@ -192,9 +189,7 @@ class ReductionKernel(_Kernel):
         assert (reduce_expr, post_map_expr, identity) == ("a + b", "out = a", "0")
         out = self.outputs[0]
         inside = f"const {out.type} mapped = {map_expr}; y = mapped"
-        self.mapped = ElementwiseKernel(
-            in_params, f"{out.type} y", inside, name, preamble, options
-        )
+        self.mapped = ElementwiseKernel(in_params, f"{out.type} y", inside, name, preamble, options)
 
     def __call__(self, *args, axis=None, keepdims=False):
         assert axis != (), "CuPy reduces over at least one axis"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 
 import numpy as np
+
 from cupy._array import COPIES
 
 
@@ -71,6 +72,4 @@ def get_current_stream():
     return Stream()
 
 
-runtime = types.SimpleNamespace(
-    getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 30, 1 << 31)
-)
+runtime = types.SimpleNamespace(getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 30, 1 << 31))

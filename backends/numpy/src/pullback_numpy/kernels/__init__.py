@@ -9,6 +9,7 @@ from pullback.backend import Kernel
 from pullback_numpy.kernels import (
     activations,
     attention,
+    batch_normalization,
     convolution,
     creation,
     cumulative,
@@ -55,6 +56,7 @@ KERNELS: dict[str, Kernel] = {
     **pooling.KERNELS,
     **random.KERNELS,
     **normalization.KERNELS,
+    **batch_normalization.KERNELS,
     **attention.KERNELS,
     **recurrent.KERNELS,
     **optimizer_updates.KERNELS,

@@ -80,9 +80,11 @@ def _attention(
         part, its_mask = item
         scores = _scores(q[part], k[part], its_mask, unseen, scale)
         top = row_max(scores, scores.ndim - 1)
+        top = np.where(top == -np.inf, top.dtype.type(0), top)
         scores -= top
         np.exp(scores, out=scores)
         total = row_sum(scores, scores.ndim - 1)
+        total += total == 0  # a query that may look nowhere
         np.divide(_times_shared(scores, v[part]), total, out=y[part])
         np.add(top, np.log(total), out=normalizer[part])
 

@@ -9,9 +9,28 @@ import numpy as np
 from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
 from pullback.backend import Kernel
+from pullback_numpy import threads
 from pullback_numpy.kernels.precision import wide
+from pullback_numpy.windows import even_ranges
 
 _GENERIC = array_api.kernels(np)
+
+
+def _split(ufunc: Any) -> Kernel:
+    """A function of one array, whose large arrays are split over threads."""
+
+    def kernel(x: Any) -> Any:
+        if x.size < threads.LARGE or not x.flags.c_contiguous or x.dtype.kind != "f":
+            return ufunc(x)
+        y = np.empty(x.shape, x.dtype)
+        source, target = x.reshape(-1), y.reshape(-1)
+        threads.run(
+            lambda part: ufunc(source[slice(*part)], out=target[slice(*part)]),
+            even_ranges(x.size, max(2, threads.threads())),
+        )
+        return y
+
+    return kernel
 
 
 def _floor_divide(x1: Any, x2: Any) -> Any:
@@ -112,4 +131,6 @@ KERNELS: dict[str, Kernel] = {
     "round": _round,
     "sign": _sign,
     "where": where,
+    # What takes long enough an element for the time of the second thread not to go into memory.
+    **{name: _split(getattr(np, name)) for name in ("exp", "log", "sin", "cos", "tan", "tanh")},
 }

@@ -15,10 +15,8 @@ import numpy as np
 from pullback.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels import special
-from pullback_numpy.kernels.precision import like, pieces, wide
+from pullback_numpy.kernels.precision import like, wide
 
-#: Smaller pieces stay in the first-level cache, but threads then wait for each other's Python.
-_PIECE = 32768
 _SLOPE = 0.4
 _TAIL = (
     0.2256758348,
@@ -67,6 +65,7 @@ def _exact(x: Any) -> Any:
 
 def _exact_slope(x: Any) -> Any:
     """Phi(x) + x phi(x)."""
+    x = np.clip(x, -100, 100)  # where phi(x) is 0, and inf * 0 would be NaN
     tail, falling = _tail(np.abs(x))
     falling *= x
     falling *= x.dtype.type(_TANH_SLOPE * 0.5)
@@ -76,19 +75,13 @@ def _exact_slope(x: Any) -> Any:
 
 
 def _sigmoid_of(x: Any, square: Any) -> Any:
-    """sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), by way of exp(-|z|): nothing overflows."""
-    z = np.multiply(square, x.dtype.type(_TANH_CUBIC))
-    z += 1
+    """sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), for x far below 0 by way of 1 / inf = 0."""
+    z = np.multiply(square, x.dtype.type(-2 * _TANH_SLOPE * _TANH_CUBIC))
+    z -= x.dtype.type(2 * _TANH_SLOPE)
     z *= x
-    z *= x.dtype.type(2 * _TANH_SLOPE)
-    s = np.minimum(z, 0)
-    np.exp(s, out=s)
-    np.abs(z, out=z)
-    np.negative(z, out=z)
     np.exp(z, out=z)
     z += 1
-    s /= z
-    return s
+    return np.reciprocal(z, out=z)
 
 
 def _approximate(x: Any) -> Any:
@@ -100,9 +93,8 @@ def _approximate(x: Any) -> Any:
 def _approximate_slope(x: Any) -> Any:
     square = np.multiply(x, x)
     s = _sigmoid_of(x, square)
-    square *= x.dtype.type(3 * _TANH_CUBIC)
-    square += 1
-    square *= x.dtype.type(2 * _TANH_SLOPE)
+    square *= x.dtype.type(6 * _TANH_SLOPE * _TANH_CUBIC)
+    square += x.dtype.type(2 * _TANH_SLOPE)
     square *= x
     # s + x slope s (1 - s); far out x^3 is large and 1 - s is 0.
     rest = np.subtract(1, s)
@@ -120,7 +112,7 @@ def _gelu(x: Any, *, approximate: bool) -> Any:
     def work(piece: slice) -> None:
         y[piece] = piecewise(w[piece])
 
-    threads.run(work, pieces(w.size, _PIECE))
+    threads.over(work, w.size)
     return like(y.reshape(x.shape), x)
 
 
@@ -134,7 +126,7 @@ def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
     def work(piece: slice) -> None:
         np.multiply(slope(w[piece]), h[piece], out=y[piece])
 
-    threads.run(work, pieces(w.size, _PIECE))
+    threads.over(work, w.size)
     return like(y.reshape(x.shape), x)
 
 

@@ -14,7 +14,8 @@ from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals, row_totals
 
 
-def _laid_out(parameter: Any, shape: Any, axes: Any) -> Any:
+def laid_out(parameter: Any, shape: Any, axes: Any) -> Any:
+    """A parameter of the normalized axes, with the other axes in between as size 1."""
     if axes is None or parameter.ndim == len(shape):
         return parameter
     return parameter.reshape([n if i in axes else 1 for i, n in enumerate(shape)])
@@ -24,7 +25,7 @@ def _size(shape: Any, axes: Any) -> int:
     return math.prod(shape if axes is None else [shape[a] for a in axes])
 
 
-def _mean(x: Any, axes: Any) -> Any:
+def mean(x: Any, axes: Any) -> Any:
     """The mean over axes, which are kept; an array of x's dtype even where x is 0-d."""
     rows = axes == (x.ndim - 1,) and x.flags.c_contiguous and x.size
     if rows and x.shape[-1] <= 4096:
@@ -38,14 +39,15 @@ def _mean_product(a: Any, b: Any, axes: Any) -> Any:
     """The mean of a * b over axes, which are kept."""
     if axes == (a.ndim - 1,) and a.flags.c_contiguous and b.flags.c_contiguous and a.size:
         return np.vecdot(a, b)[..., None] / a.dtype.type(a.shape[-1])
-    return _mean(a * b, axes)
+    return mean(a * b, axes)
 
 
-def _affine(y: Any, scale: Any, offset: Any, axes: Any) -> Any:
+def affine(y: Any, scale: Any, offset: Any, axes: Any) -> Any:
+    """Y * scale + offset, in place."""
     if scale is not None:
-        y *= _laid_out(scale, y.shape, axes)
+        y *= laid_out(scale, y.shape, axes)
     if offset is not None:
-        y += _laid_out(offset, y.shape, axes)
+        y += laid_out(offset, y.shape, axes)
     return y
 
 
@@ -73,22 +75,23 @@ def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -
             rows[piece], factor, summand, (1,), epsilon, y[piece]
         )
 
-    threads.run_with_blas(work, row_pieces(*rows.shape))
+    threads.over(work, *rows.shape)
     kept = [1 if i in axis else n for i, n in enumerate(x.shape)]
     return like(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
 
 
 def _layer_norm_of(w: Any, scale: Any, offset: Any, axes: Any, epsilon: float, out: Any) -> Any:
-    center = np.asarray(_mean(w, axes))
+    center = np.asarray(mean(w, axes))
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype) if out is None else out)
     spread = np.asarray(_mean_product(y, y, axes) + w.dtype.type(epsilon))
     np.sqrt(spread, out=spread)
     np.reciprocal(spread, out=spread)
     y *= spread
-    return _affine(y, scale, offset, axes), center, spread
+    return affine(y, scale, offset, axes), center, spread
 
 
-def _others(x: Any, axes: Any) -> Any:
+def others_of(x: Any, axes: Any) -> Any:
+    """The axes that are not normalized."""
     return () if axes is None else tuple(i for i in range(x.ndim) if i not in axes)
 
 
@@ -118,7 +121,7 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
             rows[piece], flat, middle[piece], width[piece], rows_g[piece], (1,), dx[piece]
         )
 
-    threads.run_with_blas(work, range(len(places)))
+    threads.run(work, range(len(places)), rows.size)
     dscale, doffset = (tree_sum(one, (0,), False) for one in sums)
     return (
         like(dx.reshape(x.shape), x),
@@ -133,13 +136,13 @@ def _layer_norm_gradient_of(
     """Writes dx; returns the gradients of scale and offset."""
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
     y *= spread
-    others = _others(w, axes)
+    others = others_of(w, axes)
     dscale, doffset = _over_rows(np.multiply(h, y, out=dx), others), _over_rows(h, others)
     if not others:
         dscale = dscale.copy()
-    np.multiply(h, 1 if scale is None else _laid_out(scale, w.shape, axes), out=dx)
+    np.multiply(h, 1 if scale is None else laid_out(scale, w.shape, axes), out=dx)
     slope = _mean_product(dx, y, axes)
-    dx -= _mean(dx, axes)
+    dx -= mean(dx, axes)
     y *= slope
     dx -= y
     dx *= spread
@@ -152,14 +155,14 @@ def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
     np.sqrt(spread, out=spread)
     np.reciprocal(spread, out=spread)
     y = np.multiply(w, spread, out=np.empty(w.shape, w.dtype))
-    return like(_affine(y, scale, None, axis), x), spread
+    return like(affine(y, scale, None, axis), x), spread
 
 
 def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) -> Any:
     w, h = wide(x), wide(g)
     y = np.multiply(w, spread, out=np.empty(w.shape, w.dtype))
-    dscale = _over_rows(h * y, _others(w, axis))
-    dx = np.multiply(h, 1 if scale is None else _laid_out(scale, w.shape, axis),
+    dscale = _over_rows(h * y, others_of(w, axis))
+    dx = np.multiply(h, 1 if scale is None else laid_out(scale, w.shape, axis),
                      out=np.empty(w.shape, w.dtype))  # fmt: skip
     y *= _mean_product(dx, y, axis)
     dx -= y
@@ -167,56 +170,7 @@ def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) ->
     return like(dx, x), like(np.asarray(dscale), x)
 
 
-def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
-    w = wide(x)
-    others = _others(w, (axis,))
-    center = np.asarray(_mean(w, others))
-    y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
-    variance = np.asarray(_mean(y * y, others))
-    factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
-    if scale is not None:
-        factor = factor * _laid_out(scale, w.shape, (axis,))
-    y *= factor
-    y = _affine(y, None, offset, (axis,))
-    return like(y, x), center.reshape(-1), variance.reshape(-1)
-
-
-def _batch_norm_gradient(
-    x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
-    *, axis: int, epsilon: float,
-) -> Any:  # fmt: skip
-    w, h = wide(x), wide(g)
-    shape, channel, others = w.shape, (axis,), _others(w, (axis,))
-    count = w.dtype.type(max(1, w.size // max(1, shape[axis])))
-    away = np.subtract(w, _laid_out(mean, shape, channel), out=np.empty(shape, w.dtype))
-    spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
-    level = np.asarray(tree_sum(h, others, False)) if others else h
-    slope = (np.asarray(tree_sum(h * away, others, False)) if others else h * away) * spread
-    factor = spread if scale is None else spread * scale
-    by_x = (variance_g * 2 - factor * spread * slope) / count
-    away *= _laid_out(by_x, shape, channel)
-    away += _laid_out((mean_g - factor * level) / count, shape, channel)
-    away += h * _laid_out(factor, shape, channel)
-    return like(away, x), like(slope, x), like(level, x)
-
-
-def _batch_norm_inference(
-    x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
-) -> Any:
-    w = wide(x)
-    factor = 1 / np.sqrt(wide(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
-    if scale is not None:
-        factor = factor * scale
-    factor = factor.astype(w.dtype, copy=False)
-    y = np.subtract(w, _laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
-    y *= _laid_out(factor, w.shape, (axis,))
-    return like(_affine(y, None, offset, (axis,)), x)
-
-
 KERNELS: dict[str, Kernel] = {
-    "batch_norm": _batch_norm,
-    "batch_norm_gradient": _batch_norm_gradient,
-    "batch_norm_inference": _batch_norm_inference,
     "layer_norm": _layer_norm,
     "layer_norm_gradient": _layer_norm_gradient,
     "rms_norm": _rms_norm,

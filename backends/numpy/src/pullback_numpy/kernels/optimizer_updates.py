@@ -13,10 +13,7 @@ import numpy as np
 
 from pullback.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import SHORT, pieces, wide
-
-#: Elements of a piece: four float32 arrays of this size fit a second-level cache.
-_PIECE = 1 << 15
+from pullback_numpy.kernels.precision import SHORT, wide
 
 
 def _flat(x: Any) -> Any:
@@ -40,7 +37,8 @@ def _momentum(
     new_p, new_v = np.empty(p.shape, p.dtype), np.empty(velocity.shape, velocity.dtype)
     flat = [_flat(a) for a in (p, g, velocity)]
     out_p, out_v = new_p.reshape(-1), new_v.reshape(-1)
-    for piece in pieces(out_p.size, _PIECE):
+
+    def work(piece: slice) -> None:
         w, h, v = (wide(a[piece]) for a in flat)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
@@ -49,6 +47,8 @@ def _momentum(
         out_v[piece] = v
         step = v * v.dtype.type(momentum) + h if nesterov else v
         out_p[piece] = w - step * rate
+
+    threads.over(work, out_p.size)
     return new_p, new_v
 
 
@@ -92,7 +92,7 @@ def _adam(
         if mean.dtype != out_m.dtype:
             out_m[piece] = mean
 
-    threads.run(work, pieces(out_p.size, _PIECE))
+    threads.over(work, out_p.size)
     return tuple(new)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
+from pullback_numpy.threads import PIECE
 
 SHORT = frozenset([dtypes.float16, dtypes.bfloat16])
 
@@ -26,16 +27,7 @@ def last(x: Any, axis: int) -> Any:
     return x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)
 
 
-#: Elements of a piece: several float32 arrays of this size stay in a second-level cache, so that
-#: all passes over a piece but the first read from there.
-PIECE = 65536
-
-
 def row_pieces(rows: int, columns: int) -> list[slice]:
-    """Slices of whole rows that hold about PIECE elements each."""
-    return pieces(rows, max(1, PIECE // max(1, columns)))
-
-
-def pieces(size: int, step: int = PIECE) -> list[slice]:
-    """Slices of `step` elements, the last one of what is left."""
-    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+    """Slices of whole rows that hold about PIECE elements each, whatever the number of threads."""
+    step = max(1, PIECE // max(1, columns))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]

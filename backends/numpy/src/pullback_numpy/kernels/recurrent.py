@@ -9,7 +9,7 @@ import numpy as np
 from pullback.backend import Kernel
 from pullback_numpy import products, threads
 from pullback_numpy.kernels.precision import like, wide
-from pullback_numpy.windows import even_ranges
+from pullback_numpy.windows import even_ranges, scratch
 
 
 def _order(time: int, reverse: bool) -> range:
@@ -150,7 +150,8 @@ def _lstm_gradient(
     time = x.shape[1]
     gates, cells = (np.ascontiguousarray(a.transpose(1, 2, 0)) for a in (gates, cells))
     grads, dh, dc = wide(out_g), _units_first(wide(h_g)), _units_first(wide(c_g))
-    slopes = np.empty((4 * units, time, batch), gates.dtype)
+    # Nobody sees these after the call: memory that is kept has its pages already.
+    (slopes,) = scratch(gates.dtype, (4 * units, time, batch))
     z, t = np.empty((4 * units, batch), gates.dtype), np.empty(dc.shape, gates.dtype)
     dz, one = z.reshape(4, units, batch), gates.dtype.type(1)
     gone = _absent(mask)
@@ -190,11 +191,11 @@ def _lstm_gradient(
         dh, dc, t = left, t, dc
     flat = slopes.reshape(4 * units, time * batch)
     inputs, before = _rows(x), _rows_before(out, initial_h, reverse)
-    dx, dkernel, drecurrent, dbias = _together(
+    drecurrent, dkernel, dx, dbias = _together(
         flat.size * 4 * units,
-        lambda: np.matmul(wide(kernel), flat),
-        lambda: np.matmul(flat, inputs).T,
         lambda: np.matmul(flat, before).T,
+        lambda: np.matmul(flat, inputs).T,
+        lambda: np.matmul(wide(kernel), flat),
         lambda: np.add.reduce(flat, 1),
     )
     dx = dx.reshape(x.shape[2], time, batch).transpose(2, 1, 0)

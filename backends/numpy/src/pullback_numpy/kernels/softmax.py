@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import PIECE, last, like, row_pieces, wide
+from pullback_numpy.kernels.precision import last, like, wide
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import row_totals
 
@@ -41,7 +41,7 @@ def row_sum(x: Any, axis: int) -> Any:
 
 def _rows(w: Any, axis: int) -> Any:
     """w as rows of the last axis where that needs no copy and is worth going through in pieces."""
-    if axis == w.ndim - 1 and w.flags.c_contiguous and w.size > 2 * PIECE:
+    if axis == w.ndim - 1 and w.flags.c_contiguous and w.size > 2 * threads.PIECE:
         return w.reshape(-1, w.shape[-1])
     return None
 
@@ -61,9 +61,7 @@ def _softmax(x: Any, *, axis: int) -> Any:
     if rows is None:
         return like(_softmax_of(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
-    threads.run_with_blas(
-        lambda piece: _softmax_of(rows[piece], 1, y[piece]), row_pieces(*rows.shape)
-    )
+    threads.over(lambda piece: _softmax_of(rows[piece], 1, y[piece]), *rows.shape)
     return like(y.reshape(x.shape), x)
 
 
@@ -81,9 +79,7 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
     if rows is None:
         return like(_log_softmax_of(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
-    threads.run_with_blas(
-        lambda piece: _log_softmax_of(rows[piece], 1, y[piece]), row_pieces(*rows.shape)
-    )
+    threads.over(lambda piece: _log_softmax_of(rows[piece], 1, y[piece]), *rows.shape)
     return like(y.reshape(x.shape), x)
 
 
@@ -96,7 +92,7 @@ def _log_normalizer(w: Any, axis: int) -> Any:
         def work(piece: slice) -> None:
             found[piece] = _log_normalizer(rows[piece], 1)
 
-        threads.run_with_blas(work, row_pieces(*rows.shape))
+        threads.over(work, *rows.shape)
         return found.reshape((*w.shape[:-1], 1))
     top = row_max(w, axis)
     e = np.subtract(w, top)
@@ -190,7 +186,7 @@ def _sparse_cross_entropy_gradient(
             part -= dtype.type(label_smoothing / rows.shape[1])
         part *= g[piece]
 
-    threads.run(work, row_pieces(*rows.shape))
+    threads.over(work, *rows.shape)
     index = np.arange(flat.size) if valid is None else np.flatnonzero(valid)
     right = g[index, 0] * dtype.type(1 - label_smoothing)
     p[index, flat if valid is None else flat[valid]] -= right

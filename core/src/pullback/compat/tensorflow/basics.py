@@ -16,6 +16,7 @@ from pullback.tensor import CALL, Tensor, TensorLike
 from pullback.variable import Variable as _Variable
 
 __all__ = [
+    "ConfigProto",
     "Dimension",
     "Session",
     "TensorShape",
@@ -41,6 +42,13 @@ __all__ = [
 
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
     """Does nothing: execution is eager from the first line."""
+
+
+class ConfigProto:
+    """What `enable_eager_execution(config=...)` is given; it says nothing here."""
+
+    def __init__(self, **_: Any) -> None:
+        pass
 
 
 # What there are no graphs for -----------------------------------------------------------------

@@ -10,6 +10,7 @@ from pullback.layers.initializers import Initializer
 from pullback.random import Generator
 
 __all__ = [
+    "Constant", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal", "Zeros",
     "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
     "lecun_normal", "lecun_uniform", "ones", "orthogonal", "random_normal", "random_uniform",
     "truncated_normal", "zeros",
@@ -90,6 +91,10 @@ def lecun_uniform(seed: int | None = None, **_: Any) -> Initializer:
     """Uniform numbers scaled to fan in (LeCun et al., 1998)."""
     return initializers.lecun_uniform(generator=_generator(seed))
 
+
+# As `tf.keras.initializers` has them, too.
+Constant, Ones, Orthogonal, Zeros = constant, ones, orthogonal, zeros
+RandomNormal, RandomUniform, TruncatedNormal = random_normal, random_uniform, truncated_normal
 
 # The names with which Keras and `tf.*_initializer` say the same.
 _OTHERS = {"uniform": random_uniform, "normal": random_normal}

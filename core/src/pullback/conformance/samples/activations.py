@@ -35,6 +35,11 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
 
 
+def _finite_below(x: Array) -> Array:
+    """x, but no -inf, which would make NaN of a factor that is 0 there."""
+    return np.maximum(x, -1e4)
+
+
 def _softplus(x: Array) -> Array:
     return np.logaddexp(x, 0)
 
@@ -57,9 +62,9 @@ def _leaky_relu(x: Array, *, negative_slope: float = 0.01) -> Array:
 
 def _gelu(x: Array, *, approximate: Any = False) -> Array:
     if approximate in (True, "tanh"):
-        return x * _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+        return _finite_below(x) * _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
     x = x.astype(np.float64)
-    return 0.5 * x * np.vectorize(math.erfc, otypes=[float])(-x * np.sqrt(0.5))
+    return 0.5 * _finite_below(x) * np.vectorize(math.erfc, otypes=[float])(-x * np.sqrt(0.5))
 
 
 def _glu(x: Array, *, axis: int = -1) -> Array:
@@ -103,15 +108,21 @@ suite(
     ),
 )
 suite("hard_sigmoid", lambda x: np.clip(x + 3, 0, 6) / 6, (*_KINKED, _FINITE_EDGES, _INTEGERS))
-suite("hard_silu", lambda x: x * (np.clip(x + 3, 0, 6) / 6), (*_KINKED, _FINITE_EDGES, _INTEGERS))
+suite(
+    "hard_silu",
+    lambda x: np.maximum(x, -3) * (np.clip(x + 3, 0, 6) / 6),
+    (*_KINKED, _FINITE_EDGES, _INTEGERS),
+)
 suite("elu", _elu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
 suite("celu", _celu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
 suite("selu", _selu, (*_KINKED, _ALL_EDGES))
 suite("sigmoid", _sigmoid, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
 suite("softplus", _softplus, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
 suite("log_sigmoid", lambda x: -_softplus(-x), (*_SMOOTH, _ALL_EDGES, _INTEGERS))
-suite("silu", lambda x: x * _sigmoid(x), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
-suite("mish", lambda x: x * np.tanh(_softplus(x)), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
+suite("silu", lambda x: _finite_below(x) * _sigmoid(x), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
+suite(
+    "mish", lambda x: _finite_below(x) * np.tanh(_softplus(x)), (*_SMOOTH, _FINITE_EDGES, _INTEGERS)
+)
 suite("softsign", lambda x: x / (1 + np.abs(x)), (*_KINKED, _FINITE_EDGES, _INTEGERS))
 suite(
     "gelu",

@@ -23,7 +23,9 @@ def _weights(
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
     top = np.max(scores, axis=-1, keepdims=True)
-    normalizer = top + np.log(np.sum(np.exp(scores - top), axis=-1, keepdims=True))
+    top = np.where(top == -np.inf, 0, top)
+    total = np.sum(np.exp(scores - top), axis=-1, keepdims=True)
+    normalizer = top + np.log(np.where(total == 0, 1, total))
     return np.exp(scores - normalizer), normalizer
 
 
@@ -56,6 +58,7 @@ _CASES: tuple[tuple[Any, dict[str, Any], str], ...] = (
     ((_Q, _K, _V, None), {"is_causal": True}, "causal"),
     ((_Q, _K, _V, _BOOLEAN), {}, "mask of truth values"),
     ((_Q, _K, _V, normal(2, 1, 3, 6)), {}, "mask of numbers"),
+    ((_Q, _K, _V, np.arange(6) < np.array([[3], [0], [6]])), {}, "a query that looks nowhere"),
     ((_Q, _K[:, :2], _V[:, :2], _BOOLEAN), {"is_causal": True}, "shared heads"),
     ((_Q[0, 0], _K[0, 0], _V[0, 0], None), {}, "no heads"),
     ((_Q[:0], _K[:0], _V[:0], None), {}, "empty"),

@@ -122,6 +122,19 @@ def _rmsprop(
     return p - rate * g / (np.sqrt(square) + epsilon), square
 
 
+def _rmsprop_momentum(
+    p: Array, g: Array, square: Array, mean: Array, velocity: Array, rate: Array, *,
+    rho: float = 0.9, epsilon: float = 1e-7, momentum: float = 0.9, centered: bool = False,
+    weight_decay: float = 0.0,
+) -> Any:  # fmt: skip
+    g = g + weight_decay * p
+    square = rho * square + (1 - rho) * g**2
+    mean = rho * mean + (1 - rho) * g
+    size = np.sqrt(np.maximum(square - mean**2, 0) if centered else square)
+    velocity = momentum * velocity + g / (size + epsilon)
+    return p - rate * velocity, square, mean, velocity
+
+
 def _adagrad(
     p: Array, g: Array, total: Array, rate: Array, *, epsilon: float = 1e-7,
     weight_decay: float = 0.0,
@@ -214,6 +227,11 @@ _updates(
 _updates("adamax_update", _adamax, (_M, _V), (_RATE, _STEP), _BETAS)
 _updates("lion_update", _lion, (_M,), (_RATE,), {"beta1": 0.5, "beta2": 0.75}, _DECAY)
 _updates("rmsprop_update", _rmsprop, (_V,), (_RATE,), {"rho": 0.5, "epsilon": 0.1}, _DECAY)
+# The variance of gradients is that of something where mean_square is more than mean squared.
+_updates(
+    "rmsprop_momentum_update", _rmsprop_momentum, (_M**2 + _V, _M, _W), (_RATE,),
+    {"centered": True, "epsilon": 0.1}, {"momentum": 0.5, "rho": 0.5, **_DECAY},
+)  # fmt: skip
 _updates("adagrad_update", _adagrad, (_V,), (_RATE,), {"epsilon": 0.1}, _DECAY)
 _updates("adadelta_update", _adadelta, (_V, _W), (_RATE,), {"rho": 0.5, "epsilon": 0.1}, _DECAY)
 _updates(

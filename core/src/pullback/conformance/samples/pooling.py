@@ -285,6 +285,36 @@ suite(
     [Sample((normal(*shape),), how) for shape, how in _ADAPTIVE],
     errors_=_WRONG,
 )
+_WHOLE: Any = (
+    ((2, 5, 3), {}),
+    ((2, 3, 4, 2), {"keepdims": True}),
+    ((1, 2, 3, 4, 2), {"data_format": "channels_first"}),
+    ((2, 3, 4, 2), {"data_format": "channels_first", "keepdims": True}),
+    ((0, 4, 4, 2), {}),
+)
+
+
+def _whole(reduce: Any) -> Any:
+    def pool(x: Array, *, keepdims: bool = False, data_format: str = "channels_last") -> Any:
+        first = 1 if data_format == "channels_last" else 2
+        return reduce(x, axis=tuple(range(first, first + x.ndim - 2)), keepdims=keepdims)
+
+    return pool
+
+
+for _name, _reduce, _values in (
+    ("global_avg_pool", np.mean, normal),
+    ("global_max_pool", np.max, distinct),
+):
+    suite(
+        _name,
+        _whole(_reduce),
+        [Sample((_values(*shape),), how) for shape, how in _WHOLE],
+        errors_=[
+            ((normal(4, 3),), {}, errors.ShapeError),
+            ((normal(1, 4, 3),), {"data_format": "wrong"}, errors.InputValueError),
+        ],
+    )
 suite(
     "adaptive_max_pool",
     lambda x, *, output_size, data_format="channels_last": _adaptive(

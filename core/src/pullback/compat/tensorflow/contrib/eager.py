@@ -32,7 +32,7 @@ __all__ = [
     "Saver",
     "Sequential",
     "Variable",
-    "custom_gradient",
+    "custom_gradient", "defun",
     "enable_eager_execution",
     "executing_eagerly",
     "get_optimizer_variables",
@@ -68,6 +68,11 @@ def list_devices() -> list[str]:
 def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: Any = None) -> Any:
     """What a function gives: there is no graph to put it in."""
     return func(*inp)
+
+
+def defun(func: Callable[..., Any] | None = None, **_: Any) -> Any:
+    """The function as it is: what it gives is the same, captured or not."""
+    return (lambda function: function) if func is None else func
 
 
 # Gradients ---------------------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""The long short-term memory over time: a product and one kernel for each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+
+from pullback.backend import Kernel
+from pullback_cupy.compile import contiguous, over_elements, wide
+
+
+def _order(time: int, reverse: bool) -> range:
+    return range(time - 1, -1, -1) if reverse else range(time)
+
+
+def _wide(x: Any) -> Any:
+    return contiguous(x).astype(wide(x.dtype), copy=False)
+
+
+def _rows(x: Any) -> Any:
+    """(batch, time, columns) as one matrix."""
+    return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
+
+
+def _lstm(
+    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
+    mask: Any, *, reverse: bool,
+) -> Any:  # fmt: skip
+    (batch, time, _), units, dtype = x.shape, recurrent_kernel.shape[0], x.dtype
+    h, c, recurrent = _wide(initial_h), _wide(initial_c), _wide(recurrent_kernel)
+    inputs = cupy.matmul(_rows(_wide(x)), _wide(kernel))
+    if bias is not None:
+        inputs += _wide(bias)
+    mask = None if mask is None else contiguous(mask)
+    gates, cells = (cupy.empty((batch, time, n * units), h.dtype) for n in (4, 1))
+    out = cupy.empty((batch, time, units), dtype)
+    for step in _order(time, reverse):
+        new_h, new_c = cupy.empty_like(h), cupy.empty_like(c)
+        over_elements(
+            "recurrent", "lstm_step", batch * units,
+            (inputs, cupy.matmul(h, recurrent), mask, h, c, gates, cells, out, new_h, new_c,
+             batch, time, units, step),
+            T=dtype, G=dtype,
+        )  # fmt: skip
+        h, c = new_h, new_c
+    return out, h.astype(dtype, copy=False), c.astype(dtype, copy=False), gates, cells
+
+
+def _lstm_gradient(
+    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
+    out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
+) -> Any:  # fmt: skip
+    (batch, time, _), units, dtype = x.shape, recurrent_kernel.shape[0], x.dtype
+    turned, first = _wide(recurrent_kernel).T, _wide(initial_c)
+    gates, cells, slopes = _wide(gates), _wide(cells), contiguous(out_g)
+    mask = None if mask is None else contiguous(mask)
+    dz, of_step = cupy.empty_like(gates), cupy.empty((batch, 4 * units), gates.dtype)
+    back, dc = _wide(h_g), _wide(c_g)
+    kept, later, order = back, -1, list(_order(time, reverse))
+    for number in reversed(range(time)):
+        step, before = order[number], order[number - 1] if number else -1
+        new_kept, new_dc = cupy.empty_like(dc), cupy.empty_like(dc)
+        over_elements(
+            "recurrent", "lstm_step_gradient", batch * units,
+            (gates, cells, cells if number else first, before, mask, slopes, back, kept, later, dc,
+             dz, of_step, new_kept, new_dc, batch, time, units, step),
+            T=dtype, G=slopes.dtype,
+        )  # fmt: skip
+        back, kept, dc, later = cupy.matmul(of_step, turned), new_kept, new_dc, step
+    if mask is not None and time:
+        back = cupy.where(mask[:, order[0], None], back, kept)
+    rows, states = _rows(dz), _states_before(_wide(out), _wide(initial_h), reverse)
+    found = (
+        cupy.matmul(rows, _wide(kernel).T).reshape(x.shape), back, dc,
+        cupy.matmul(_rows(_wide(x)).T, rows), cupy.matmul(_rows(states).T, rows), rows.sum(axis=0),
+    )  # fmt: skip
+    return tuple(one.astype(dtype, copy=False) for one in found)
+
+
+def _states_before(states: Any, initial: Any, reverse: bool) -> Any:
+    """What each step started from (batch, time, units)."""
+    if reverse:
+        return cupy.concatenate([states[:, 1:], initial[:, None]], axis=1)[:, : states.shape[1]]
+    return cupy.concatenate([initial[:, None], states[:, :-1]], axis=1)[:, : states.shape[1]]
+
+
+KERNELS: dict[str, Kernel] = {"lstm": _lstm, "lstm_gradient": _lstm_gradient}

@@ -1,0 +1,49 @@
+"""Conformance: a sample of each op, all samples of those with kernels of ours; slow: everything."""
+
+import pytest
+
+import pullback as pb
+from pullback import array_api, dtypes
+from pullback.conformance import checks
+from pullback.conformance.case import cases
+from pullback.conformance.runner import conform
+from pullback.conformance.samples import load
+from pullback.spec import OPS
+from pullback_cupy import CuPyBackend
+from pullback_cupy.namespace import xp
+
+GPU = pb.device("cupy:gpu")
+SUITES = {name: suite for name, suite in load().items() if name in OPS}
+OWN = set(CuPyBackend.kernels) - set(array_api.kernels(xp))
+CASES, SMOOTH = [], []
+for name, suite in SUITES.items():
+    found = [case for case in cases(OPS[name], suite, GPU) if case.dtype in (None, dtypes.float32)]
+    CASES += found if name in OWN else found[:1]
+    doubles = [case for case in cases(OPS[name], suite, GPU) if case.dtype == dtypes.float64]
+    SMOOTH += [c for c in doubles if c.op.differentiable and c.sample.gradient and name in OWN][:1]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case):
+    checks.value(case)
+    checks.rules(case)
+    checks.body(case)
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=str)
+def test_gradients(case):
+    checks.unchanged(case)
+    checks.gradient(case)
+
+
+@pytest.mark.parametrize("name", [name for name, suite in SUITES.items() if suite.errors])
+def test_errors(name):
+    checks.wrong_calls(OPS[name], SUITES[name], GPU)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["core", "special", "complex", "linalg", "fft"])
+def test_everything(tier):
+    names = [name for name in SUITES if OPS[name].tier.name.lower() == tier]
+    report = conform("cupy", ops=names)
+    assert report.passed, [str(failure) for failure in report.failures[:10]]

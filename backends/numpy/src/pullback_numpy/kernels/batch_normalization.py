@@ -1,0 +1,191 @@
+"""Batch normalization in NumPy.
+
+Where the channels come last, an array is gone through in pieces that stay in the cache, once for
+the sums and once for the result. Loops over the channels alone would be short (32 elements, say),
+so rows are lines: several pixels, with what belongs to the channels repeated along them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_numpy import threads
+from pullback_numpy.kernels.normalization import affine, laid_out, mean, others_of
+from pullback_numpy.kernels.precision import like, row_pieces, wide
+from pullback_numpy.kernels.reductions import tree_sum
+from pullback_numpy.products import column_totals
+
+#: Elements that a line has at least, where there are so many.
+_LINE = 512
+
+
+def _lines(x: Any, axis: int) -> Any:
+    """x (..., channels) as lines of whole pixels; None where it is not laid out like that."""
+    channels = x.shape[axis]
+    if axis != x.ndim - 1 or not x.flags.c_contiguous or not x.size or x.ndim < 2:
+        return None
+    pixels, group = x.size // channels, 1
+    while group * channels < _LINE and pixels % (2 * group) == 0:
+        group *= 2
+    return x.reshape(-1, group * channels)
+
+
+def _along(values: Any, lines: Any) -> Any:
+    """A value for each channel, repeated along a line."""
+    return np.tile(values, lines.shape[1] // values.size)
+
+
+def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:
+    """`count` sums over pixels, (count, channels); terms(piece, out) gives those of a piece."""
+    places = row_pieces(*lines.shape)
+    found = np.empty((len(places), count, lines.shape[1]), lines.dtype)
+
+    def work(number: int) -> None:
+        terms(places[number], found[number])
+
+    with threads.single_blas:
+        threads.run(work, range(len(places)), lines.size)
+    whole = found.reshape(len(places), count, -1, channels)
+    return np.asarray(tree_sum(whole, (0, 2), False))
+
+
+def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
+    w = wide(x)
+    lines = _lines(w, axis)
+    if lines is None:
+        return _batch_norm_of(x, w, scale, offset, axis, epsilon)
+    channels, count = x.shape[axis], w.size // x.shape[axis]
+    # Distances are taken from a mean of the first pixels. What the square of their mean takes off
+    # again is at most as many times the variance as there are pieces: no digits to speak of.
+    some = w.reshape(-1, channels)[: max(1, threads.PIECE // channels)]
+    near = column_totals(some) / w.dtype.type(len(some))
+    near_line = _along(near, lines)
+
+    def terms(piece: slice, out: Any) -> None:
+        away = lines[piece] - near_line
+        out[0] = column_totals(away)
+        np.einsum("ij,ij->j", away, away, out=out[1])
+
+    first, second = _sums(lines, channels, terms, 2) / w.dtype.type(count)
+    center, variance = near + first, np.maximum(second - first * first, 0)
+    factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
+    y = _normalized(lines, center, factor, scale, offset)
+    return like(y.reshape(x.shape), x), center, variance
+
+
+def _normalized(lines: Any, center: Any, factor: Any, scale: Any, offset: Any) -> Any:
+    """(lines - center) * factor * scale + offset."""
+    if scale is not None:
+        factor = factor * scale
+    center, factor = _along(center, lines), _along(factor.astype(lines.dtype, copy=False), lines)
+    summand = None if offset is None else _along(offset, lines)
+    y = np.empty(lines.shape, lines.dtype)
+
+    def work(piece: slice) -> None:
+        part = np.subtract(lines[piece], center, out=y[piece])
+        part *= factor
+        if summand is not None:
+            part += summand
+
+    threads.over(work, *lines.shape)
+    return y
+
+
+def _batch_norm_of(x: Any, w: Any, scale: Any, offset: Any, axis: int, epsilon: float) -> Any:
+    others = others_of(w, (axis,))
+    center = np.asarray(mean(w, others))
+    y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
+    variance = np.asarray(mean(y * y, others))
+    factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
+    if scale is not None:
+        factor = factor * laid_out(scale, w.shape, (axis,))
+    y *= factor
+    y = affine(y, None, offset, (axis,))
+    return like(y, x), center.reshape(-1), variance.reshape(-1)
+
+
+def _batch_norm_gradient(
+    x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
+    *, axis: int, epsilon: float,
+) -> Any:  # fmt: skip
+    w, h = wide(x), wide(g)
+    spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
+    factor = spread if scale is None else spread * scale
+    count = w.dtype.type(max(1, w.size // max(1, x.shape[axis])))
+    lines, lines_g = _lines(w, axis), _lines(h, axis)
+    if lines is None or lines_g is None:
+        level, slope = _slopes(w, h, mean, spread, axis)
+    else:
+        center = _along(mean, lines)
+
+        def terms(piece: slice, out: Any) -> None:
+            away = lines[piece] - center
+            out[0] = column_totals(lines_g[piece])
+            np.einsum("ij,ij->j", away, lines_g[piece], out=out[1])
+
+        level, slope = _sums(lines, x.shape[axis], terms, 2)
+        slope = slope * spread
+    by_x = (variance_g * 2 - factor * spread * slope) / count
+    constant = (mean_g - factor * level) / count
+    if lines is None or lines_g is None:
+        channel = (axis,)
+        dx = np.subtract(w, laid_out(mean, w.shape, channel), out=np.empty(w.shape, w.dtype))
+        dx *= laid_out(by_x, w.shape, channel)
+        dx += laid_out(constant, w.shape, channel)
+        dx += h * laid_out(factor, w.shape, channel)
+    else:
+        dx = _combined(lines, lines_g, (mean, by_x, constant, factor)).reshape(x.shape)
+    return like(dx, x), like(slope, x), like(level, x)
+
+
+def _slopes(w: Any, h: Any, mean: Any, spread: Any, axis: int) -> tuple[Any, Any]:
+    others = others_of(w, (axis,))
+    product = np.subtract(w, laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
+    product *= h
+    if not others:
+        return h, product * spread
+    return np.asarray(tree_sum(h, others, False)), tree_sum(product, others, False) * spread
+
+
+def _combined(lines: Any, lines_g: Any, parts: Any) -> Any:
+    """(lines - center) * by_x + lines_g * factor + constant."""
+    center, by_x, constant, factor = (
+        _along(part.astype(lines.dtype, copy=False), lines) for part in parts
+    )
+    dx = np.empty(lines.shape, lines.dtype)
+
+    def work(piece: slice) -> None:
+        part = np.subtract(lines[piece], center, out=dx[piece])
+        part *= by_x
+        part += constant
+        part += lines_g[piece] * factor
+
+    threads.over(work, *lines.shape)
+    return dx
+
+
+def _batch_norm_inference(
+    x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
+) -> Any:
+    w = wide(x)
+    factor = 1 / np.sqrt(wide(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
+    lines = _lines(w, axis)
+    if lines is not None:
+        center = wide(mean).astype(w.dtype, copy=False)
+        return like(_normalized(lines, center, factor, scale, offset).reshape(x.shape), x)
+    if scale is not None:
+        factor = factor * scale
+    factor = factor.astype(w.dtype, copy=False)
+    y = np.subtract(w, laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
+    y *= laid_out(factor, w.shape, (axis,))
+    return like(affine(y, None, offset, (axis,)), x)
+
+
+KERNELS: dict[str, Kernel] = {
+    "batch_norm": _batch_norm,
+    "batch_norm_gradient": _batch_norm_gradient,
+    "batch_norm_inference": _batch_norm_inference,
+}

@@ -1,0 +1,168 @@
+"""Gradients at corners, poles, ends and infinities: defined, and never NaN for no reason."""
+
+import math
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+inf = math.inf
+
+
+def gradients(f, *xs):
+    xs = [pb.asarray(np.asarray(x, np.float64)) for x in xs]
+    with pb.GradientTape() as tape:
+        tape.watch(xs)
+        y = pb.sum(f(*xs))
+    found = tape.gradient(y, xs, unconnected_gradients="zero")
+    return [one.tolist() for one in found]
+
+
+#: A function, a point, and the slope there.
+SLOPES = [
+    # Corners: the mean of both sides, or 0.
+    (pb.abs, 0, 0), (pb.relu, 0, 0), (pb.sign, 0, 0), (pb.hard_tanh, 1, None),
+    (pb.floor, 1, 0), (pb.round, 0.5, 0),
+    # Infinitely steep.
+    (pb.sqrt, 0, inf), (pb.log, 0, inf), (pb.log1p, -1, inf), (pb.log2, 0, inf),
+    (pb.asin, 1, inf), (pb.asin, -1, inf), (pb.acos, 1, -inf), (pb.acosh, 1, inf),
+    (pb.atanh, 1, inf), (pb.erfinv, 1, inf), (pb.reciprocal, 0, -inf),
+    # Far out.
+    (pb.sqrt, inf, 0), (pb.exp, -inf, 0), (pb.expm1, -inf, 0), (pb.log, inf, 0),
+    (pb.tanh, inf, 0), (pb.tanh, -inf, 0), (pb.atan, inf, 0), (pb.asinh, inf, 0),
+    (pb.erf, inf, 0), (pb.erfc, -inf, 0), (pb.reciprocal, inf, 0),
+    (pb.sigmoid, inf, 0), (pb.sigmoid, -inf, 0), (pb.softplus, inf, 1), (pb.softplus, -inf, 0),
+    (pb.log_sigmoid, inf, 0), (pb.log_sigmoid, -inf, 1), (pb.softsign, inf, 0),
+    (pb.elu, -inf, 0), (pb.selu, -inf, 0), (pb.celu, -inf, 0),
+    (pb.gelu, inf, 1), (pb.gelu, -inf, 0), (pb.silu, inf, 1), (pb.silu, -inf, 0),
+    (pb.mish, inf, 1), (pb.mish, -inf, 0), (pb.hard_silu, inf, 1), (pb.hard_silu, -inf, 0),
+    (lambda x: pb.gelu(x, approximate=True), inf, 1),
+    (lambda x: pb.gelu(x, approximate=True), -inf, 0),
+    # Powers.
+    (lambda x: x**0, 0, 0), (lambda x: x**1, 0, 1), (lambda x: x**2, 0, 0),
+    (lambda x: x**0.5, 0, inf), (lambda x: 0.0**x, 2, 0), (lambda x: 0.0**x, 0, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "x", "slope"), SLOPES)
+def test_slope(f, x, slope):
+    for dtype in ("float64", "float32"):
+        point = pb.asarray(x, dtype=dtype)
+        with pb.GradientTape() as tape:
+            tape.watch(point)
+            y = f(point)
+        found = tape.gradient(y, point)
+        if slope is None:
+            assert np.isfinite(found.numpy())
+        else:
+            assert found.item() == slope
+
+
+@pytest.mark.parametrize(
+    ("f", "limit"),
+    [
+        (pb.gelu, 0), (pb.silu, 0), (pb.mish, 0), (pb.hard_silu, 0), (pb.softplus, 0),
+        (lambda x: pb.gelu(x, approximate=True), 0), (pb.elu, -1), (pb.log_sigmoid, -inf),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_activations_at_minus_infinity(f, limit, dtype):
+    x = pb.asarray([-inf, inf, 1.0], dtype=dtype)
+    y = f(x)
+    assert float(y[0]) == limit
+    assert float(y[1]) == (0 if limit == -inf else inf)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "y", "slopes"),
+    [
+        (pb.hypot, 0, 0, [0, 0]), (pb.hypot, inf, 1, [1, 0]), (pb.atan2, 0, 0, [0, 0]),
+        (pb.maximum, 1, 1, [0.5, 0.5]), (pb.minimum, 1, 1, [0.5, 0.5]),
+        (pb.logaddexp, -inf, -inf, [0, 0]), (pb.logaddexp, inf, 1, [1, 0]),
+        (pb.xlogy, 0, 0, [0, 0]), (pb.pow, 0, 0, [0, 0]), (pb.pow, 0, 2, [0, 0]),
+    ],
+)  # fmt: skip
+def test_slopes_of_two(f, x, y, slopes):
+    assert gradients(f, x, y) == slopes
+
+
+@pytest.mark.parametrize("function", [pb.sqrt, pb.log, pb.asin, pb.acos, pb.acosh, pb.erfinv])
+@pytest.mark.parametrize("x", [-1.0, 0.0, 2.0, -inf, inf])
+def test_what_where_did_not_choose_has_gradient_zero(function, x):
+    """Out of a function's domain and at its ends a cotangent of 0 stays 0."""
+    inside = {pb.acosh: 3.0}.get(function, 0.5)
+    ((outer, inner),) = gradients(
+        lambda t: pb.where(pb.asarray([False, True]), function(t), 0.0), [x, inside]
+    )
+    assert outer == 0
+    assert np.isfinite(inner)
+    assert inner != 0
+
+
+def test_logsumexp_of_nothing_and_of_infinities():
+    assert gradients(pb.logsumexp, [-inf, -inf]) == [[0, 0]]
+    assert gradients(pb.logsumexp, [inf, 1.0]) == [[1, 0]]
+    assert gradients(pb.logsumexp, [-inf, 1.0]) == [[0, 1]]
+    found = gradients(lambda x: pb.cumulative_logsumexp(x)[-1], [-inf, -inf, 0.0])
+    assert found == [[0, 0, 1]]
+
+
+@pytest.mark.parametrize("order", [0.5, 1, 2, 3, inf])
+def test_norms(order):
+    def norm(x):
+        return pb.linalg.vector_norm(x, ord=order)
+
+    assert gradients(norm, [0.0, 0.0]) == [[0, 0]]
+    if order not in (0.5, 1):
+        assert gradients(norm, [inf, 1.0]) == [[1, 0]]
+        assert gradients(norm, [1.0, -inf]) == [[0, -1]]
+
+
+def test_a_clipped_norm_of_zero():
+    assert gradients(lambda x: pb.clip_by_norm(x, max_norm=1.0), [0.0, 0.0]) == [[1, 1]]
+
+
+def test_standard_deviation_of_a_constant():
+    assert gradients(pb.std, [3.0, 3.0, 3.0]) == [[0, 0, 0]]
+
+
+@pytest.mark.parametrize("x", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0]])
+def test_products_with_zeros(x):
+    others = [x[1] * x[2], x[0] * x[2], x[0] * x[1]]
+    assert gradients(pb.prod, x) == [others]
+    assert gradients(lambda t: pb.cumulative_prod(t)[-1], x) == [others]
+
+
+def test_ties_of_extrema():
+    assert gradients(pb.max, [1.0, 3.0, 3.0]) == [[0, 0.5, 0.5]]
+    assert gradients(pb.min, [1.0, 1.0, 3.0]) == [[0.5, 0.5, 0]]
+    assert gradients(lambda x, u: pb.sum(pb.scatter_max(x, [0, 0], u)), [1.0, 0.0], [1.0, 1.0]) == [
+        [1 / 3, 1],
+        [1 / 3, 1 / 3],
+    ]
+
+
+def test_masked_logits():
+    def loss(x):
+        return pb.softmax_cross_entropy_with_logits(x, [0.0, 1.0, 0.0])
+
+    ((hidden, *rest),) = gradients(loss, [-inf, 1.0, 2.0])
+    assert hidden == 0
+    assert np.isfinite(rest).all()
+    assert gradients(lambda x: pb.softmax(x)[0], [-inf, 1.0, 2.0]) == [[0, 0, 0]]
+
+
+def test_a_query_that_may_look_nowhere():
+    q, k, v = (np.random.default_rng(i).normal(size=(1, 2, 3)) for i in range(3))
+    mask = np.array([[False, False], [True, True]])
+
+    def attend(q, k, v):
+        return pb.scaled_dot_product_attention(q, k, v, mask)
+
+    assert pb.asarray(attend(q, k, v))[0, 0].tolist() == [0, 0, 0]
+    by_q, by_k, by_v = gradients(attend, q, k, v)
+    assert by_q[0][0] == [0, 0, 0]
+    assert np.isfinite(by_k).all()
+    assert np.isfinite(by_v).all()
+    np.testing.assert_allclose(by_v, gradients(lambda q, k, v: attend(q, k, v)[:, 1:], q, k, v)[2])
