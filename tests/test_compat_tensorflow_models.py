@@ -116,7 +116,7 @@ class TestLayers:
             (lambda: tf.keras.layers.LeakyReLU(0.1), (2, 3), (2, 3)),
             (lambda: tf.keras.layers.Softmax(), (2, 3), (2, 3)),
             (lambda: tf.keras.layers.LSTM(5, return_sequences=True), (2, 3, 4), (2, 3, 5)),
-            (lambda: tf.keras.layers.GRU(5, activation="tanh"), (2, 3, 4), (2, 5)),
+            (lambda: tf.keras.layers.GRU(5, activation=tf.tanh), (2, 3, 4), (2, 5)),
             (lambda: tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(5)), (2, 3, 4), (2, 10)),
             (lambda: tf.keras.layers.Lambda(lambda x: x * 2), (2, 3), (2, 3)),
         ],
@@ -138,6 +138,7 @@ class TestLayers:
         with pytest.raises(TypeError, match="no kernel_constraint"):
             tf.layers.Dense(3, kernel_constraint=abs)
         assert tf.layers.Dense(3, kernel_constraint=None).units == 3
+        assert tf.keras.layers.LSTM(3, tf.nn.tanh, recurrent_activation=tf.sigmoid).units == 3
         with pytest.raises(TypeError, match="activation is tanh"):
             tf.keras.layers.LSTM(3, activation="relu")
         with pytest.raises(TypeError, match="Dropout layer before it"):
@@ -164,6 +165,16 @@ class TestLayers:
         assert layer(tf.ones([1, 1])).tolist() == [[4.0, 4.0]]
         seeded = [tf.random_normal_initializer(seed=2)((3,), tf.float32).tolist() for _ in "ab"]
         assert seeded[0] == seeded[1]
+
+    def test_regularizers(self):
+        layer = tf.keras.layers.Dense(
+            2,
+            kernel_initializer="ones",
+            kernel_regularizer=tf.keras.regularizers.l2(l=0.5),
+            input_shape=(3,),
+        )
+        assert [float(loss) for loss in layer.losses] == [3.0]
+        assert float(tf.keras.regularizers.l1(0.1)(layer.kernel)) == pytest.approx(0.6)
 
     def test_functions_of_nn(self):
         x = tf.constant([[1.0, -2.0, 3.0]])

@@ -29,6 +29,7 @@ class TestAsarray:
             ([], pb.float32),
             ([2**40], pb.int64),
             (2**63, pb.uint64),
+            ([0, 2**63], pb.uint64),
             (np.float64(1), pb.float64),
             (np.arange(3), pb.int64),
             (np.ones(2, ">f4"), pb.float32),

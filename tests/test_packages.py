@@ -214,6 +214,16 @@ def test_what_can_be_no_new_backend(arguments, message, tmp_path, monkeypatch, c
 # Wheels -------------------------------------------------------------------------------------------
 
 
+def create(environment, *, with_pip):
+    """A new virtual environment, of the Python that runs the tests."""
+    uv = shutil.which("uv")
+    if uv is None:
+        venv.create(environment, with_pip=with_pip)
+    else:
+        seed = ["--seed"] if with_pip else []
+        run(uv, "venv", *seed, "--python", sys.executable, environment, cwd=environment.parent)
+
+
 @pytest.fixture(scope="module")
 def new(tmp_path_factory):
     """A new environment with core and NumPy's backend, from their wheels."""
@@ -236,7 +246,7 @@ def new(tmp_path_factory):
         return wheel
 
     environment = place / "venv"
-    venv.create(environment, with_pip=uv is None)
+    create(environment, with_pip=uv is None)
 
     def pip(command, *arguments):
         python = environment / "bin" / "python"
@@ -288,7 +298,7 @@ def test_every_command_of_the_documentation_runs(new, tmp_path):
     packages.mkdir()
     for project in (ROOT / "core", ROOT / "backends" / "numpy"):
         shutil.copy(new.build(project), packages)
-    venv.create(tmp_path / "venv", with_pip=True)
+    create(tmp_path / "venv", with_pip=True)
     script = ["set -euxo pipefail"]
     for page in STORY:
         text = (ROOT / "docs" / "backends" / f"{page}.md").read_text()

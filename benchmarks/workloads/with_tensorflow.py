@@ -122,6 +122,7 @@ def train(faster: Any, model: Any, data: tuple[Array, Array], optimizer: Any) ->
 
 def infer(faster: Any, model: Any, data: tuple[Array, Array]) -> Block:
     x = tf.constant(data[0])
+    model(x, False)  # makes the variables of Keras layers
     run = faster(lambda: model(x, False))
     return repeat(lambda: run().numpy())
 

@@ -1,6 +1,9 @@
 """Training: the CPU's losses, and no copy to the host but those that are asked for."""
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +43,17 @@ def test_the_small_model_learns_what_it_learns_on_the_cpu(device):
     found, wanted = (small_model.losses(one, 8) for one in (device, "cpu"))
     np.testing.assert_allclose(found, wanted, rtol=2e-4)
     assert found[-1] < found[0]
+
+
+def test_the_part_of_the_gpu_run_that_counts(standin):
+    paths = [*sys.path[:2], *(str(ROOT / one) for one in ("core/src", "backends/numpy/src"))]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "gpu" / "copies.py")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("| none | ")
+    assert done.stdout.splitlines()[-1].endswith(" | yes |")

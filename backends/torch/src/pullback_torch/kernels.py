@@ -119,6 +119,13 @@ def _total(name: str) -> Kernel:
     return total
 
 
+def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+    # torch takes no axes for all of them.
+    if dtype is None and axis != () and x.dtype in WIDE:
+        return torch.sum(x, axis, keepdims)
+    return _total("sum")(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
 def _where_not_empty(name: str) -> Kernel:
     """A Fourier transform; MKL makes an error of there being nothing to transform."""
     return lambda x, **given: (GENERIC if x.numel() else HOST)[name](x, **given)
@@ -160,7 +167,7 @@ def _matmul(x1: Any, x2: Any) -> Any:
 KERNELS: dict[str, Kernel] = {
     **GENERIC,
     **{name: getattr(torch, name) for name in ELEMENTWISE.split()},
-    **{name: _total(name) for name in ("sum", "prod", "cumulative_sum", "cumulative_prod")},
+    **{name: _total(name) for name in ("prod", "cumulative_sum", "cumulative_prod")},
     **{name: _checked(name) for name in ("cholesky", "eigh", "qr", "slogdet", "solve", "svd")},
     **{name: _where_not_empty(name) for name in GENERIC if "fft" in name},
     # torch.log is further off than NumPy's, and the terms of digamma cancel.
@@ -173,6 +180,7 @@ KERNELS: dict[str, Kernel] = {
     "searchsorted": _searchsorted,
     "strided_slice": _strided_slice,
     "strided_update": _strided_update,
+    "sum": _sum,
     "take": _take,
     **neural.KERNELS,
 }

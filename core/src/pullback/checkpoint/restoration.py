@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from pullback import errors
@@ -36,15 +36,17 @@ class Restoration:
         self._stateful = frozenset(contents.states)
         self._roots = {name: _reference(value) for name, value in roots.items()}
         # What has been taken, and what nobody asks for, is not kept in memory.
-        self._left = {name: contents.arrays[name] for name in self._kinds if self._asked_for(name)}
+        saved = (*self._kinds, *self._stateful)
+        asked_for = {
+            name for name in saved if any(_root(one) in roots for one in self._names(name))
+        }
+        self._not_asked_for = tuple(name for name in saved if name not in asked_for)
+        self._left = {name: contents.arrays[name] for name in self._kinds if name in asked_for}
         self._states = {
             name: decode(state, contents.arrays)
             for name, state in contents.states.items()
-            if self._asked_for(name)
+            if name in asked_for
         }
-        self._not_asked_for = tuple(
-            name for name in (*self._kinds, *self._stateful) if not self._asked_for(name)
-        )
         self._restored: list[str] = []
         self._missing: tuple[str, ...] = ()
         self._partial = False
@@ -52,13 +54,9 @@ class Restoration:
         self._known: frozenset[str] = frozenset()
         self._ended = False
 
-    def _asked_for(self, path: str) -> bool:
-        """Whether a path, or another one of the same object, begins at one of the roots."""
-        names = (path, *others(path, self._aliases.items()), *others(path, self._firsts()))
-        return any(name.partition("/")[0] in self._roots for name in names)
-
-    def _firsts(self) -> Iterable[tuple[str, str]]:
-        return [(first, alias) for alias, first in self._aliases.items()]
+    def _names(self, path: str) -> tuple[str, ...]:
+        """Every path that what is saved under a path had then."""
+        return (path, *others(path, [(first, alias) for alias, first in self._aliases.items()]))
 
     @property
     def restored(self) -> tuple[str, ...]:
@@ -139,8 +137,9 @@ class Restoration:
             optimizer, variable = owner
             there = variable in graph.variables or self._may_come(variable, graph)
             return there and optimizer in graph.places
-        names = (path, *others(path, self._aliases.items()), *others(path, self._firsts()))
-        return any(name.partition("/")[0] in graph.roots and graph.may_have(name) for name in names)
+        return any(
+            _root(name) in graph.roots and graph.may_have(name) for name in self._names(path)
+        )
 
     def _owner(self, path: str) -> tuple[str, str] | None:
         """The optimizer and the variable that a slot is of; None for what is no slot."""
@@ -325,6 +324,10 @@ def _reference(value: Any) -> Callable[[], Any]:
         return weakref.ref(value)
     except TypeError:
         return lambda: value
+
+
+def _root(path: str) -> str:
+    return path.partition("/")[0]
 
 
 def _listed(paths: tuple[str, ...]) -> str:

@@ -124,8 +124,13 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
         return array.astype(dtypes.DEFAULT_FLOAT)
     if dtypes.kind(array.dtype) >= dtypes.FLOAT:
         if all(type(leaf) is int for leaf in _leaves(value)):
-            # NumPy takes floats where no integer dtype holds all values: some would be others.
-            raise errors.ConversionError("no integer dtype holds all integers in the data")
+            # NumPy takes floats for integers beyond int64 beside others: some would be others.
+            try:
+                return np.asarray(value, dtypes.uint64)
+            except OverflowError:
+                raise errors.ConversionError(
+                    "no integer dtype holds all integers in the data"
+                ) from None
         real = dtypes.kind(array.dtype) == dtypes.FLOAT
         with np.errstate(over="ignore"):
             return array.astype(dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX)

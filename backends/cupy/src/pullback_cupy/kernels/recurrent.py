@@ -14,8 +14,9 @@ def _order(time: int, reverse: bool) -> range:
     return range(time - 1, -1, -1) if reverse else range(time)
 
 
-def _wide(x: Any) -> Any:
-    return contiguous(x).astype(wide(x.dtype), copy=False)
+def _wide(array: Any, x: Any) -> Any:
+    """An array in what is computed with where the inputs are x."""
+    return contiguous(array).astype(wide(x.dtype), copy=False)
 
 
 def _rows(x: Any) -> Any:
@@ -28,10 +29,10 @@ def _lstm(
     mask: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
     (batch, time, _), units, dtype = x.shape, recurrent_kernel.shape[0], x.dtype
-    h, c, recurrent = _wide(initial_h), _wide(initial_c), _wide(recurrent_kernel)
-    inputs = cupy.matmul(_rows(_wide(x)), _wide(kernel))
+    h, c, recurrent = _wide(initial_h, x), _wide(initial_c, x), _wide(recurrent_kernel, x)
+    inputs = cupy.matmul(_rows(_wide(x, x)), _wide(kernel, x))
     if bias is not None:
-        inputs += _wide(bias)
+        inputs += _wide(bias, x)
     mask = None if mask is None else contiguous(mask)
     gates, cells = (cupy.empty((batch, time, n * units), h.dtype) for n in (4, 1))
     out = cupy.empty((batch, time, units), dtype)
@@ -52,11 +53,11 @@ def _lstm_gradient(
     out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
     (batch, time, _), units, dtype = x.shape, recurrent_kernel.shape[0], x.dtype
-    turned, first = _wide(recurrent_kernel).T, _wide(initial_c)
-    gates, cells, slopes = _wide(gates), _wide(cells), contiguous(out_g)
+    turned, first = _wide(recurrent_kernel, x).T, _wide(initial_c, x)
+    gates, cells, slopes = _wide(gates, x), _wide(cells, x), contiguous(out_g)
     mask = None if mask is None else contiguous(mask)
     dz, of_step = cupy.empty_like(gates), cupy.empty((batch, 4 * units), gates.dtype)
-    back, dc = _wide(h_g), _wide(c_g)
+    back, dc = _wide(h_g, x), _wide(c_g, x)
     kept, later, order = back, -1, list(_order(time, reverse))
     for number in reversed(range(time)):
         step, before = order[number], order[number - 1] if number else -1
@@ -70,11 +71,15 @@ def _lstm_gradient(
         back, kept, dc, later = cupy.matmul(of_step, turned), new_kept, new_dc, step
     if mask is not None and time:
         back = cupy.where(mask[:, order[0], None], back, kept)
-    rows, states = _rows(dz), _states_before(_wide(out), _wide(initial_h), reverse)
+    rows, states = _rows(dz), _states_before(_wide(out, x), _wide(initial_h, x), reverse)
     found = (
-        cupy.matmul(rows, _wide(kernel).T).reshape(x.shape), back, dc,
-        cupy.matmul(_rows(_wide(x)).T, rows), cupy.matmul(_rows(states).T, rows), rows.sum(axis=0),
-    )  # fmt: skip
+        cupy.matmul(rows, _wide(kernel, x).T).reshape(x.shape),
+        back,
+        dc,
+        cupy.matmul(_rows(_wide(x, x)).T, rows),
+        cupy.matmul(_rows(states).T, rows),
+        rows.sum(axis=0),
+    )
     return tuple(one.astype(dtype, copy=False) for one in found)
 
 

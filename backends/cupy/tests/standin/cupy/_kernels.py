@@ -18,6 +18,15 @@ ELEMENTWISE: list[ElementwiseKernel] = []
 _C_NAMES = {"bool": "bool", "complex64": "complex<float>", "complex128": "complex<double>"}
 
 
+#: The dtypes of what CUDA C++ calls so.
+_DTYPES = {
+    "__half": "float16", "__nv_bfloat16": "bfloat16", "float": "float32", "double": "float64",
+    "bool": "bool", "signed char": "int8", "short": "int16", "int": "int32", "long long": "int64",
+    "unsigned char": "uint8", "unsigned short": "uint16", "unsigned int": "uint32",
+    "unsigned long long": "uint64", "u64": "uint64", "i64": "int64",
+}  # fmt: skip
+
+
 def c_name(dtype) -> str:
     return _C_NAMES.get(dtype.name, dtype.name)
 
@@ -43,12 +52,26 @@ class RawKernel:
         run = getattr(library(code), f"run_{self.name}")
         body = headerless.split(f"KERNEL({self.name})")[1].split("\nKERNEL(")[0]
         waits = any(word in body for word in ("__sync", "over_block", "largest(", "sum_of_exp("))
+        self.check(headerless, args)
         kept = [argument(one) for one in args]
         addresses = (ctypes.c_void_p * len(kept))(*[one.ctypes.data for one in kept])
         blocks, (x, y) = int(grid[0]), (*block, 1)[:2]
         assert len(grid) == 1
         assert 0 < x * y <= 1024
         run(addresses, blocks, int(x), int(y), int(waits))
+
+    def check(self, code, args):
+        """Whether arrays are of the types that the kernel takes pointers to: CuPy does not look."""
+        types = {letter: name for name, letter in re.findall(r"^typedef (.+) (\w);", code, re.M)}
+        declared = re.search(rf"^KERNEL\({self.name}\)\s*\(([^)]*)\)", code, re.M)[1].split(",")
+        assert len(declared) == len(args), f"{self.name} takes {len(declared)} arguments"
+        for text, one in zip(declared, args, strict=True):
+            pointed = re.match(r"\s*(?:const )?(.+)\*", text)
+            # np.uint64: an address.
+            assert bool(pointed) == (one is None or isinstance(one, (ndarray, np.uint64))), text
+            if isinstance(one, ndarray):
+                name = types.get(pointed[1], pointed[1])
+                assert one.dtype.name == _DTYPES[name], f"{self.name}: {text} is given {one.dtype}"
 
 
 def argument(one) -> np.ndarray:

@@ -1,10 +1,24 @@
-"""What the backend uses of `cupyx`."""
+"""What the backend and its tests use of `cupyx`."""
 
 from __future__ import annotations
 
 import contextlib
 
+from cupy._array import COPIES
+
+
+class DeviceSynchronized(RuntimeError):
+    """A copy to the host, or a wait, where none was allowed."""
+
 
 @contextlib.contextmanager
 def errstate(*, linalg=None):
     yield
+
+
+@contextlib.contextmanager
+def allow_synchronize(allow):
+    before = COPIES.copy()
+    yield
+    if not allow and before != COPIES:
+        raise DeviceSynchronized(str(COPIES - before))

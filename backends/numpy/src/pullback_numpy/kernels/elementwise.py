@@ -42,8 +42,12 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
     if x1.itemsize < 8 or not (np.abs(quotient) < 2.0**53).all():
         return _GENERIC["floor_divide"](x1, x2)
     # What the generic kernel does as long as numbers have places behind the point.
-    whole, size, above = np.floor(quotient), np.abs(x2), np.abs(np.remainder(x1, x2))
-    return whole - ((whole == quotient) & (above > size - above))
+    whole = np.floor(quotient)
+    doubtful = whole == quotient
+    if not doubtful.any():
+        return whole
+    size, above = np.abs(x2), np.abs(np.remainder(x1, x2))
+    return whole - (doubtful & (above > size - above))
 
 
 def _expm1(x: Any) -> Any:

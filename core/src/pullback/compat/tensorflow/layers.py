@@ -9,7 +9,7 @@ from typing import Any
 from pullback import errors, layers
 from pullback.compat.tensorflow import initializers
 from pullback.compat.tensorflow.basics import TensorShape
-from pullback.compat.tensorflow.naming import op, translate
+from pullback.compat.tensorflow.naming import translate
 from pullback.dtypes import DTypeLike
 from pullback.layers.basic import activation_of
 from pullback.random import default_generator
@@ -78,9 +78,6 @@ class Layer(layers.Layer):
         """The variables that are trained."""
         return self.trainable_variables
 
-
-#: The functions of `tf.nn` and `tf` that layers know by their names, too.
-ACTIVATIONS = {name: op(name, "x") for name in ("sigmoid", "tanh")}
 
 # How arguments are translated -------------------------------------------------------------------
 
@@ -157,7 +154,7 @@ def recurrent(target: Callable[..., Any]) -> Callable[..., Any]:
     def made(**given: Any) -> Any:
         for argument, right in (("activation", "tanh"), ("recurrent_activation", "sigmoid")):
             value = given.pop(argument, right)
-            if activation_of(value) not in (CALL[right], ACTIVATIONS.get(right)):
+            if getattr(activation_of(value), "__name__", None) != right:
                 raise errors.InputTypeError(
                     f"{target.__name__}: its {argument} is {right}; leave it out"
                 )
@@ -195,7 +192,6 @@ _CONV = (
     "filters kernel_size strides padding data_format dilation_rate activation use_bias "
     "kernel_initializer bias_initializer kernel_regularizer"
 )
-_DEPTHWISE = "kernel_size strides padding depth_multiplier data_format activation use_bias"
 _SEPARABLE = (
     "filters kernel_size strides padding data_format dilation_rate depth_multiplier activation "
     "use_bias"

@@ -119,6 +119,7 @@ _LAYER = (
     Sample((normal(2, 3), normal(2, 3), normal(2, 3, seed=1)), {"axis": None}),
     Sample((normal(6, 4), normal(6), normal(6, seed=1)), {"axis": 0}),
     Sample((normal(0, 3), normal(3), normal(3)), note="no items"),
+    Sample((normal(3, 0), normal(0), normal(0)), note="nothing to normalize"),
     Sample((np.full((2, 3), 2.0), None, None), gradient=False, note="all the same"),
 )
 _SHAPES = [
@@ -162,6 +163,7 @@ suite(
         Sample((normal(2, 3, 4), normal(3, 4)), {"axis": (1, 2), "epsilon": 0.1}),
         Sample((normal(2, 3), normal(2, 3)), {"axis": None}),
         Sample((normal(0, 3), normal(3)), note="no items"),
+        Sample((normal(3, 0), normal(0)), note="nothing to normalize"),
         Sample((integers(-5, 5, 2, 3), None), note="integers"),
     ],
     errors_=[((normal(2, 3), normal(2)), {}, errors.ShapeError)],
@@ -213,6 +215,7 @@ suite(
         Sample((normal(2, 4, 3, 3), normal(4), None), {"groups": 2, "axis": 1}),
         Sample((normal(3, 4), None, None), {"groups": 1, "epsilon": 0.1}),
         Sample((normal(0, 4), None, None), {"groups": 2}, note="no items"),
+        Sample((normal(2, 0, 4), normal(4), None), {"groups": 2}, note="nothing to normalize"),
     ],
     scale=_grouped_size,
     errors_=[
@@ -227,6 +230,7 @@ suite(
     [
         Sample((normal(2, 5, 3), normal(3, seed=1), normal(3, seed=2))),
         Sample((normal(2, 3, 4, 2), None, normal(3)), {"axis": 1, "epsilon": 0.1}),
+        Sample((normal(2, 0, 3), normal(3), None), note="nothing to normalize"),
     ],
     scale=_instance_size,
     errors_=[((normal(2, 4, 3), normal(4), None), {}, errors.ShapeError)],

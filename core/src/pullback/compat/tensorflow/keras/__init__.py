@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pullback.compat.tensorflow import initializers
-from pullback.compat.tensorflow.keras import activations, layers, losses, utils
+from pullback.compat.tensorflow.keras import activations, layers, losses, regularizers, utils
 from pullback.compat.tensorflow.keras.models import Model, Sequential
 
-__all__ = ["Model", "Sequential", "activations", "initializers", "layers", "losses", "utils"]
+__all__ = [
+    "Model", "Sequential", "activations", "initializers", "layers", "losses", "regularizers",
+    "utils",
+]  # fmt: skip

@@ -127,7 +127,8 @@ Add, Subtract, Multiply, Average, Maximum, Minimum = (
 )
 Concatenate = layer(layers.Concatenate, "axis")
 
-SimpleRNN, LSTM, GRU = (recurrent(one) for one in (layers.SimpleRNN, layers.LSTM, layers.GRU))
+SimpleRNN = layer(layers.SimpleRNN, "units activation use_bias")
+LSTM, GRU = recurrent(layers.LSTM), recurrent(layers.GRU)
 CuDNNLSTM, CuDNNGRU = LSTM, GRU
 Bidirectional = layer(
     layers.Bidirectional,

@@ -1,0 +1,77 @@
+/* What kernels share: arrays of NumPy in and out, and the way to the loops. */
+#ifndef PULLBACK_CALLS_H
+#define PULLBACK_CALLS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL pullback_native_api
+#ifndef PULLBACK_MODULE
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "job.h"
+
+/* The ops that have a kernel here, in C from the first instruction; each name is that of the op. */
+#define KERNELS(X)                                                                                \
+    X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
+    X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
+    X(add) X(subtract) X(multiply) X(divide)                                                      \
+    X(sgd_update) X(momentum_update) X(adam_update)                                               \
+    X(softmax) X(log_softmax)                                                                     \
+    X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
+    X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)
+
+#define KERNEL_NUMBER(name) KERNEL_##name,
+enum { KERNELS(KERNEL_NUMBER) KERNEL_COUNT };
+#undef KERNEL_NUMBER
+
+#define KERNEL(name)                                                                              \
+    PyObject *kernel_##name(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names)
+#define KERNEL_DECLARATION(name) KERNEL(name);
+KERNELS(KERNEL_DECLARATION)
+#undef KERNEL_DECLARATION
+
+/* The loops for this processor. */
+extern const Loop *loops;
+
+/* NumPy's kernel for the same call: what is not contiguous float32 goes there. */
+PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
+#define NUMPYS(name) numpys(KERNEL_##name, x, count, names)
+
+/* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`. */
+void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
+
+/* The value of an attribute among the keywords of a call; NULL where it is not there. */
+PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);
+
+static inline PyArrayObject *as_array(PyObject *x) { return (PyArrayObject *)x; }
+
+/* Whether x is an array of float32, C-contiguous, in the machine's order. */
+static inline int is_plain(PyObject *x) {
+    return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == NPY_FLOAT
+        && PyArray_ISCARRAY_RO(as_array(x));
+}
+
+static inline void *data(PyObject *x) { return PyArray_DATA(as_array(x)); }
+static inline ptrdiff_t size(PyObject *x) { return PyArray_SIZE(as_array(x)); }
+
+static inline PyObject *new_array(int ndim, const npy_intp *shape) {
+    return PyArray_SimpleNew(ndim, (npy_intp *)shape, NPY_FLOAT);
+}
+
+static inline PyObject *new_like(PyObject *x) {
+    return new_array(PyArray_NDIM(as_array(x)), PyArray_DIMS(as_array(x)));
+}
+
+static inline int same_shape(PyObject *x, PyObject *y) {
+    return PyArray_NDIM(as_array(x)) == PyArray_NDIM(as_array(y))
+        && PyArray_CompareLists(PyArray_DIMS(as_array(x)), PyArray_DIMS(as_array(y)),
+                                PyArray_NDIM(as_array(x)));
+}
+
+/* Elements of a piece: several arrays of this size stay in a second-level cache. */
+#define PIECE 32768
+
+#endif

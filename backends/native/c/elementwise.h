@@ -1,0 +1,150 @@
+/* Elementwise loops over contiguous arrays. */
+
+#define UNARY(name, expression)                                                                   \
+    LOOP(name) {                                                                                  \
+        const float *restrict source = job->p[0];                                                 \
+        float *restrict target = job->p[1];                                                       \
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
+            float x = source[i];                                                                  \
+            target[i] = (expression);                                                             \
+        }                                                                                         \
+    }
+
+/* Where a sigmoid is 0, lest 0 * inf be NaN. */
+#define FAR_BELOW (-1000.0f)
+
+UNARY(exp, exp32(x))
+UNARY(tanh, tanh32(x))
+UNARY(sigmoid, sigmoid32(x))
+UNARY(silu, at_least(x, FAR_BELOW) * sigmoid32(x))
+UNARY(softplus, (x < 0.0f ? 0.0f : x) + log1p_unit(exp32(-fabsf(x))))
+UNARY(log_sigmoid, (x > 0.0f ? 0.0f : x) - log1p_unit(exp32(-fabsf(x))))
+UNARY(relu, x <= 0.0f ? 0.0f : x)
+UNARY(negative, -x)
+
+/* GELU. 2 sqrt(2 / pi), and that times 0.044715. */
+#define SLOPE 1.5957691216057308f
+#define CUBIC 0.07135481627362417f
+
+INLINE float gelu_exact32(float x) {
+    /* x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|)), which cancels on neither side. From 38 on the tail
+     * is 0, and 0 * inf would be NaN. */
+    float size = at_most(fabsf(x), 100.0f);
+    float tail = normal_tail(size, exp32(-0.5f * size * size));
+    return (x < 0.0f ? 0.0f : x) - size * tail;
+}
+
+INLINE float gelu_exact_slope(float x) {
+    float bounded = at_most(at_least(x, -100.0f), 100.0f);
+    float falling = exp32_falling(-0.5f * bounded * bounded);
+    float tail = normal_tail(fabsf(bounded), falling);
+    float below = bounded < 0.0f ? tail : 1.0f - tail;
+    return bounded * falling * (SLOPE * 0.25f) + below;
+}
+
+INLINE float gelu_tanh32(float x) {
+    return at_least(x, FAR_BELOW) * sigmoid32(x * (SLOPE + CUBIC * x * x));
+}
+
+INLINE float gelu_tanh_slope(float x) {
+    float bounded = at_most(at_least(x, -100.0f), 100.0f), square = bounded * bounded;
+    float s = gate32(bounded * (SLOPE + CUBIC * square));
+    return s + bounded * (SLOPE + 3.0f * CUBIC * square) * s * (1.0f - s);
+}
+
+UNARY(gelu_exact, gelu_exact32(x))
+UNARY(gelu_tanh, gelu_tanh32(x))
+
+#define BINARY(name, expression)                                                                  \
+    LOOP(name) {                                                                                  \
+        const float *restrict first = job->p[0], *restrict second = job->p[1];                    \
+        float *restrict target = job->p[2];                                                       \
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
+            float a = first[i], b = second[i];                                                    \
+            target[i] = (expression);                                                             \
+        }                                                                                         \
+    }
+
+BINARY(gelu_exact_gradient, a * gelu_exact_slope(b))
+BINARY(gelu_tanh_gradient, a * gelu_tanh_slope(b))
+BINARY(relu_gradient, b > 0.0f ? a : 0.0f)
+BINARY(add, a + b)
+BINARY(subtract, a - b)
+BINARY(multiply, a * b)
+BINARY(divide, a / b)
+
+/* With a number, c[0]. */
+#define WITH_NUMBER(name, expression)                                                             \
+    LOOP(name) {                                                                                  \
+        const float *restrict source = job->p[0];                                                 \
+        float *restrict target = job->p[1];                                                       \
+        float b = (float)job->c[0];                                                               \
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
+            float a = source[i];                                                                  \
+            target[i] = (expression);                                                             \
+        }                                                                                         \
+    }
+
+WITH_NUMBER(add_number, a + b)
+WITH_NUMBER(multiply_number, a * b)
+WITH_NUMBER(divide_number, a / b)
+WITH_NUMBER(subtract_from, b - a)
+WITH_NUMBER(divide_from, b / a)
+
+/* Rows of n[0] elements, with one row. */
+#define WITH_ROW(name, expression)                                                                \
+    LOOP(name) {                                                                                  \
+        const float *restrict second = job->p[1];                                                 \
+        ptrdiff_t width = job->n[0];                                                              \
+        for (ptrdiff_t row = from; row < to; row++) {                                             \
+            const float *restrict first = (const float *)job->p[0] + row * width;                 \
+            float *restrict target = (float *)job->p[2] + row * width;                            \
+            _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) {                           \
+                float a = first[i], b = second[i];                                                \
+                target[i] = (expression);                                                         \
+            }                                                                                     \
+        }                                                                                         \
+    }
+
+WITH_ROW(add_row, a + b)
+WITH_ROW(multiply_row, a * b)
+
+/* Optimizers: p, g and slots in, then their new values. ----------------------------------------- */
+
+LOOP(sgd) {
+    const float *restrict p = job->p[0], *restrict g = job->p[1];
+    float *restrict new_p = job->p[2];
+    float rate = (float)job->c[0], decay = (float)job->c[1];
+    _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++)
+        new_p[i] = p[i] - rate * (g[i] + decay * p[i]);
+}
+
+LOOP(momentum) {
+    const float *restrict p = job->p[0], *restrict g = job->p[1], *restrict v = job->p[2];
+    float *restrict new_p = job->p[3], *restrict new_v = job->p[4];
+    float rate = (float)job->c[0], decay = (float)job->c[1], momentum = (float)job->c[2];
+    /* With Nesterov's look ahead the step is g + momentum * v, else v. */
+    float by_g = job->c[3] ? 1.0f : 0.0f, by_v = job->c[3] ? momentum : 1.0f;
+    _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+        float slope = g[i] + decay * p[i];
+        float velocity = momentum * v[i] + slope;
+        new_v[i] = velocity;
+        new_p[i] = p[i] - rate * (by_g * slope + by_v * velocity);
+    }
+}
+
+LOOP(adam) {
+    const float *restrict p = job->p[0], *restrict g = job->p[1];
+    const float *restrict m = job->p[2], *restrict v = job->p[3];
+    float *restrict new_p = job->p[4], *restrict new_m = job->p[5], *restrict new_v = job->p[6];
+    float share1 = (float)job->c[0], share2 = (float)job->c[1], scale = (float)job->c[2];
+    float least = (float)job->c[3], decay = (float)job->c[4];
+    _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+        float slope = g[i];
+        float first = m[i] + share1 * (slope - m[i]);
+        float second = v[i] + share2 * (slope * slope - v[i]);
+        new_m[i] = first;
+        new_v[i] = second;
+        new_p[i] = p[i] - (scale * (first / (sqrtf(second) + least)) + decay * p[i]);
+    }
+}

@@ -1,0 +1,15 @@
+/* All loops, for the instruction set of the file that includes this: it names the table TABLE. */
+#include "blas.h"
+#include "job.h"
+#include "math32.h"
+
+#define LOOP(name) static void loop_##name(ptrdiff_t from, ptrdiff_t to, const Job *job)
+
+#include "elementwise.h"
+#include "rows.h"
+#include "channels.h"
+#include "recurrent.h"
+#include "pooling.h"
+
+#define ENTRY(name) loop_##name,
+const Loop TABLE[] = {LOOPS(ENTRY)};

@@ -1,0 +1,184 @@
+/* The module: the kernels, the loops for kernels written in Python, and what both were given. */
+#define PULLBACK_MODULE
+#include "calls.h"
+#include "blas.h"
+#include "pool.h"
+
+const Loop *loops = loops_base;
+Gemm64 gemm64;
+Gemm32 gemm32;
+
+static PyObject *fallbacks[KERNEL_COUNT];
+static PyObject *thread_count;
+
+PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    if (!fallbacks[kernel]) {
+        PyErr_SetString(PyExc_RuntimeError, "pullback_native was not given NumPy's kernels");
+        return NULL;
+    }
+    return PyObject_Vectorcall(fallbacks[kernel], x, (size_t)count, names);
+}
+
+PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++)
+        if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), name))
+            return x[count + i];
+    return NULL;
+}
+
+/* How many threads NumPy's kernels would use here: 1 inside a piece of work that is split. */
+static int threads_here(void) {
+    PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : NULL;
+    long found = answer ? PyLong_AsLong(answer) : 1;
+    Py_XDECREF(answer);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 1;
+    }
+    return found < 1 ? 1 : (int)found;
+}
+
+/* Nanoseconds that are worth letting go of Python's lock, and waking a second thread. */
+#define WORTH_THE_LOCK 3e3
+#define WORTH_A_THREAD 6e4
+
+void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost) {
+    double time = (double)count * cost;
+    if (time < WORTH_THE_LOCK && count <= grain) {
+        loops[loop](0, count, job);
+        return;
+    }
+    int threads = time < WORTH_A_THREAD ? 1 : threads_here();
+    Py_BEGIN_ALLOW_THREADS
+    pool_run(loops[loop], job, count, grain, threads);
+    Py_END_ALLOW_THREADS
+}
+
+/* run(loop, count, grain, cost, arrays, numbers, constants): what kernels written in Python call.
+ * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. */
+static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
+    (void)module;
+    Job job = {0};
+    if (given != 7 || !PyTuple_CheckExact(x[4]) || !PyTuple_CheckExact(x[5])
+        || !PyTuple_CheckExact(x[6]) || PyTuple_GET_SIZE(x[4]) > 12 || PyTuple_GET_SIZE(x[5]) > 16
+        || PyTuple_GET_SIZE(x[6]) > 8) {
+        PyErr_SetString(PyExc_TypeError, "run(loop, count, grain, cost, arrays, numbers, constants)");
+        return NULL;
+    }
+    long loop = PyLong_AsLong(x[0]);
+    ptrdiff_t count = PyLong_AsSsize_t(x[1]), grain = PyLong_AsSsize_t(x[2]);
+    double cost = PyFloat_AsDouble(x[3]);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[4]); i++) {
+        PyObject *array = PyTuple_GET_ITEM(x[4], i);
+        if (array != Py_None && !(PyArray_Check(array) && PyArray_ISCARRAY_RO(as_array(array)))) {
+            PyErr_Format(PyExc_TypeError, "array %zd is not contiguous", i);
+            return NULL;
+        }
+        job.p[i] = array == Py_None ? NULL : data(array);
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[5]); i++)
+        job.n[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(x[5], i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[6]); i++)
+        job.c[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(x[6], i));
+    if (!PyErr_Occurred() && (loop < 0 || loop >= LOOP_COUNT || grain < 1))
+        PyErr_SetString(PyExc_ValueError, "there is no such loop, or no grain");
+    if (PyErr_Occurred())
+        return NULL;
+    run_loop((int)loop, &job, count, grain, cost);
+    Py_RETURN_NONE;
+}
+
+/* prepare(kernels, threads, address of cblas_sgemm or 0, whether its integers have 64 bits). */
+static PyObject *prepare(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *kernels, *threads;
+    unsigned long long address;
+    int wide;
+    if (!PyArg_ParseTuple(args, "O!OKp", &PyDict_Type, &kernels, &threads, &address, &wide))
+        return NULL;
+#define TAKE(name)                                                                                \
+    Py_XSETREF(fallbacks[KERNEL_##name], Py_XNewRef(PyDict_GetItemString(kernels, #name)));
+    KERNELS(TAKE)
+    Py_XSETREF(thread_count, Py_NewRef(threads));
+    gemm64 = wide ? (Gemm64)(uintptr_t)address : NULL;
+    gemm32 = wide ? NULL : (Gemm32)(uintptr_t)address;
+    Py_RETURN_NONE;
+}
+
+/* Takes the loops of a set of instructions by its name; without one the best that there is. */
+static PyObject *use(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *name = "";
+    if (!PyArg_ParseTuple(args, "|s", &name))
+        return NULL;
+    const char *found = "base";
+    const Loop *table = loops_base;
+    int any = !*name;
+#ifdef PULLBACK_VARIANTS
+    __builtin_cpu_init();
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+              && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx512 && (any || !strcmp(name, "avx512")))
+        found = "avx512", table = loops_avx512;
+    else if (avx2 && (any || !strcmp(name, "avx2")))
+        found = "avx2", table = loops_avx2;
+#endif
+    if (!any && strcmp(name, found)) {
+        PyErr_Format(PyExc_ValueError, "this processor has no %s", name);
+        return NULL;
+    }
+    loops = table;
+    return PyUnicode_FromString(found);
+}
+
+#define METHOD(name)                                                                              \
+    {#name, (PyCFunction)(void (*)(void))kernel_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
+static PyMethodDef methods[] = {
+    KERNELS(METHOD)
+    {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL},
+    {"prepare", prepare, METH_VARARGS, NULL},
+    {"use", use, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native", .m_size = -1, .m_methods = methods};
+
+static int add_loops(PyObject *module) {
+    PyObject *numbers = PyDict_New();
+    if (!numbers)
+        return -1;
+#define ADD(name)                                                                                 \
+    do {                                                                                          \
+        PyObject *number = PyLong_FromLong(LOOP_##name);                                          \
+        if (!number || PyDict_SetItemString(numbers, #name, number))                              \
+            return -1;                                                                            \
+        Py_DECREF(number);                                                                        \
+    } while (0);
+    LOOPS(ADD)
+    return PyModule_AddObject(module, "LOOPS", numbers);
+}
+
+static int add_kernels(PyObject *module) {
+    PyObject *names = PyList_New(0);
+    if (!names)
+        return -1;
+#define APPEND(name)                                                                              \
+    do {                                                                                          \
+        PyObject *text = PyUnicode_FromString(#name);                                             \
+        if (!text || PyList_Append(names, text))                                                  \
+            return -1;                                                                            \
+        Py_DECREF(text);                                                                          \
+    } while (0);
+    KERNELS(APPEND)
+    return PyModule_AddObject(module, "KERNELS", names);
+}
+
+PyMODINIT_FUNC PyInit__native(void) {
+    import_array();
+    PyObject *module = PyModule_Create(&definition);
+    if (module && (add_loops(module) || add_kernels(module)))
+        Py_CLEAR(module);
+    return module;
+}

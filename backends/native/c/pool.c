@@ -1,0 +1,146 @@
+#include "pool.h"
+
+static void run_here(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain) {
+    for (ptrdiff_t from = 0; from < count; from += grain)
+        loop(from, from + grain < count ? from + grain : count, job);
+}
+
+#ifdef _WIN32
+
+void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
+    (void)threads;
+    run_here(loop, job, count, grain);
+}
+
+#else
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define MOST 64
+/* How often a helper looks for the next job before it sleeps: some 20 us. Kernels come in rows, and
+ * waking a thread takes 40 us. */
+#define SPINS 400
+#define CALLER_SPINS 2000
+
+typedef struct {
+    pthread_mutex_t busy;  /* held by the caller whose job it is */
+    pthread_mutex_t lock;  /* guards what follows */
+    pthread_cond_t wake, left;
+    int helpers;           /* threads that were started */
+    int open, inside;      /* how many may still join the job, and how many are at it */
+    atomic_ulong number;   /* of the job */
+    atomic_long next;      /* the first element that nobody has taken */
+    atomic_int working;    /* as `inside`, to be looked at without the lock */
+    Loop loop;
+    const Job *job;
+    ptrdiff_t count, grain;
+} Pool;
+
+#define FRESH {.busy = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,              \
+               .wake = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER}
+static Pool pool = FRESH;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void work(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain) {
+    for (;;) {
+        ptrdiff_t from = atomic_fetch_add(&pool.next, grain);
+        if (from >= count)
+            return;
+        loop(from, from + grain < count ? from + grain : count, job);
+    }
+}
+
+static void *serve(void *unused) {
+    (void)unused;
+    unsigned long seen = 0;
+    for (;;) {
+        for (int i = 0; i < SPINS && atomic_load(&pool.number) == seen; i++)
+            pause_briefly();
+        pthread_mutex_lock(&pool.lock);
+        while (atomic_load(&pool.number) == seen || !pool.open) {
+            seen = atomic_load(&pool.number);
+            pthread_cond_wait(&pool.wake, &pool.lock);
+        }
+        seen = atomic_load(&pool.number);
+        pool.open--;
+        pool.inside++;
+        atomic_fetch_add(&pool.working, 1);
+        Loop loop = pool.loop;
+        const Job *job = pool.job;
+        ptrdiff_t count = pool.count, grain = pool.grain;
+        pthread_mutex_unlock(&pool.lock);
+        work(loop, job, count, grain);
+        pthread_mutex_lock(&pool.lock);
+        pool.inside--;
+        atomic_fetch_sub(&pool.working, 1);
+        if (!pool.inside)
+            pthread_cond_signal(&pool.left);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    return NULL;
+}
+
+/* A child process has none of the threads, and locks as they were at the fork. */
+static void forget(void) {
+    static const Pool fresh = FRESH;
+    pool = fresh;
+}
+
+static void prepare(void) { pthread_atfork(NULL, NULL, forget); }
+
+static void start(int wanted) {
+    while (pool.helpers < wanted) {
+        pthread_t thread;
+        pthread_attr_t how;
+        pthread_attr_init(&how);
+        pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+        int failed = pthread_create(&thread, &how, serve, NULL);
+        pthread_attr_destroy(&how);
+        if (failed)
+            return;
+        pool.helpers++;
+    }
+}
+
+void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
+    if (threads > MOST)
+        threads = MOST;
+    ptrdiff_t pieces = (count + grain - 1) / grain;
+    if (pieces < threads)
+        threads = (int)pieces;
+    /* Somebody else's job is running: this thread does its own alone. */
+    if (threads < 2 || pthread_once(&once, prepare) || pthread_mutex_trylock(&pool.busy)) {
+        run_here(loop, job, count, grain);
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    start(threads - 1);
+    pool.loop = loop, pool.job = job, pool.count = count, pool.grain = grain;
+    pool.open = threads - 1 < pool.helpers ? threads - 1 : pool.helpers;
+    atomic_store(&pool.next, 0);
+    atomic_fetch_add(&pool.number, 1);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.lock);
+    work(loop, job, count, grain);
+    /* Who has not come yet is not waited for. */
+    pthread_mutex_lock(&pool.lock);
+    pool.open = 0;
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < CALLER_SPINS && atomic_load(&pool.working); i++)
+        pause_briefly();
+    pthread_mutex_lock(&pool.lock);
+    while (pool.inside)
+        pthread_cond_wait(&pool.left, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_mutex_unlock(&pool.busy);
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* A few threads that wait for work. OpenMP's own hang in a process that was forked while they were
+ * running, and data pipelines fork; these are started anew there. */
+#ifndef PULLBACK_POOL_H
+#define PULLBACK_POOL_H
+
+#include "job.h"
+
+/* Calls loop(from, to, job) for pieces of `grain` that make up 0..count, on `threads` threads, the
+ * calling one among them. Where the pieces begin does not depend on the threads. */
+void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads);
+
+#endif

@@ -1,0 +1,48 @@
+"""Compiles the loops. All else about the package is in pyproject.toml."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, PlatformError
+
+HERE = Path(__file__).parent
+SOURCES = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.c"))
+HEADERS = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.h"))
+# What makes vectors of loops without letting infinities and NaN out of sight: nobody reads errno or
+# the flags of floating point, and sums are reordered only where a loop says so.
+FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread"]
+
+
+class BuildLoops(build_ext):
+    """Says what is missing where there is no compiler."""
+
+    def build_extensions(self) -> None:
+        try:
+            super().build_extensions()
+        except (CompileError, PlatformError, FileNotFoundError) as error:
+            raise SystemExit(
+                f"pullback-native is written in C, and compiling it failed: {error}\n"
+                "It needs GCC or Clang (on Debian: apt install gcc libc6-dev) and the headers of "
+                f"Python {sys.version_info.major}.{sys.version_info.minor}. pullback-numpy works "
+                "without this package."
+            ) from error
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "pullback_native._native",
+            SOURCES,
+            include_dirs=[np.get_include()],
+            depends=HEADERS,
+            extra_compile_args=[] if sys.platform == "win32" else FLAGS,
+            extra_link_args=[] if sys.platform == "win32" else ["-pthread"],
+        )
+    ],
+    cmdclass={"build_ext": BuildLoops},
+)
