@@ -130,11 +130,11 @@ class Op:
     normalize: Callable[..., dict[str, Any]] | None
     family: str
     index: int
-    #: Whether straight-line code calls it: it has inputs, a fixed number of them.
+    #: Whether straight-line code calls and records it: it has inputs, a fixed number of them.
     fixed: bool
     #: The same for an op without inputs that makes one result on the device it is told.
     creates: bool
-    #: Whether straight-line code records it too: it is fixed, and has one result and no residuals.
+    #: Whether straight-line code pulls it back: it is fixed, and has one result and no residuals.
     simple: bool
     rules: dict[str, Rule | None]
     #: Input dtypes as they come, to the dtypes they are converted to.

@@ -173,6 +173,10 @@ class Variable:
         return self
 
     def _fitting(self, method: str, value: TensorLike) -> Tensor:
+        if type(value) is Tensor and value._device is self._device:
+            now, then = self._array, value._array
+            if then.dtype is now.dtype and then.shape == now.shape:
+                return value
         if hasattr(type(value), "__pullback_tensor__"):
             tensor = from_any(value)
             if tensor._device is not self._device:

@@ -313,37 +313,41 @@ def _gathered(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         return flat, as_device(None)
     device: Device | None = None
     operands: list[Operand | None] = []
+    hosts: list[int] = []
     for i, value in enumerate(flat):
-        tensor = value if type(value) is Tensor else as_tensor(value)
-        if tensor is None:
-            continue
-        flat[i] = tensor
+        kind = type(value)
+        if kind is not Tensor:
+            if value is None or kind in SCALAR_TYPES:
+                operands.append(None if value is None else kind)
+                continue
+            found = as_tensor(value)
+            if found is None:
+                operands.append(None)
+                hosts.append(i)
+                continue
+            flat[i] = value = found
         if device is None:
-            device = tensor._device
-        elif tensor._device is not device:
+            device = value._device
+        elif value._device is not device:
             raise errors.DeviceError(
-                f"tensors on {device} and {tensor._device}; move one with x.to('{device}')"
+                f"tensors on {device} and {value._device}; move one with x.to('{device}')"
             )
+        operands.append(device.backend.public_dtypes[value._array.dtype])
     if device is None:
         device = as_device(None)
-    for i, value in enumerate(flat):
-        if type(value) is Tensor:
-            operands.append(value.dtype)
-        elif value is None:
-            operands.append(None)
-        elif type(value) in SCALAR_TYPES:
-            operands.append(type(value))
-        else:
-            flat[i] = tensor = from_host(value, None, device)
-            operands.append(tensor.dtype)
+    for i in hosts:
+        flat[i] = from_host(flat[i], None, device)
+        operands[i] = flat[i].dtype
     key = tuple(operands)
     wanted = op.resolutions.get(key)
     if wanted is None:
         wanted = op.resolutions[key] = op.dtype(key).inputs
     for i, dtype in enumerate(wanted):
+        if operands[i] is dtype:
+            continue
         value = flat[i]
         if type(value) is Tensor:
-            if value.dtype != dtype:
+            if operands[i] != dtype:
                 flat[i] = CALL["astype"](value, dtype)
         elif value is not None:
             flat[i] = constant(value, dtype, device)

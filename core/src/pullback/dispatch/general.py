@@ -254,32 +254,35 @@ def record(
     state = LOCAL.state
     if not state.recording:
         return
-    if op.simple:
+    if op.fixed:
         nodes = [None if value is None else value._node for value in inputs]
         arrays = [None if value is None else value._array for value in inputs]
+        results = [tensor._array for tensor in outputs] + residuals
         given = [attributes[attribute.name] for attribute in op.attributes]
-        outputs[0]._node = op.record(*nodes, *arrays, outputs[0]._array, device, *given)
+        made = op.record(*nodes, *arrays, *results, device, *given)
+        for tensor, node in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
+            tensor._node = node
         return
+    low = state.low
     parents: list[Node | None] = []
-    saved: dict[str, Any] = {}
+    needs: dict[str, None] = {}
     for one, value in zip(op.inputs, inputs, strict=True):
         rule = op.rules.get(one.name)
         nodes = [
             None
             if rule is None or tensor is None or tensor._node is None
-            else reachable(tensor._node, state.low)
-            for tensor in (value if isinstance(value, list) else [value])
+            else reachable(tensor._node, low)
+            for tensor in (value if type(value) is list else (value,))
         ]
         parents += nodes
-        if rule is not None and any(node is not None for node in nodes):
-            for need in rule.needs:
-                saved[need] = None
-    if not saved and not any(parents):
+        if rule is not None and any(nodes):
+            needs.update(dict.fromkeys(rule.needs))
+    if not needs and not any(parents):
         return
-    values = _values(op, inputs, outputs, residuals, attributes)
     if op.residuals:
         # In higher orders a residual has a cotangent of its own, which only the body can pull back.
-        saved.update(dict.fromkeys([one.name for one in op.inputs]))
+        needs.update(dict.fromkeys([one.name for one in op.inputs]))
+    needs.pop("wanted", None)
     node = Node()
     node.serial = state.tick()
     node.op = op
@@ -287,44 +290,43 @@ def record(
     node.device = device
     # What the results carry, by position: the node must not keep them alive.
     marks: dict[int, weakref.ref[Node]] = {}
-    node.saved = (
-        counts(op, tuple(inputs)),
-        {need: values[need] for need in saved if need != "wanted"},
-        [(tensor.shape, tensor.dtype) for tensor in outputs],
-        attributes,
-        marks,
-    )
+    kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
+    sources = _sources(op)
+    all_given = inputs, [tensor._array for tensor in outputs] + residuals, attributes
+    saved = {need: _saved(*sources[need], all_given) for need in needs}
+    node.saved = (counts(op, tuple(inputs)), saved, kinds, attributes, marks)
     if len(outputs) == 1 and not residuals:
         outputs[0]._node = node
         return
     for position, tensor in enumerate(outputs):
-        if is_floating(tensor.dtype):
+        if is_floating(kinds[position][1]):
             tensor._node = mark = Output(state.tick(), node, position)
             marks[position] = weakref.ref(mark)
 
 
-def _values(
-    op: Op,
-    inputs: list[Any],
-    outputs: list[Tensor],
-    residuals: list[Any],
-    attributes: dict[str, Any],
-) -> dict[str, Any]:
-    values: dict[str, Any] = dict(attributes)
-    for one, value in zip(op.inputs, inputs, strict=True):
-        if isinstance(value, list):
-            values[one.name] = [tensor._array for tensor in value]
-            values[f"{one.name}_shape"] = [tensor.shape for tensor in value]
-            values[f"{one.name}_dtype"] = [tensor.dtype for tensor in value]
-        elif value is not None:
-            values[one.name] = value._array
-            values[f"{one.name}_shape"] = value.shape
-            values[f"{one.name}_dtype"] = value.dtype
-        else:
-            values[one.name] = values[f"{one.name}_shape"] = values[f"{one.name}_dtype"] = None
-    values.update(zip(op.outputs, [tensor._array for tensor in outputs], strict=True))
-    values.update(zip(op.residuals, residuals, strict=True))
-    return values
+@functools.cache
+def _sources(op: Op) -> dict[str, tuple[int, Any, str]]:
+    """Where what a rule may name is found: among what (see `_saved`), which, and what of it."""
+    found: dict[str, tuple[int, Any, str]] = {}
+    for i, one in enumerate(op.inputs):
+        found[one.name] = (0, i, "_array")
+        found[f"{one.name}_shape"] = (0, i, "shape")
+        found[f"{one.name}_dtype"] = (0, i, "dtype")
+    for i, name in enumerate((*op.outputs, *op.residuals)):
+        found[name] = (1, i, "")
+    for attribute in op.attributes:
+        found[attribute.name] = (2, attribute.name, "")
+    return found
+
+
+def _saved(place: int, which: Any, part: str, given: tuple[Any, ...]) -> Any:
+    """What a node keeps: of the inputs, results (residuals last) or attributes."""
+    value = given[place][which]
+    if not part or value is None:
+        return value
+    if type(value) is list:
+        return [getattr(tensor, part) for tensor in value]
+    return getattr(value, part)
 
 
 def pull(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from types import CodeType
 from typing import Any
+from weakref import ref
 
 from pullback import shapes
 from pullback.devices import as_device
 from pullback.dispatch import general, rules
 from pullback.dispatch.convert import SCALAR_TYPES
 from pullback.dispatch.normal import PLAIN, REQUIRED, asked_dtypes, fail
-from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, reachable
+from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Output, reachable
 from pullback.dispatch.rules import compiled, tuple_of
-from pullback.dtypes import as_dtype
+from pullback.dtypes import as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Op
 from pullback.tensor import Tensor
 
@@ -51,7 +52,9 @@ def namespace(op: Op) -> dict[str, Any]:
         "_as_shape": shapes.as_shape,
         "_as_dtype": as_dtype,
         "_as_device": as_device,
-        "_record": general.record,
+        "_Output": Output,
+        "_weak": ref,
+        "_is_floating": is_floating,
         "_named": lambda *results: general.named(op, results),
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
@@ -192,14 +195,9 @@ def _straight(op: Op) -> list[str]:
         "if _LISTENING.count:",
     ]
     if op.differentiable and (op.rules or op.primitive):
-        nodes = [
-            f"None if {x} is None else {x}._node" if maybe else f"{x}._node"
-            for x, maybe in zip(inputs, optional, strict=True)
-        ]
-        given = nodes + arrays + ["_out", "_d"] + [a.name for a in op.attributes]
         lines += [
             f"    if {tracked}:",
-            f"        _t._node = _OP.record({', '.join(given)})",
+            f"        _t._node = _OP.record({', '.join(_recorded(op, ['_out']))})",
             "    else:",
             "        _t._node = _HEARD",
         ]
@@ -207,6 +205,18 @@ def _straight(op: Op) -> list[str]:
         lines.append("    _t._node = _HEARD")
     lines += ["else:", "    _t._node = None", "return _t"]
     return lines
+
+
+def _recorded(op: Op, results: list[str]) -> list[str]:
+    """What `op.record` is given."""
+    nodes = [
+        f"None if {one.name} is None else {one.name}._node"
+        if one.arity is Arity.OPTIONAL
+        else f"{one.name}._node"
+        for one in op.inputs
+    ]
+    arrays = [f"_a{i}" for i in range(len(nodes))]
+    return [*nodes, *arrays, *results, "_d", *(a.name for a in op.attributes)]
 
 
 def _several(op: Op, tracked: str) -> list[str]:
@@ -228,14 +238,17 @@ def _several(op: Op, tracked: str) -> list[str]:
     for tensor, result in zip(tensors, results, strict=False):
         lines += [f"{tensor} = _Tensor()", f"{tensor}._array = {result}", f"{tensor}._device = _d"]
     nodes = "".join(f"{tensor}._node = " for tensor in tensors)
-    lines += ["if _LISTENING.count:", f"    {nodes}_HEARD"]
+    lines.append("if _LISTENING.count:")
     if op.differentiable and op.rules:
-        hidden = f"[{', '.join(results[len(tensors) :])}]"
+        targets = ", ".join(f"{tensor}._node" for tensor in tensors)
         lines += [
             f"    if {tracked}:",
-            f"        _record(_OP, {inputs}, [{', '.join(tensors)}], {hidden}, "
-            f"{_attributes(op)}, _d)",
+            f"        {targets} = _OP.record({', '.join(_recorded(op, results))})",
+            "    else:",
+            f"        {nodes}_HEARD",
         ]
+    else:
+        lines.append(f"    {nodes}_HEARD")
     lines += ["else:", f"    {nodes}None"]
     result = f"_named({', '.join(tensors)})" if len(tensors) > 1 else "_t0"
     return [*lines, f"return {result}"]

@@ -1,7 +1,7 @@
-"""Compiles how ops of one result and a fixed number of inputs are recorded and pulled back.
+"""Compiles how ops are recorded and pulled back, when first needed: rules come after definitions.
 
-Both are compiled when they are first needed: rules are added after the op is defined. All other
-ops go through `record` and `pull` of `pullback.dispatch.general`.
+Those with a fixed number of inputs are recorded by straight-line code; what has one result as well
+is pulled back by it. All others go through `record` and `pull` of `pullback.dispatch.general`.
 """
 
 from __future__ import annotations
@@ -91,15 +91,17 @@ def layout(op: Op) -> dict[str, str]:
 
 def _record_source(op: Op) -> str:
     inputs = [one.name for one in op.inputs]
+    results = [*op.outputs, *op.residuals]
     nodes = [f"n{i}" for i in range(len(inputs))]
     arrays = [f"a{i}" for i in range(len(inputs))]
-    attributes = [a.name for a in op.attributes]
-    given = ", ".join(nodes + arrays + ["_out", "_d"] + attributes)
+    outputs = [f"r{i}" for i in range(len(results))]
+    given = ", ".join([*nodes, *arrays, *outputs, "_d", *(a.name for a in op.attributes)])
+    single = len(op.outputs) == 1
     lines = [
         f"def record({given}):",
         "    _state = _LOCAL.state",
         "    if not _state.recording:",
-        "        return None",
+        f"        return {'None' if single else [None] * len(op.outputs)}",
         "    _low = _state.low",
     ]
     live = []
@@ -112,23 +114,58 @@ def _record_source(op: Op) -> str:
             f"    if n{i} is not None and n{i}.serial < _low:",
             f"        n{i} = _reachable(n{i}, _low)",
         ]
-    values = []
-    for need, condition in layout(op).items():
-        value = _saved_value(op, need)
-        always = len(inputs) == 1 or need in attributes
-        values.append(value if always else f"({value}) if {condition} else None")
     lines += [
         f"    if {' and '.join(live) or 'True'}:",
-        "        return _HEARD",
+        f"        return {'_HEARD' if single else tuple_of(['_HEARD'] * len(op.outputs))}",
         "    _node = _Node()",
         "    _node.serial = _state.tick()",
         "    _node.op = _OP",
         f"    _node.parents = {tuple_of(nodes)}",
-        f"    _node.saved = {tuple_of(values)}",
         "    _node.device = _d",
-        "    return _node",
     ]
-    return "\n".join(lines)
+    values = _kept(op)
+    if op.simple:
+        return "\n".join([*lines, f"    _node.saved = {tuple_of(list(values.values()))}",
+                          "    return _node"])  # fmt: skip
+    # What `general.pull` takes apart: several results meet in it again.
+    kinds = [f"(r{i}.shape, _d.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))]
+    kept = ", ".join(f"{need!r}: {value}" for need, value in values.items())
+    attributes = ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes)
+    lines += [
+        f"    _kinds = {tuple_of(kinds)}",
+        # What the results carry, by position: the node must not keep them alive.
+        "    _marks = {}",
+        f"    _node.saved = ({[None] * len(inputs)}, {{{kept}}}, _kinds, {{{attributes}}}, _marks)",
+    ]
+    for i in range(len(op.outputs)):
+        lines += [
+            f"    if _is_floating(_kinds[{i}][1]):",
+            f"        o{i} = _Output(_state.tick(), _node, {i})",
+            f"        _marks[{i}] = _weak(o{i})",
+            "    else:",
+            f"        o{i} = _HEARD",
+        ]
+    marks = [f"o{i}" for i in range(len(op.outputs))]
+    return "\n".join([*lines, f"    return {marks[0] if single else tuple_of(marks)}"])
+
+
+def _kept(op: Op) -> dict[str, str]:
+    """What a node keeps, by the name that rules have for it: expressions, each with its condition.
+
+    In higher orders a residual has a cotangent of its own, which only the body can pull back: for
+    that it needs all inputs.
+    """
+    conditions = layout(op)
+    if op.residuals:
+        conditions = dict.fromkeys([*conditions, *(one.name for one in op.inputs)], "")
+    always = {a.name for a in op.attributes}
+    values = {}
+    for need, condition in conditions.items():
+        value = _saved_value(op, need)
+        if condition and len(op.inputs) > 1 and need not in always:
+            value = f"({value}) if {condition} else None"
+        values[need] = value
+    return values
 
 
 def _saved_value(op: Op, need: str) -> str:
@@ -140,7 +177,8 @@ def _saved_value(op: Op, need: str) -> str:
             return f"{absent}a{i}.shape"
         if need == f"{one.name}_dtype":
             return f"{absent}_d.backend.public_dtypes[a{i}.dtype]"
-    return "_out" if need == op.outputs[0] else need
+    results = [*op.outputs, *op.residuals]
+    return f"r{results.index(need)}" if need in results else need
 
 
 def _pull_source(op: Op) -> str:
