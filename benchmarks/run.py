@@ -29,6 +29,8 @@ from workloads.shared import TRAINING, WORKLOADS
 #: How far results may be from ours: rounding, grown by a few steps of Adam.
 TOLERANCE = 2e-3
 BLOCK_SECONDS = 0.05
+#: Between two blocks: threads of BLAS spin for some 20 ms after their last product, on our cores.
+PAUSE = 0.05
 OTHERS = ("start", "size", "memory")
 
 
@@ -76,7 +78,7 @@ def measure(running: list[peers.Process], workload: str, repeats: int) -> dict[s
         counts[process] = max(1, round(n * BLOCK_SECONDS / took))
     for _ in range(repeats):
         for process, n in counts.items():
-            time.sleep(0.01)  # threads of the last one that still spin go to sleep
+            time.sleep(PAUSE)
             for clock, seconds in zip(("wall", "cpu"), process.ask("time", n), strict=True):
                 found[clock].setdefault(process.peer.name, []).append(seconds / n)
     return found

@@ -166,3 +166,19 @@ def test_a_query_that_may_look_nowhere():
     assert np.isfinite(by_k).all()
     assert np.isfinite(by_v).all()
     np.testing.assert_allclose(by_v, gradients(lambda q, k, v: attend(q, k, v)[:, 1:], q, k, v)[2])
+
+
+def test_normalization_of_nothing():
+    x, parameter = pb.zeros((3, 0)), pb.zeros((0,))
+    for f in (
+        lambda t: pb.layer_norm(t, parameter, parameter),
+        pb.layer_norm,
+        pb.rms_norm,
+        pb.softmax,
+        lambda t: pb.instance_norm(t[..., None]),
+    ):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        assert y.size == 0
+        assert tape.gradient(y, x).shape == (3, 0)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,6 +23,7 @@ def module(path):
 small_model = module("tests/gpu/small_model.py")
 
 
+@pytest.mark.slow
 def test_the_digits_are_learned_alike(device):
     helper = module("tests/parity.py")
     wanted = helper.digits_losses("cpu", 12)
@@ -46,7 +48,8 @@ def test_the_small_model_learns_what_it_learns_on_the_cpu(device):
 
 
 def test_the_part_of_the_gpu_run_that_counts(standin):
-    paths = [*sys.path[:2], *(str(ROOT / one) for one in ("core/src", "backends/numpy/src"))]
+    sources = ("core/src", "backends/numpy/src", "backends/cupy/src", "backends/cupy/tests/standin")
+    paths = [str(ROOT / one) for one in sources]
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "gpu" / "copies.py")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

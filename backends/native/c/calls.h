@@ -21,7 +21,8 @@
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax)                                                                     \
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
-    X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)
+    X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
+    X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)
 
 #define KERNEL_NUMBER(name) KERNEL_##name,
 enum { KERNELS(KERNEL_NUMBER) KERNEL_COUNT };
@@ -69,6 +70,22 @@ static inline int same_shape(PyObject *x, PyObject *y) {
     return PyArray_NDIM(as_array(x)) == PyArray_NDIM(as_array(y))
         && PyArray_CompareLists(PyArray_DIMS(as_array(x)), PyArray_DIMS(as_array(y)),
                                 PyArray_NDIM(as_array(x)));
+}
+
+/* Tuples of new arrays, whose references they take; NULL where one is missing. */
+static inline PyObject *pair(PyObject *first, PyObject *second) {
+    PyObject *both = first && second ? PyTuple_Pack(2, first, second) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return both;
+}
+
+static inline PyObject *triple(PyObject *first, PyObject *second, PyObject *third) {
+    PyObject *all = first && second && third ? PyTuple_Pack(3, first, second, third) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    Py_XDECREF(third);
+    return all;
 }
 
 /* Elements of a piece: several arrays of this size stay in a second-level cache. */

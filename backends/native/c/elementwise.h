@@ -16,7 +16,7 @@
 UNARY(exp, exp32(x))
 UNARY(tanh, tanh32(x))
 UNARY(sigmoid, sigmoid32(x))
-UNARY(silu, at_least(x, FAR_BELOW) * sigmoid32(x))
+UNARY(silu, silu32(x))
 UNARY(softplus, (x < 0.0f ? 0.0f : x) + log1p_unit(exp32(-fabsf(x))))
 UNARY(log_sigmoid, (x > 0.0f ? 0.0f : x) - log1p_unit(exp32(-fabsf(x))))
 UNARY(relu, x <= 0.0f ? 0.0f : x)

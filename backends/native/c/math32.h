@@ -92,7 +92,16 @@ INLINE float sigmoid32(float x) {
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/* The same to 2^-24, not to the last digit of what is small: for gates, and where it is a factor. */
+/* x / (1 + exp(-x)). Far below 0 exp(x) has few digits left before x makes it larger, so the last
+ * factor comes last. */
+INLINE float silu32(float x) {
+    float low, high, size = at_most(fabsf(x), 120.0f);
+    float e = expm1_reduced(reduced(-size, &low, &high)) + 1.0f;
+    float y = (x < 0.0f ? at_least(x, -120.0f) * e * low : x) / (1.0f + e * low * high);
+    return x < 0.0f ? y * high : y;
+}
+
+/* sigmoid32 to 2^-24, not to the last digit of what is small: for gates, and where it is a factor. */
 INLINE float gate32(float x) {
     float e = exp32_falling(-fabsf(x));
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);

@@ -7,6 +7,8 @@
 const Loop *loops = loops_base;
 Gemm64 gemm64;
 Gemm32 gemm32;
+Gemv64 gemv64;
+Gemv32 gemv32;
 
 static PyObject *fallbacks[KERNEL_COUNT];
 static PyObject *thread_count;
@@ -88,20 +90,23 @@ static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     Py_RETURN_NONE;
 }
 
-/* prepare(kernels, threads, address of cblas_sgemm or 0, whether its integers have 64 bits). */
+/* prepare(kernels, threads, addresses of cblas_sgemm and cblas_sgemv or 0, whether their integers
+ * have 64 bits). */
 static PyObject *prepare(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *kernels, *threads;
-    unsigned long long address;
+    unsigned long long product, by_vector;
     int wide;
-    if (!PyArg_ParseTuple(args, "O!OKp", &PyDict_Type, &kernels, &threads, &address, &wide))
+    if (!PyArg_ParseTuple(args, "O!OKKp", &PyDict_Type, &kernels, &threads, &product, &by_vector, &wide))
         return NULL;
 #define TAKE(name)                                                                                \
     Py_XSETREF(fallbacks[KERNEL_##name], Py_XNewRef(PyDict_GetItemString(kernels, #name)));
     KERNELS(TAKE)
     Py_XSETREF(thread_count, Py_NewRef(threads));
-    gemm64 = wide ? (Gemm64)(uintptr_t)address : NULL;
-    gemm32 = wide ? NULL : (Gemm32)(uintptr_t)address;
+    gemm64 = wide ? (Gemm64)(uintptr_t)product : NULL;
+    gemm32 = wide ? NULL : (Gemm32)(uintptr_t)product;
+    gemv64 = wide ? (Gemv64)(uintptr_t)by_vector : NULL;
+    gemv32 = wide ? NULL : (Gemv32)(uintptr_t)by_vector;
     Py_RETURN_NONE;
 }
 

@@ -25,8 +25,11 @@ LOOP(lstm_step) {
             c = (const float *)job->p[5] + (from * time + before) * units;
             apart = time * units;
         }
-        gemm(0, 0, items, 4 * units, units, h, apart, job->p[1], 4 * units, 1.0f, z,
-             time * 4 * units);
+        if (items == 1)
+            gemv(0, units, 4 * units, job->p[1], h, 1.0f, z);
+        else
+            gemm(0, 0, items, 4 * units, units, h, apart, job->p[1], 4 * units, 1.0f, z,
+                 time * 4 * units);
         for (ptrdiff_t item = 0; item < items; item++) {
             float *restrict i = z + item * time * 4 * units, *restrict f = i + units;
             float *restrict g = f + units, *restrict o = g + units;
@@ -81,7 +84,10 @@ LOOP(lstm_step_gradient) {
                 c_slope[u] = slope * f[u];
             }
         }
-        gemm(0, 1, items, units, 4 * units, dz, time * 4 * units, job->p[1], 4 * units, 0.0f, dh,
-             units);
+        if (items == 1)
+            gemv(1, units, 4 * units, job->p[1], dz, 0.0f, dh);
+        else
+            gemm(0, 1, items, units, 4 * units, dz, time * 4 * units, job->p[1], 4 * units, 0.0f, dh,
+                 units);
     }
 }

@@ -53,13 +53,6 @@ static int cross_entropy_job(PyObject *const *x, Py_ssize_t count, PyObject *nam
     return !PyErr_Occurred();
 }
 
-static PyObject *pair(PyObject *first, PyObject *second) {
-    PyObject *both = first && second ? PyTuple_Pack(2, first, second) : NULL;
-    Py_XDECREF(first);
-    Py_XDECREF(second);
-    return both;
-}
-
 KERNEL(sparse_softmax_cross_entropy_with_logits) {
     (void)module;
     Job job = {0};
@@ -135,14 +128,6 @@ static PyObject *new_for_rows(PyObject *x, PyObject *axis) {
 static PyObject *new_parameter(PyObject *x, PyObject *axis) {
     int many = (int)PyTuple_GET_SIZE(axis);
     return new_array(many, PyArray_DIMS(as_array(x)) + PyArray_NDIM(as_array(x)) - many);
-}
-
-static PyObject *triple(PyObject *a, PyObject *b, PyObject *c) {
-    PyObject *all = a && b && c ? PyTuple_Pack(3, a, b, c) : NULL;
-    Py_XDECREF(a);
-    Py_XDECREF(b);
-    Py_XDECREF(c);
-    return all;
 }
 
 static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar
+from typing import Any
 
 import cupy
 import numpy as np
@@ -27,11 +27,11 @@ class CuPyBackend(Backend):
     name = "cupy"
     version = cupy.__version__
     kinds = ("gpu",)
-    dtypes: ClassVar = {dtype: dtype for dtype in pullback.dtypes.ALL}
-    kernels: ClassVar = KERNELS
 
     def __init__(self) -> None:
-        self._count = cupy.cuda.runtime.getDeviceCount()
+        self._count = int(cupy.cuda.runtime.getDeviceCount())
+        self.dtypes = {dtype: dtype for dtype in pullback.dtypes.ALL}
+        self.kernels = KERNELS
         if self._count > 1:
             self.kernels = {name: on_its_device(kernel) for name, kernel in KERNELS.items()}
         super().__init__()

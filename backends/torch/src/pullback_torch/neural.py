@@ -99,6 +99,9 @@ def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -
     given = [None if one is None else wide(one)[..., None] for one in (scale, offset)]
     found = torch.native_layer_norm(y, y.shape[x.ndim - len(axes) :], *given, epsilon)
     y, center, spread = (torch.movedim(one[..., 0], last, axes) for one in found)
+    if not x.numel():
+        # The mean of nothing, which torch does not fill in.
+        center, spread = torch.full_like(center, torch.nan), torch.full_like(spread, torch.nan)
     return y.to(x.dtype), center, spread
 
 

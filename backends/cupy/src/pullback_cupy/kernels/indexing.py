@@ -132,8 +132,8 @@ def _sorted(indices: Any, size: int, op: str) -> tuple[Any, Any]:
         launch("scatter", "count_digits", tiles, 256, (keys, count, shift, counts, tiles), **types)
         ends = cupy.cumsum(counts, dtype=np.int32)
         moved, moved_order = cupy.empty_like(keys), cupy.empty_like(order)
-        arguments = (keys, order, count, shift, counts, ends, moved, moved_order, tiles)
-        launch("scatter", "place_digits", tiles, 256, arguments, **types)
+        moving = (keys, order, count, shift, counts, ends, moved, moved_order, tiles)
+        launch("scatter", "place_digits", tiles, 256, moving, **types)
         keys, order = moved, moved_order
     return keys, order
 
@@ -212,8 +212,8 @@ def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
     arguments = (places, count, size, last, faults.address("scatter_update"))
     over_elements("scatter", "mark_last", count, arguments, **types)
     outer, inner = math.prod(bits.shape[:axis]), math.prod(bits.shape[axis + 1 :])
-    arguments = (bits, last, new, y, count, outer, size, inner)
-    over_elements("scatter", "put_last", y.size, arguments, **types)
+    putting = (bits, last, new, y, count, outer, size, inner)
+    over_elements("scatter", "put_last", y.size, putting, **types)
     faults.after_call()
     return _restored(y, x.dtype)
 

@@ -131,7 +131,7 @@ def _others(x: Any, axis: int) -> tuple[int, ...]:
 
 
 def _count(x: Any, axis: int) -> int:
-    return x.size // max(1, x.shape[axis])
+    return int(x.size // max(1, x.shape[axis]))
 
 
 def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:

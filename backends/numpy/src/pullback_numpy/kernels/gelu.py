@@ -86,11 +86,12 @@ def _sigmoid_of(x: Any, square: Any) -> Any:
 
 def _approximate(x: Any) -> Any:
     y = _sigmoid_of(x, np.multiply(x, x))
-    y *= x
+    y *= np.maximum(x, -100)  # where the sigmoid is 0, and 0 * inf would be NaN
     return y
 
 
 def _approximate_slope(x: Any) -> Any:
+    x = np.clip(x, -100, 100)  # where the slope is 0 or 1, and no product overflows
     square = np.multiply(x, x)
     s = _sigmoid_of(x, square)
     square *= x.dtype.type(6 * _TANH_SLOPE * _TANH_CUBIC)

@@ -119,7 +119,6 @@ _LAYER = (
     Sample((normal(2, 3), normal(2, 3), normal(2, 3, seed=1)), {"axis": None}),
     Sample((normal(6, 4), normal(6), normal(6, seed=1)), {"axis": 0}),
     Sample((normal(0, 3), normal(3), normal(3)), note="no items"),
-    Sample((normal(3, 0), normal(0), normal(0)), note="nothing to normalize"),
     Sample((np.full((2, 3), 2.0), None, None), gradient=False, note="all the same"),
 )
 _SHAPES = [

@@ -1,0 +1,158 @@
+/* Batch normalization with the channels last. */
+#include <math.h>
+
+#include "calls.h"
+
+static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    PyObject *epsilon = attribute(x, count, names, "epsilon");
+    return epsilon ? PyFloat_AsDouble(epsilon) : 0.0;
+}
+
+/* The number of channels where x is plain, not empty, and they are its last axis; else 0. */
+static ptrdiff_t channels_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    PyObject *axis = attribute(x, count, names, "axis");
+    if (!axis || !is_plain(x[0]) || !size(x[0]))
+        return 0;
+    int last = PyArray_NDIM(as_array(x[0])) - 1;
+    return PyLong_AsLong(axis) == last ? PyArray_DIM(as_array(x[0]), last) : 0;
+}
+
+static int is_for_channels(PyObject *x, ptrdiff_t width) { return is_plain(x) && size(x) == width; }
+
+static int is_parameter(PyObject *x, ptrdiff_t width) {
+    return x == Py_None || is_for_channels(x, width);
+}
+
+static float or_else(PyObject *x, ptrdiff_t channel, float otherwise) {
+    return x == Py_None ? otherwise : ((float *)data(x))[channel];
+}
+
+/* Runs a loop that leaves `2 * width` sums for each piece, and returns them; NULL without memory. */
+static float *sums_of_pieces(int loop, Job *job, int place, ptrdiff_t pixels, ptrdiff_t *pieces) {
+    ptrdiff_t width = job->n[0], grain = 1 + PIECE / width;
+    *pieces = (pixels + grain - 1) / grain;
+    float *sums = PyMem_Malloc((size_t)(*pieces * 2 * width) * sizeof(float));
+    if (!sums) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    job->n[1] = grain;
+    job->p[place] = sums;
+    run_loop(loop, job, pixels, grain, 4 + 0.25 * (double)width);
+    return sums;
+}
+
+/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). */
+static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
+    ptrdiff_t pixels = size(x) / width, pieces;
+    Job job = {.p = {data(x)}, .n = {width}};
+    float *sums = sums_of_pieces(LOOP_channel_moments, &job, 1, pixels, &pieces);
+    if (!sums)
+        return 0;
+    for (ptrdiff_t c = 0; c < width; c++) {
+        double center = 0, squares = 0, before = 0;
+        for (ptrdiff_t piece = 0; piece < pieces; piece++) {
+            const float *part = sums + piece * 2 * width;
+            ptrdiff_t rest = pixels - piece * job.n[1];
+            double here = (double)(rest < job.n[1] ? rest : job.n[1]), all = before + here;
+            double away = part[c] - center;
+            center += away * here / all;
+            squares += part[width + c] + away * away * before * here / all;
+            before = all;
+        }
+        mean[c] = (float)center;
+        variance[c] = (float)(squares / (double)pixels);
+    }
+    PyMem_Free(sums);
+    return 1;
+}
+
+/* (x - mean) / sqrt(variance + epsilon) * scale + offset. */
+static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const float *variance,
+                            PyObject *scale, PyObject *offset, double epsilon) {
+    PyObject *y = new_like(x);
+    float *factor = PyMem_Malloc((size_t)(2 * width) * sizeof(float)), *summand = factor + width;
+    if (y && factor) {
+        for (ptrdiff_t c = 0; c < width; c++) {
+            factor[c] = 1 / sqrtf(variance[c] + (float)epsilon) * or_else(scale, c, 1);
+            summand[c] = or_else(offset, c, 0);
+        }
+        Job job = {.p = {data(x), mean, factor, summand, data(y)}, .n = {width}};
+        run_loop(LOOP_channel_affine, &job, size(x) / width, 1 + PIECE / width,
+                 2 + 0.25 * (double)width);
+    } else {
+        Py_CLEAR(y);
+        PyErr_NoMemory();
+    }
+    PyMem_Free(factor);
+    return y;
+}
+
+KERNEL(batch_norm) {
+    (void)module;
+    ptrdiff_t width = count == 3 ? channels_of(x, count, names) : 0;
+    if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
+        return NUMPYS(batch_norm);
+    npy_intp shape[] = {width};
+    PyObject *y = NULL, *mean = new_array(1, shape), *variance = new_array(1, shape);
+    if (mean && variance && moments(x[0], width, data(mean), data(variance)))
+        y = normalized(x[0], width, data(mean), data(variance), x[1], x[2],
+                       epsilon_of(x, count, names));
+    return triple(y, mean, variance);
+}
+
+KERNEL(batch_norm_inference) {
+    (void)module;
+    ptrdiff_t width = count == 5 ? channels_of(x, count, names) : 0;
+    if (!width || !is_for_channels(x[1], width) || !is_for_channels(x[2], width)
+        || !is_parameter(x[3], width) || !is_parameter(x[4], width))
+        return NUMPYS(batch_norm_inference);
+    return normalized(x[0], width, data(x[1]), data(x[2]), x[3], x[4], epsilon_of(x, count, names));
+}
+
+/* x, scale, mean, variance, and the cotangents of y, mean and variance. */
+KERNEL(batch_norm_gradient) {
+    (void)module;
+    ptrdiff_t width = count == 7 ? channels_of(x, count, names) : 0;
+    int fits = width && is_parameter(x[1], width) && is_plain(x[4]) && same_shape(x[0], x[4]);
+    for (int i = 2; fits && i < 7; i++)
+        fits = i == 4 || is_for_channels(x[i], width);
+    if (!fits)
+        return NUMPYS(batch_norm_gradient);
+    npy_intp shape[] = {width};
+    ptrdiff_t pixels = size(x[0]) / width, pieces;
+    PyObject *dx = new_like(x[0]), *dscale = new_array(1, shape), *doffset = new_array(1, shape);
+    float *parts = PyMem_Malloc((size_t)(3 * width) * sizeof(float)), *sums = NULL;
+    Job job = {.p = {data(x[0]), data(x[2]), data(x[4])}, .n = {width}};
+    if (dx && dscale && doffset && parts)
+        sums = sums_of_pieces(LOOP_channel_slopes, &job, 3, pixels, &pieces);
+    if (!sums) {
+        PyMem_Free(parts);
+        Py_CLEAR(dx);
+        PyErr_NoMemory();
+        return triple(dx, dscale, doffset);
+    }
+    float *by_x = parts, *factor = parts + width, *constant = parts + 2 * width;
+    const float *variance = data(x[3]), *mean_g = data(x[5]), *variance_g = data(x[6]);
+    double epsilon = epsilon_of(x, count, names), share = 1.0 / (double)pixels;
+    for (ptrdiff_t c = 0; c < width; c++) {
+        double level = 0, slope = 0, spread = 1 / sqrt(variance[c] + epsilon);
+        for (ptrdiff_t piece = 0; piece < pieces; piece++) {
+            level += sums[piece * 2 * width + c];
+            slope += sums[(piece * 2 + 1) * width + c];
+        }
+        slope *= spread;
+        double by_g = spread * or_else(x[1], c, 1);
+        factor[c] = (float)by_g;
+        by_x[c] = (float)((2.0 * variance_g[c] - by_g * spread * slope) * share);
+        constant[c] = (float)((mean_g[c] - by_g * level) * share);
+        ((float *)data(dscale))[c] = (float)slope;
+        ((float *)data(doffset))[c] = (float)level;
+    }
+    job = (Job){.p = {data(x[0]), data(x[2]), data(x[4]), by_x, factor, constant, data(dx)},
+                .n = {width}};
+    run_loop(LOOP_channel_combine, &job, pixels, 1 + PIECE / width, 2 + 0.35 * (double)width);
+    PyMem_Free(sums);
+    PyMem_Free(parts);
+    return triple(dx, dscale, doffset);
+}

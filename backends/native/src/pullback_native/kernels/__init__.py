@@ -1,0 +1,8 @@
+"""Kernels of several loops and products, put together in Python: one file per family of ops."""
+
+from __future__ import annotations
+
+from pullback.backend import Kernel
+from pullback_native.kernels import attention, pooling, recurrent
+
+KERNELS: dict[str, Kernel] = {**attention.KERNELS, **pooling.KERNELS, **recurrent.KERNELS}

@@ -1,0 +1,92 @@
+"""The long short-term memory: one product for the inputs of all steps, and the steps in C.
+
+The loops go through all of time without Python, with NumPy's own BLAS for the products, and a
+batch is split over threads: its items do not meet. What a mask leaves out is NumPy's affair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.backend import Kernel
+from pullback_native import _native
+from pullback_native.blas import BLAS
+from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run
+from pullback_numpy import products, threads
+from pullback_numpy.kernels import KERNELS as NUMPYS
+
+_LSTM, _LSTM_GRADIENT = LOOPS["lstm_step"], LOOPS["lstm_step_gradient"]
+#: Fewer items than this are not worth a product of their own.
+_ITEMS = 16
+
+
+def _grain(batch: int) -> int:
+    return max(_ITEMS, -(-batch // threads.threads()))
+
+
+def _cost(time: int, units: int) -> float:
+    """Nanoseconds for an item: products at 60 multiplications each, and the gates."""
+    return time * units * (4 * units / 60 + 4)
+
+
+@threads.single_blas
+def _lstm(
+    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
+    mask: Any, *, reverse: bool,
+) -> Any:  # fmt: skip
+    given = (x, initial_h, initial_c, kernel, recurrent_kernel, bias)
+    batch, time, features = x.shape
+    if mask is not None or not time or not batch or not all_float32(*given):
+        return NUMPYS["lstm"](*given, mask, reverse=reverse)
+    units = recurrent_kernel.shape[0]
+    gates = products.matmul(plain(x).reshape(-1, features), kernel)
+    if bias is not None:
+        gates = _native.add(gates, plain(bias))
+    gates = gates.reshape(batch, time, 4 * units)
+    out, cells = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
+    arrays = (gates, plain(recurrent_kernel), plain(initial_h), plain(initial_c), out, cells)
+    run(_LSTM, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
+    last = 0 if reverse else time - 1
+    return out, out[:, last].copy(), cells[:, last].copy(), gates, cells
+
+
+@threads.single_blas
+def _lstm_gradient(
+    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
+    out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
+) -> Any:  # fmt: skip
+    given = (x, initial_h, initial_c, kernel, recurrent_kernel)
+    rest = (out, gates, cells, out_g, h_g, c_g)
+    batch, time, features = x.shape
+    if mask is not None or not time or not batch or not all_float32(*given, *rest):
+        return NUMPYS["lstm_gradient"](*given, mask, *rest, reverse=reverse)
+    units = recurrent_kernel.shape[0]
+    dh, dc = (np.array(one, FLOAT32, order="C") for one in (h_g, c_g))
+    slopes = np.empty((batch, time, 4 * units), FLOAT32)
+    arrays = (
+        *(plain(gates), plain(recurrent_kernel), plain(initial_c), plain(cells)),
+        *(plain(out_g), dh, dc, slopes),
+    )
+    run(_LSTM_GRADIENT, batch, _grain(batch), _cost(time, units), arrays,
+        (time, units, reverse), ())  # fmt: skip
+    before = np.empty((batch, time, units), FLOAT32)
+    if reverse:
+        before[:, :-1], before[:, -1] = out[:, 1:], initial_h
+    else:
+        before[:, 1:], before[:, 0] = out[:, :-1], initial_h
+    flat = slopes.reshape(-1, 4 * units)
+    return (
+        products.matmul(flat, kernel.T).reshape(x.shape),
+        dh,
+        dc,
+        products.matmul(plain(x).reshape(-1, features).T, flat),
+        products.matmul(before.reshape(-1, units).T, flat),
+        products.column_totals(flat),
+    )
+
+
+KERNELS: dict[str, Kernel] = (
+    {"lstm": _lstm, "lstm_gradient": _lstm_gradient} if BLAS.product else {}
+)

@@ -1,0 +1,26 @@
+"""The way to a loop in C: arrays are checked here, for C takes them as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback_native import _native
+
+FLOAT32 = np.dtype(np.float32)
+
+#: run(loop, count, grain, nanoseconds for each, arrays, numbers, constants).
+run: Callable[..., None] = _native.run
+LOOPS: dict[str, int] = _native.LOOPS
+
+
+def plain(x: Any) -> Any:
+    """x, or a copy of it in C order: what a loop reads."""
+    return np.ascontiguousarray(x)
+
+
+def all_float32(*arrays: Any) -> bool:
+    """Whether those that are there are of float32, in the machine's order."""
+    return all(x is None or x.dtype == FLOAT32 for x in arrays)
