@@ -17,8 +17,9 @@ LOOPS: dict[str, int] = _native.LOOPS
 
 
 def plain(x: Any) -> Any:
-    """x, or a copy of it in C order: what a loop reads."""
-    return np.ascontiguousarray(x)
+    """x, or a copy of it in C order and at an address that suits its dtype: what a loop reads."""
+    flags = x.flags
+    return x if flags.c_contiguous and flags.aligned else x.copy(order="C")
 
 
 def all_float32(*arrays: Any) -> bool:

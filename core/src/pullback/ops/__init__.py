@@ -68,7 +68,7 @@ FAMILIES = (
     "clipping",
 )
 
-# All that is made here stays: looking through it for garbage, several times over, would take a sixth
+# All that is made here stays: looking through it for garbage, several times over, takes a sixth
 # of the time that `import pullback` takes.
 _collecting = gc.isenabled()
 gc.disable()
