@@ -22,6 +22,7 @@ class BuildLoops(build_ext):
     """Says what is missing where there is no compiler."""
 
     def build_extensions(self) -> None:
+        """Compiles and links."""
         try:
             super().build_extensions()
         except (CompileError, PlatformError, FileNotFoundError) as error:

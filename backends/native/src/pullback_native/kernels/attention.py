@@ -42,9 +42,7 @@ def _parts(q: Any, k: Any, mask: Any) -> list[Any]:
 
 def _product(x: Any, y: Any) -> Any:
     """x @ y.T in C order, which NumPy keeps to only where it is told."""
-    return np.matmul(
-        x, y.swapaxes(-1, -2), out=np.empty((*x.shape[:-1], y.shape[-2]), FLOAT32)
-    )
+    return np.matmul(x, y.swapaxes(-1, -2), out=np.empty((*x.shape[:-1], y.shape[-2]), FLOAT32))
 
 
 def _scores(q: Any, k: Any, mask: Any, scale: float) -> Any:

@@ -1,0 +1,292 @@
+"""The kernel pack `native`: conformance of what it serves, and its own doings."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import scipy.special
+
+import pullback as pb
+import pullback_native
+from pullback.conformance import checks
+from pullback.conformance.case import cases
+from pullback.conformance.samples import load
+from pullback.devices import as_device
+from pullback.spec import OPS
+from pullback_native import _native
+from pullback_native.kernels import KERNELS
+from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.threads import number_of_threads
+
+SERVED = sorted({*_native.KERNELS, *KERNELS})
+SUITES = load()
+CASES = [
+    case
+    for name in SERVED
+    for case in cases(OPS[name], SUITES[name], as_device("cpu"))
+    if str(case.dtype) == "float32"
+]
+rng = np.random.default_rng(0)
+
+
+def over(found):
+    return pytest.mark.parametrize("case", found, ids=str)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape, np.float32)
+
+
+@over(CASES)
+def test_values(case):
+    checks.value(case)
+    checks.rules(case)
+    checks.body(case)
+
+
+@over(CASES)
+def test_inputs_are_unchanged_and_calls_repeat(case):
+    checks.unchanged(case)
+    checks.deterministic(case)
+
+
+@over(CASES)
+def test_layouts(case):
+    checks.layouts(case)
+
+
+def test_the_pack_serves_float32():
+    found = subprocess.run(
+        [sys.executable, "-m", "pullback", "backends", "--kernels", "gelu"],
+        capture_output=True, text=True, check=True,
+        env={k: v for k, v in os.environ.items() if k != "PULLBACK_KERNEL_PACKS"},
+    )  # fmt: skip
+    assert "native" in found.stdout
+
+
+def test_it_can_be_switched_off():
+    found = subprocess.run(
+        [sys.executable, "-m", "pullback", "backends", "--kernels", "gelu"],
+        capture_output=True, text=True, check=True, env={**os.environ, "PULLBACK_KERNEL_PACKS": ""},
+    )  # fmt: skip
+    assert "native" not in found.stdout
+
+
+# The sets of instructions. ----------------------------------------------------------------------
+
+
+def available():
+    """Those that this processor has."""
+    found = []
+    for name in ("base", "avx2", "avx512"):
+        try:
+            found.append(_native.use(name))
+        except ValueError:
+            continue
+    assert pullback_native.INSTRUCTIONS == _native.use() == found[-1]
+    return found
+
+
+@pytest.fixture(params=available())
+def instructions(request):
+    yield _native.use(request.param)
+    _native.use()
+
+
+def everywhere():
+    """Floats of all sizes and signs, and those between which most functions change."""
+    bits = np.arange(-(2**31), 2**31, 2**16 + 1, dtype=np.int64).astype(np.uint32)
+    special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45])
+    return np.concatenate(
+        [bits.view(np.float32), np.linspace(-110, 110, 30001, dtype=np.float32), special]
+    )
+
+
+def ulps(y, reference):
+    """The largest error in units of the last place; infinite where one is finite and one not."""
+    single = reference.astype(np.float32)
+    finite = np.isfinite(single)
+    same = (np.isnan(single) & np.isnan(y)) | (single == y)
+    if not same[~finite].all():
+        return np.inf
+    error = np.abs(y[finite].astype(np.float64) - reference[finite])
+    return (error / np.spacing(np.abs(single[finite])).astype(np.float64)).max()
+
+
+def _log1p_exp(x):
+    return np.log1p(np.exp(-np.abs(x)))
+
+
+REFERENCES = {
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "sigmoid": scipy.special.expit,
+    "silu": lambda x: np.where(np.isneginf(x), 0, x * scipy.special.expit(x)),
+    "softplus": lambda x: np.maximum(x, 0) + _log1p_exp(x),
+    "log_sigmoid": lambda x: np.minimum(x, 0) - _log1p_exp(x),
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", REFERENCES)
+def test_within_three_ulp_over_all_floats(name, instructions):
+    x = everywhere()
+    assert ulps(getattr(_native, name)(x), REFERENCES[name](x.astype(np.float64))) <= 3
+
+
+# Threads. ---------------------------------------------------------------------------------------
+
+LARGE = normal(1024, 512)
+ROWS = normal(512)
+WORK = {
+    "tanh": lambda: pb.tanh(LARGE),
+    "add": lambda: pb.add(LARGE, ROWS),
+    "softmax": lambda: pb.softmax(LARGE),
+    "layer_norm": lambda: pb.layer_norm(LARGE, ROWS, ROWS),
+    "layer_norm_gradient": lambda: gradient(lambda x, s: pb.layer_norm(x, s, None), LARGE, ROWS),
+    "batch_norm": lambda: pb.batch_norm(LARGE, ROWS, ROWS, axis=-1),
+    "batch_norm_gradient": lambda: gradient(
+        lambda x, s: pb.batch_norm(x, s, None, axis=-1)[0], LARGE, ROWS
+    ),
+    "lstm": lambda: pb.lstm(
+        LARGE.reshape(64, 16, 512), LARGE[:64, :32], LARGE[:64, 32:64], LARGE[:512, :128] / 9,
+        LARGE[:32, :128] / 9, None,
+    ),
+    "max_pool": lambda: pb.max_pool(LARGE.reshape(8, 64, 64, 16), window=2),
+}  # fmt: skip
+
+
+def gradient(function, *inputs):
+    tensors = [pb.asarray(x) for x in inputs]
+    with pb.GradientTape() as tape:
+        for one in tensors:
+            tape.watch(one)
+        y = function(*tensors)
+        total = (y * y * y).sum()
+    return tape.gradient(total, tensors)
+
+
+def arrays(result):
+    several = result if isinstance(result, (tuple, list)) else [result]
+    return [np.asarray(one) for one in several]
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_results_do_not_depend_on_the_threads(name):
+    found = []
+    for count in (1, 2, 3, 2):
+        with number_of_threads(count):
+            found.append(arrays(WORK[name]()))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    for a, b in zip(found[1], found[3], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_works():
+    with number_of_threads(2):
+        expected = _native.tanh(LARGE)
+        child = os.fork()
+        if not child:
+            same = all(np.array_equal(_native.tanh(LARGE), expected) for _ in range(20))
+            os._exit(0 if same else 1)
+        assert np.array_equal(_native.tanh(LARGE), expected)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_several_threads_call_at_once():
+    expected, wrong = _native.sigmoid(LARGE), []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(_native.sigmoid(LARGE), expected):
+                wrong.append(True)
+
+    with number_of_threads(2):
+        callers = [threading.Thread(target=work) for _ in range(4)]
+        for one in callers:
+            one.start()
+        for one in callers:
+            one.join()
+    assert not wrong
+
+
+# Beside NumPy's kernels. ------------------------------------------------------------------------
+
+
+def beside(name, *inputs, rtol=2e-5, **attributes):
+    kernel = KERNELS.get(name) or getattr(_native, name)
+    ours, theirs = (arrays(one(*inputs, **attributes)) for one in (kernel, NUMPYS[name]))
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.nanmax(np.abs(b), initial=1))
+    return ours
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("batch", [1, 3, 40])
+def test_lstm(batch, reverse):
+    units = 24
+    given = (normal(batch, 7, 5), normal(batch, units), normal(batch, units),
+             normal(5, 4 * units), normal(units, 4 * units) / 5)  # fmt: skip
+    out, _, _, gates, cells = beside("lstm", *given, normal(4 * units), None, reverse=reverse)
+    rest = (out, gates, cells, normal(*out.shape), normal(batch, units), normal(batch, units))
+    beside("lstm_gradient", *given, None, *rest, reverse=reverse)
+
+
+@pytest.mark.parametrize("shape", [(4, 9, 9, 3), (2, 17, 6)])
+@pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 0)])
+def test_max_pool(shape, window, stride, pad):
+    x = np.round(normal(*shape))  # with maxima that are there more than once
+    dims = len(shape) - 2
+    how = {"window": (window,) * dims, "strides": (stride,) * dims, "padding": ((pad, pad),) * dims}
+    y, indices = beside("max_pool", x, **how, data_format="channels_last")
+    beside("max_pool_gradient", normal(*y.shape), indices, input_shape=shape, **how,
+           data_format="channels_last")  # fmt: skip
+
+
+def test_batch_norm_far_from_zero():
+    x = normal(3000, 5) * 1e-2 + np.float32([0, 1, 10, 100, -100])
+    y, mean, variance = _native.batch_norm(x, None, None, axis=1, epsilon=0.0)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(0), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(variance, wide.var(0), rtol=1e-5)
+    assert np.abs(y.mean(0)).max() < 1e-2
+
+
+def test_cross_entropy_of_classes_that_do_not_count():
+    x, labels = normal(6, 4), np.int64([0, 3, -1, 2, 9, 1])
+    how = {"axis": 1, "label_smoothing": 0.0, "ignore_label": -1}
+    name = "sparse_softmax_cross_entropy_with_logits"
+    losses, normalizer = beside(name, x, labels, **how)
+    assert losses[2] == 0
+    assert np.isnan(losses[4])
+    beside("sparse_softmax_cross_entropy_gradient", x, labels, normalizer, normal(6), **how)
+
+
+def test_attention_of_a_large_batch_in_parts():
+    q, k, v = normal(8, 2, 64, 32), normal(8, 2, 64, 32), normal(8, 2, 64, 32)
+    mask = rng.random((8, 1, 64, 64)) < 0.8
+    how = {"is_causal": True, "scale": 0.2}
+    name = "scaled_dot_product_attention"
+    y, normalizer = beside(name, q, k, v, mask, **how)
+    beside(f"{name}_gradient", q, k, v, mask, y, normalizer, normal(*y.shape), **how)
+
+
+@pytest.mark.parametrize("x", [normal(5, 4).T, normal(9)[::2], normal(3)[::-1], np.ones(3)])
+def test_what_is_not_contiguous_float32_goes_to_numpy(x):
+    np.testing.assert_allclose(_native.tanh(x), np.tanh(x), rtol=1e-6)
+    np.testing.assert_allclose(_native.add(x, x), x + x)
+
+
+def test_a_loop_takes_no_strided_array():
+    with pytest.raises(TypeError, match="not contiguous"):
+        _native.run(_native.LOOPS["tanh"], 4, 4, 1.0, (normal(8)[::2], normal(4)), (), ())
