@@ -19,14 +19,15 @@
 /* x in; for each piece the means of its pixels, and the sums of their squared distances. */
 LOOP(channel_moments) {
     ptrdiff_t width = job->n[0];
-    const float *restrict x = job->p[0];
+    const float *restrict x = job->p[0], *restrict first = x + from * width;
     float *restrict mean = piece_sums(job, 1, from, width, 2), *restrict squares = mean + width;
-#define VALUE(i) x[i]
-    SUM_OF_CHANNELS(mean, VALUE);
-#undef VALUE
+    /* Distances from the first pixel: sums of what is far from 0 would lose the digits that count. */
+#define AWAY(i) (x[i] - first[c])
+    SUM_OF_CHANNELS(mean, AWAY);
+#undef AWAY
     float share = 1.0f / (float)(to - from);
     for (ptrdiff_t c = 0; c < width; c++)
-        mean[c] *= share;
+        mean[c] = first[c] + mean[c] * share;
 #define SQUARE(i) ((x[i] - mean[c]) * (x[i] - mean[c]))
     SUM_OF_CHANNELS(squares, SQUARE);
 #undef SQUARE

@@ -34,38 +34,6 @@ def _split(ufunc: Any) -> Kernel:
     return kernel
 
 
-def _split_pair(ufunc: Any) -> Kernel:
-    """A function of two arrays; large ones of one shape, or one and a number, are split."""
-    large = threads.LARGE
-
-    def kernel(x1: Any, x2: Any) -> Any:
-        if x1.size + x2.size < large:
-            return ufunc(x1, x2)
-        whole = x1 if x1.ndim else x2
-        if (
-            not (x1.shape == x2.shape or not x1.ndim or not x2.ndim)
-            or not (x1.flags.c_contiguous and x2.flags.c_contiguous)
-            or whole.dtype.kind != "f"
-        ):
-            return ufunc(x1, x2)
-        y = np.empty(whole.shape, whole.dtype)
-        first, second = (a.reshape(-1) if a.ndim else a for a in (x1, x2))
-        target = y.reshape(-1)
-
-        def work(part: tuple[int, int]) -> None:
-            piece = slice(*part)
-            ufunc(
-                first[piece] if first.ndim else first,
-                second[piece] if second.ndim else second,
-                out=target[piece],
-            )
-
-        threads.run(work, even_ranges(y.size, max(2, threads.threads())))
-        return y
-
-    return kernel
-
-
 def _floor_divide(x1: Any, x2: Any) -> Any:
     if x1.dtype.kind in "iu":
         return np.floor_divide(x1, x2)
@@ -170,6 +138,4 @@ KERNELS: dict[str, Kernel] = {
     "where": where,
     # What takes long enough an element for the time of the second thread not to go into memory.
     **{name: _split(getattr(np, name)) for name in ("exp", "log", "sin", "cos", "tan", "tanh")},
-    "negative": _split(np.negative),
-    "multiply": _split_pair(np.multiply),
 }
