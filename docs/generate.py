@@ -206,11 +206,12 @@ def family_page(family: str, found: list[Op]) -> str:
 
 def space(name: str, function: Any) -> str:
     """The namespace in which a reader finds a function."""
-    for module in ("linalg", "fft", "random"):
-        if getattr(getattr(pb, module, None), name, None) is function:
+    if getattr(pb, name, None) is function:
+        return SHORT
+    for module in ("linalg", "fft"):
+        if getattr(getattr(pb, module), name, None) is function:
             return f"{SHORT}.{module}"
-    public = getattr(pb, name, None) is function
-    return SHORT if public else function.__module__
+    return str(function.__module__)
 
 
 def primitives_page() -> str:

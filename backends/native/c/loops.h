@@ -10,6 +10,7 @@
 #include "channels.h"
 #include "recurrent.h"
 #include "pooling.h"
+#include "convolution.h"
 
 #define ENTRY(name) loop_##name,
 const Loop TABLE[] = {LOOPS(ENTRY)};

@@ -253,6 +253,29 @@ def test_max_pool(shape, window, stride, pad):
            data_format="channels_last")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("shape", "window", "stride", "pad", "dilation"),
+    [
+        ((2, 9, 8, 6), (3, 3), 1, 1, 1),
+        ((2, 9, 8, 6), (3, 2), 2, 1, 1),
+        ((2, 9, 8, 6), (3, 3), 1, 2, 2),
+        ((2, 9, 8, 6), (1, 1), 2, 0, 1),
+        ((3, 12, 12, 1), (5, 5), 1, 2, 1),
+        ((3, 30, 7), (4,), 1, 3, 1),
+        ((2, 3, 3, 5), (3, 3), 1, 5, 1),
+        ((40, 20, 20, 16), (3, 3), 1, 1, 1),
+    ],
+)
+def test_conv(shape, window, stride, pad, dilation):
+    x, kernel, dims = normal(*shape), normal(*window, shape[-1], 7), len(window)
+    how = {"strides": (stride,) * dims, "padding": ((pad, pad),) * dims, "groups": 1,
+           "dilation": (dilation,) * dims, "data_format": "channels_last"}  # fmt: skip
+    (y,) = beside("conv", x, kernel, **how)
+    g = normal(*y.shape)
+    beside("conv_input_gradient", g, kernel, input_shape=shape, **how)
+    beside("conv_kernel_gradient", x, g, kernel_shape=kernel.shape, **how, rtol=1e-4)
+
+
 def test_batch_norm_far_from_zero():
     x = normal(3000, 5) * 1e-2 + np.float32([0, 1, 10, 100, -100])
     y, mean, variance = _native.batch_norm(x, None, None, axis=1, epsilon=0.0)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from pullback.backend import Kernel
-from pullback_native.kernels import attention, pooling, recurrent
+from pullback_native.kernels import attention, convolution, pooling, recurrent
 
-KERNELS: dict[str, Kernel] = {**attention.KERNELS, **pooling.KERNELS, **recurrent.KERNELS}
+KERNELS: dict[str, Kernel] = {
+    **attention.KERNELS,
+    **convolution.KERNELS,
+    **pooling.KERNELS,
+    **recurrent.KERNELS,
+}
