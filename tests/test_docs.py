@@ -243,6 +243,8 @@ def test_every_op_is_in_the_reference(reference):
                 listed = reference["reference/primitives.md"]
                 assert f"[{op.name}](ops/{op.family}.md#" in listed
                 assert f"| {load('generate').cell(op.why)} |" in listed
+            if hasattr(pb, op.name):
+                assert f"pb.{op.name}(" in page
 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)

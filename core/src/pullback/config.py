@@ -79,7 +79,7 @@ class Configurable:
 
     def made_again(self: C, **changes: Any) -> C:
         """Another object of this class, made with the same arguments but for `changes`."""
-        return make(type(self), self.constructor_arguments() | changes)
+        return self.from_constructor_arguments(self.constructor_arguments() | changes)
 
     def get_config(self) -> Config:
         """How it was made: the class, and the arguments of the constructor, as plain data.

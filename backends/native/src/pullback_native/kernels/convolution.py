@@ -92,8 +92,8 @@ def _conv(x: Any, kernel: Any, **how: Any) -> Any:
 def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -> Any:
     window, (channels, features) = kernel.shape[:-2], kernel.shape[-2:]
     reach = [d * (w - 1) for w, d in zip(window, how["dilation"], strict=True)]
-    # At stride 1 it is a convolution of g with the kernel turned round: gathering, no scattering. That
-    # pays as for NumPy's kernel.
+    # At stride 1 it is a convolution of g with the kernel turned round, which gathers in place of
+    # scattering; that pays where it does for NumPy's kernel.
     turned = (
         _fits(g, kernel, window, how)
         and prod(input_shape) > 0
