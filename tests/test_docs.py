@@ -243,7 +243,7 @@ def test_every_op_is_in_the_reference(reference):
                 listed = reference["reference/primitives.md"]
                 assert f"[{op.name}](ops/{op.family}.md#" in listed
                 assert f"| {load('generate').cell(op.why)} |" in listed
-            if hasattr(pb, op.name):
+            if inspect.isfunction(getattr(pb, op.name, None)):
                 assert f"pb.{op.name}(" in page
 
 

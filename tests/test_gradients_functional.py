@@ -259,6 +259,17 @@ class TestDirections:
 
 
 class TestCustomGradient:
+    def test_variables_that_nobody_asks_for(self):
+        v = pb.Variable(2.0)
+        f = pb.custom_gradient(lambda x: (x * v, lambda g: g * 7))
+        assert float(pb.grad(f)(3.0)) == 7.0
+
+    def test_no_gradient_function(self):
+        for f in (lambda x: x * x, lambda x: (x, x), lambda x: None):
+            for call in (pb.custom_gradient(f), pb.grad(pb.custom_gradient(f))):
+                with pytest.raises(pb.errors.InputTypeError, match="gives its result and the grad"):
+                    call(pb.ones(()))
+
     def test_clips_on_the_way_back(self):
         @pb.custom_gradient
         def clip_gradient_by_norm(x, norm):

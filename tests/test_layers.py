@@ -175,7 +175,7 @@ class TestImages:
         x = RNG.normal(size=(2, 6, 7, 4))
         got = layer(x).numpy()
         expected = conv_by_loops(x, layer.kernel.numpy(), stride) + 0.25
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
 
     def test_channels_first_is_the_same(self):
         last, first = (
@@ -524,8 +524,33 @@ class TestErrors:
             pb.Sequential([Unknown()])(images(1))
 
     def test_layer_without_call(self):
-        with pytest.raises(NotImplementedError, match="Layer has no call"):
+        with pytest.raises(NotImplementedError, match=r"Layer has no call method; write `def call"):
             L.Layer()(pb.ones(1))
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            L.Dense,
+            L.LSTM,
+            lambda n: L.Conv2D(n, 3),
+            lambda n: L.Conv2D(4, 3, groups=n),
+            lambda n: L.MultiHeadAttention(n, 4),
+            lambda n: L.MultiHeadAttention(4, n),
+        ],
+    )
+    def test_sizes_are_counts(self, make):
+        for wrong in (2.5, 2.0, "2", None):
+            with pytest.raises(pb.errors.InputTypeError, match="an integer is expected"):
+                make(wrong)
+        for wrong in (0, -3):
+            with pytest.raises(pb.errors.InputValueError, match="1 or more is expected"):
+                make(wrong)
+        make(np.int64(2))
+
+    def test_activations_are_names_or_functions(self):
+        for wrong in (4, pb.ones(1), ["relu"]):
+            with pytest.raises(pb.errors.InputTypeError, match="takes it from the first one"):
+                L.Dense(3, wrong)
 
     def test_own_layer_errors_are_left_alone(self):
         class Fails(L.Layer):

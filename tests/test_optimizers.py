@@ -315,6 +315,11 @@ class TestSteps:
             with pytest.raises(pb.errors.InputValueError):
                 make()
 
+    def test_rates_that_are_no_numbers(self):
+        for wrong in ([pb.Variable(1.0)], "0.1", None, {}):
+            with pytest.raises(pb.errors.InputTypeError, match="a learning rate is a number"):
+                O.Adam(wrong)
+
     def test_own_optimizer(self):
         class SignDescent(O.Optimizer):
             def update(self, variable, gradient, rate, step):

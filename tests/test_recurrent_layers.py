@@ -247,6 +247,17 @@ class TestBidirectional:
         layer = L.Bidirectional(L.LSTM(5, input_shape=(7, 3)))
         assert len(layer.variables) == 6
 
+    @pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
+    def test_the_layer_made_for_the_other_way_follows_the_policy(self, policy):
+        with L.policy(policy):
+            layer = L.Bidirectional(L.GRU(5))
+        frozen = L.Bidirectional(L.GRU(5, dtype=policy, trainable=False))
+        for one in (layer, frozen):
+            assert one.backward.dtype == one.forward.dtype
+            assert one.backward.compute_dtype == one.forward.compute_dtype
+            assert one(X).dtype == one.forward.compute_dtype
+        assert not frozen.trainable_variables
+
     def test_errors(self):
         with pytest.raises(pb.errors.InputValueError, match="same way"):
             L.Bidirectional(L.LSTM(5), L.LSTM(5))

@@ -420,6 +420,22 @@ class TestData:
         Model().fit(pb.data.Dataset.range(40).shuffle(seed=1).batch(40), epochs=2, verbose=False)
         assert seen[0] != seen[1]
 
+    def test_arguments_of_another_type(self):
+        model = classifier()
+        model.compile("sgd", CROSS_ENTROPY)
+        with pytest.raises(pb.errors.InputTypeError, match="epochs: an integer is expected"):
+            model.fit(X, Y, epochs="3", verbose=False)
+        with pytest.raises(pb.errors.InputValueError, match="epochs is at least 0, got -1"):
+            model.fit(X, Y, epochs=-1, verbose=False)
+        callback = pb.callbacks.TerminateOnNaN()
+        for call in (model.fit, model.evaluate):
+            with pytest.raises(pb.errors.InputTypeError, match=r"write callbacks=\[\.\.\.\]"):
+                call(X, Y, callbacks=callback, verbose=False)
+        with pytest.raises(pb.errors.InputTypeError, match=r"write callbacks=\[\.\.\.\]"):
+            model.predict(X, callbacks=callback)
+        with pytest.raises(pb.errors.ConversionError, match="neither numbers nor strings"):
+            model.fit(X.astype(object), Y, verbose=False)
+
     def test_without_data(self):
         model = classifier()
         model.compile("sgd", CROSS_ENTROPY)

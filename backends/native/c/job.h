@@ -27,7 +27,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
     X(attention_weights) X(attention_scores_gradient) X(attention_weights_again)                  \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(channel_moments) X(channel_slopes) X(channel_affine) X(channel_combine)                     \
-    X(lstm_step) X(lstm_step_gradient)                                                            \
+    X(lstm_step) X(lstm_step_gradient) X(gru_step) X(gru_step_gradient)                           \
     X(max_pool) X(max_pool_gradient) X(conv) X(conv_kernel_gradient)
 
 #define NUMBER(name) LOOP_##name,

@@ -242,6 +242,19 @@ def test_lstm(batch, reverse):
     beside("lstm_gradient", *given, None, *rest, reverse=reverse)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("batch", [1, 3, 40])
+@pytest.mark.parametrize("biased", [False, True])
+def test_gru(batch, reverse, biased):
+    units = 24
+    given = (normal(batch, 7, 5), normal(batch, units), normal(5, 3 * units),
+             normal(units, 3 * units) / 5)  # fmt: skip
+    biases = (normal(3 * units), normal(3 * units)) if biased else (None, None)
+    out, _, gates, candidates = beside("gru", *given, *biases, None, reverse=reverse)
+    rest = (out, gates, candidates, normal(*out.shape), normal(batch, units))
+    beside("gru_gradient", *given, None, *rest, reverse=reverse)
+
+
 @pytest.mark.parametrize("shape", [(4, 9, 9, 3), (2, 17, 6)])
 @pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 0)])
 def test_max_pool(shape, window, stride, pad):

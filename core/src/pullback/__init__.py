@@ -10,6 +10,10 @@ imported when it is first asked for.
 
 from __future__ import annotations
 
+# NumPy first, and from here: each import nests some ten frames, and where CPython's stack grows by
+# a piece in the midst of NumPy's own, that takes half as long again.
+import numpy as np  # isort: skip
+import pullback.loading as _loading  # isort: skip
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
@@ -207,3 +211,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *_LAZY_MODULES})
+
+
+del np
+_loading.done()

@@ -42,23 +42,36 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
     0.5
 
     Raises:
-        TapeError: when `f` reads trainable variables and `grad_fn` takes no `variables=`.
-        InputTypeError: when a tensor with a gradient is passed by keyword.
+        TapeError: when `f` reads variables that a tape watches and `grad_fn` takes no
+            `variables=`.
+        InputTypeError: when `f` gives no such pair, or a tensor with a gradient is passed by
+            keyword.
     """
+    name = getattr(f, "__name__", type(f).__name__)
 
     @functools.wraps(f)
     def function(*args: P.args, **kwargs: P.kwargs) -> R:
         if not LOCAL.state.recording:
-            return f(*args, **kwargs)[0]
-        _refuse_tracked(f.__name__, kwargs)
+            return cast("R", _pair(name, f(*args, **kwargs))[0])
+        _refuse_tracked(name, kwargs)
         given, inputs = _inputs(args)
         # The ops inside are heard, but nothing links them to the result: only `grad_fn` holds on
         # to what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
-            result, grad_fn = f(*given, **kwargs)
-        return cast("R", _attach(f.__name__, result, grad_fn, inputs, tape.watched_variables()))
+            result, grad_fn = _pair(name, f(*given, **kwargs))
+        return cast("R", _attach(name, result, grad_fn, inputs, tape.watched_variables()))
 
     return function
+
+
+def _pair(name: str, made: Any) -> tuple[Any, Callable[..., Any]]:
+    """What the function gave: its result and its gradient function."""
+    if isinstance(made, (tuple, list)) and len(made) == 2 and callable(made[1]):
+        return made[0], made[1]
+    raise errors.InputTypeError(
+        f"{name}: a function with a gradient of its own gives its result and the gradient "
+        f"function, such as `return y, lambda g: g * slope`; it gave {type(made).__name__}"
+    )
 
 
 def _inputs(args: tuple[Any, ...]) -> tuple[list[Any], list[Tensor | None]]:
@@ -103,8 +116,11 @@ def _attach(
     """The result in new handles, on one node that stands for all of the function."""
     outputs = [from_any(value) for value in leaves(result)]
     reads = [variable.__pullback_tensor__() for variable in variables]
-    if any(_live(tensor._node) is not None for tensor in reads):
-        _check_takes_variables(name, grad_fn, variables)
+    if variables and not _takes_variables(grad_fn):
+        if any(_live(tensor._node) is not None for tensor in reads):
+            raise _takes_no_variables(name, variables)
+        # Nobody asks for gradients of those that it reads.
+        variables, reads = (), []
     sources = [*inputs, *reads]
     parents = [None if source is None else _live(source._node) for source in sources]
     handles = [wrap(tensor._array, tensor._device, HEARD) for tensor in outputs]
@@ -122,16 +138,16 @@ def _attach(
     return like(result, iter(handles))
 
 
-def _check_takes_variables(
-    name: str, grad_fn: Callable[..., Any], variables: Sequence[Any]
-) -> None:
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
     parameters = inspect.signature(grad_fn).parameters
-    if "variables" in parameters or any(
+    return "variables" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
-    ):
-        return
+    )
+
+
+def _takes_no_variables(name: str, variables: Sequence[Any]) -> errors.TapeError:
     names = ", ".join(str(variable.name) for variable in variables)
-    raise errors.TapeError(
+    return errors.TapeError(
         f"{name} reads the variables {names}, and its gradient function takes no variables=; "
         f"give it that parameter, or pass the variables as arguments"
     )

@@ -248,7 +248,10 @@ def _resolve(spec: str) -> Device:
     if name and name not in registry.names():
         if not registry.names():
             raise registry.missing()
-        raise errors.DeviceError(f"{spec!r} names no backend that is installed. {_there()}")
+        raise errors.DeviceError(
+            f"{spec!r} names no backend that is installed; write 'cpu', 'gpu:1' or "
+            f"'backend:cpu:0'. {_there()}"
+        )
     backend = registry.backend(name) if name else registry.plain(kind)
     if not kind:
         kind = next(one for one in reversed(KINDS) if registry.count(backend, one))

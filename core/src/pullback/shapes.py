@@ -36,6 +36,19 @@ def as_int(value: Any, what: str = "an integer") -> int:
         ) from None
 
 
+def as_count(value: Any, what: str) -> int:
+    """`value` as an int that is at least 1; `what` names it in messages.
+
+    Raises:
+        InputTypeError: for floats and other types that are no integers.
+        InputValueError: for 0 and less.
+    """
+    number = as_int(value, f"{what}: an integer")
+    if number < 1:
+        raise errors.InputValueError(f"{what}: 1 or more is expected, got {number}")
+    return number
+
+
 def as_shape(value: Any) -> Shape:
     """A shape from an int or a sequence of ints.
 

@@ -21,8 +21,7 @@ _MARKING = threading.Lock()
 class _Token:
     """Whether a tape may still be asked for a gradient; its marks point to it, not to the tape."""
 
-    __slots__ = ("live",)
-    live: bool
+    live = True
 
 
 class _Live:
@@ -129,8 +128,7 @@ class GradientTape:
         if self.start < 0:
             self.start = serial
         if self._token is None:
-            self._token = token = _Token()
-            token.live = True
+            self._token = _Token()
             _LIVE.count += 1
         tapes = state.tapes
         if not tapes or self.start < state.low:
@@ -175,8 +173,7 @@ class GradientTape:
         listening = self._open is not None
         if listening:
             self._rest()
-        self._used = False
-        self.start = -1
+        self._used, self.start = False, -1
         self._spans, self._marks, self._nodes = [], {}, set()
         if listening:
             self._listen()
@@ -193,8 +190,11 @@ class GradientTape:
         """
         if self._open is None:
             raise errors.TapeError("watch() is for use inside `with tape:`")
-        for value in (tensors,) if type(tensors) is Tensor else leaves(tensors):
-            if type(value) is not Tensor and not hasattr(type(value), "__pullback_tensor__"):
+        if type(tensors) is Tensor and dtypes.is_floating(tensors.dtype):
+            self._watch_tensor(tensors)
+            return
+        for value in leaves(tensors):
+            if not hasattr(type(value), "__pullback_tensor__"):
                 raise errors.InputTypeError(
                     f"a tape watches tensors and variables, got {type(value).__name__}; "
                     f"make a tensor with pb.asarray(...) and use that in the computation"
@@ -211,7 +211,7 @@ class GradientTape:
 
     def _watch_tensor(self, tensor: Tensor) -> None:
         with _MARKING:
-            node = tensor._node
+            behind = node = tensor._node
             if node is not None:
                 # What is older than the tape it cannot have heard; else it may be its own already.
                 if node.op is None and not node.parents:
@@ -219,9 +219,9 @@ class GradientTape:
                         return
                 elif (node.serial >= self.start or node.op is None) and self._sees(node):
                     return
-                node = backward.live_origin(node)
+                behind = backward.live_origin(node)
             serial = self._state.tick()
-            mark = Watched(serial) if node is None else Watched(serial, node)
+            mark = Watched(serial) if behind is None else Watched(serial, behind)
             mark.saved = self._token
             tensor._node = mark
             self._nodes.add(mark)

@@ -16,8 +16,14 @@ from pullback_numpy import memory
 from pullback_numpy.kernels import KERNELS
 
 # 1/0 and log(-1) give inf and nan on every backend, and no warning from ours. NumPy's other callers
-# keep theirs: a filter by module, where np.errstate would cost each op a microsecond.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"pullback(_numpy)?(\.|$)")
+# keep theirs: a filter by module, where np.errstate would cost each op a microsecond. It names
+# NumPy's messages: what `pullback` itself warns of (a pack that was left out) has to be seen.
+warnings.filterwarnings(
+    "ignore",
+    message="(divide by zero|overflow|underflow|invalid value) encountered",
+    category=RuntimeWarning,
+    module=r"pullback(_numpy)?(\.|$)",
+)
 
 __all__ = ["NumPyBackend", "pullback_register_backend"]
 

@@ -86,6 +86,11 @@ def _tensor(leaf: Any) -> Any:
     if isinstance(leaf, StringTensor):
         return leaf
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "USO":
+        if not is_text(leaf):
+            raise errors.ConversionError(
+                "an array of Python objects is neither numbers nor strings; convert it first, "
+                "such as with x.astype('float32')"
+            )
         return StringTensor(leaf)
     return from_any(leaf)
 

@@ -11,6 +11,7 @@ from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
 from pullback.ops.repeating import repeat
 from pullback.random import Generator, default_generator
+from pullback.shapes import as_count
 from pullback.tensor import CALL, Tensor
 
 __all__ = ["MultiHeadAttention"]
@@ -72,7 +73,7 @@ class MultiHeadAttention(Layer):
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
-        self.heads = int(heads)
+        self.heads = as_count(heads, "heads")
         self.shared_heads = self.heads if shared_heads is None else int(shared_heads)
         if self.shared_heads < 1 or self.heads % self.shared_heads:
             raise errors.InputValueError(
@@ -80,7 +81,7 @@ class MultiHeadAttention(Layer):
             )
         if not 0 <= dropout < 1:
             raise errors.InputValueError(f"a dropout rate is in [0, 1), got {dropout}")
-        self.head_size = int(head_size)
+        self.head_size = as_count(head_size, "head_size")
         self.value_size = self.head_size if value_size is None else int(value_size)
         self.output_size = output_size
         self.dropout = dropout
@@ -95,8 +96,8 @@ class MultiHeadAttention(Layer):
         self.query = dense(self.heads * self.head_size)
         self.key = dense(self.shared_heads * self.head_size)
         self.value = dense(self.shared_heads * self.value_size)
-        # Its size is known with the first input.
-        self.output = dense(0 if output_size is None else int(output_size))
+        # Without a size, it gets that of the first input.
+        self.output = dense(1 if output_size is None else output_size)
         self._build_if_sized()
 
     def build(self, input_shape: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pullback import dtypes, errors
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.shapes import as_count
 from pullback.tensor import CALL, Tensor
 from pullback.variable import Variable
 
@@ -22,6 +23,7 @@ def activation_of(value: ActivationLike) -> Callable[[Tensor], Any] | None:
 
     Raises:
         InputValueError: for a name that no op has.
+        InputTypeError: for what is neither a name nor a function.
     """
     if value is None or value == "linear":
         return None
@@ -32,6 +34,11 @@ def activation_of(value: ActivationLike) -> Callable[[Tensor], Any] | None:
                 f"'softmax', or a function"
             )
         return CALL[value]
+    if not callable(value):
+        raise errors.InputTypeError(
+            f"an activation is the name of an op or a function, got {value!r}; the size of the "
+            f"inputs is not given: a layer takes it from the first one"
+        )
     return value
 
 
@@ -66,7 +73,7 @@ class Dense(Layer):
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
-        self.units = int(units)
+        self.units = as_count(units, "units")
         self.activation = activation_of(activation)
         self.use_bias = use_bias
         self.kernel_initializer = kernel_initializer

@@ -8,6 +8,7 @@ from pullback import errors
 from pullback.layers.basic import ActivationLike, Regularizer, activation_of
 from pullback.layers.images import Images, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
+from pullback.shapes import as_count
 from pullback.tensor import CALL
 
 __all__ = [
@@ -64,13 +65,13 @@ class Conv(Images):
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
-        self.filters = int(filters)
+        self.filters = as_count(filters, "filters")
         self.kernel_size = sizes_of(kernel_size, self.dimensions)
         self.strides = sizes_of(strides, self.dimensions)
         self.padding = lower(padding)
         self.activation = activation_of(activation)
         self.dilation = sizes_of(dilation, self.dimensions)
-        self.groups = int(groups)
+        self.groups = as_count(groups, "groups")
         self.use_bias = use_bias
         self.kernel_initializer = kernel_initializer
         self.bias_initializer = bias_initializer
@@ -190,9 +191,9 @@ class DepthwiseConv(Conv):
         depth_multiplier: int = 1,
         **rest: Any,
     ) -> None:
-        self.depth_multiplier = int(depth_multiplier)
+        self.depth_multiplier = as_count(depth_multiplier, "depth_multiplier")
         # How many groups and filters there are is known with the first input.
-        super().__init__(0, kernel_size, strides, padding, activation, **rest)
+        super().__init__(1, kernel_size, strides, padding, activation, **rest)
 
     def build(self, input_shape: Any) -> None:
         """Makes the kernel and the bias."""

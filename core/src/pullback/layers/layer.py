@@ -91,7 +91,10 @@ class Layer(Configurable):
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes. It gets `training` if it has a parameter of that name."""
-        raise NotImplementedError(f"{type(self).__name__} has no call method")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no call method; write `def call(self, x):`, which gives "
+            f"what it computes"
+        )
 
     def add_variable(
         self,

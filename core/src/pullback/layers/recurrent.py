@@ -9,6 +9,7 @@ from pullback import dtypes, errors, state
 from pullback.dispatch.recording import paused
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.shapes import as_count
 from pullback.tensor import CALL, Tensor
 from pullback.variable import Variable
 
@@ -62,7 +63,7 @@ class Recurrent(Layer):
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
-        self.units = int(units)
+        self.units = as_count(units, "units")
         self.use_bias = use_bias
         self.return_sequences = return_sequences
         self.return_state = return_state

@@ -6,7 +6,6 @@ A family imports from families above it in `FAMILIES`; operators and methods of 
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 
 #: The families in order. Each has an `__all__`, which `pullback` takes over (see its `__init__`).
@@ -68,13 +67,5 @@ FAMILIES = (
     "clipping",
 )
 
-# All that is made here stays: looking through it for garbage, several times over, takes a sixth
-# of the time that `import pullback` takes.
-_collecting = gc.isenabled()
-gc.disable()
-try:
-    for _family in FAMILIES:
-        import_module(f"pullback.ops.{_family}")
-finally:
-    if _collecting:
-        gc.enable()
+for _family in FAMILIES:
+    import_module(f"pullback.ops.{_family}")

@@ -343,6 +343,11 @@ def share(name: str, value: float) -> float:
 
 
 def _positive(rate: Any) -> float:
+    if isinstance(rate, (str, bytes)) or not hasattr(rate, "__float__"):
+        raise errors.InputTypeError(
+            f"a learning rate is a number, a variable or a function of the step, got "
+            f"{type(rate).__name__}; variables are given to apply_gradients and minimize"
+        )
     number = float(rate)
     if not 0 <= number < float("inf"):
         raise errors.InputValueError(f"a learning rate is 0 or more, got {number}")

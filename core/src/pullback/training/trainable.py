@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.optimizers import Optimizer
+from pullback.shapes import as_int
 from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
 from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.loop import Fitting, evaluate, predict
@@ -188,6 +189,9 @@ class Trainable:
         validating = validation_data is not None
         if validating and validation_split:
             raise errors.InputValueError("give validation_data or validation_split, not both")
+        epochs = as_int(epochs, "epochs: an integer")
+        if epochs < 0:
+            raise errors.InputValueError(f"fit: epochs is at least 0, got {epochs}")
         run = self._new_run(epochs)
         if is_batches(x):
             _no_arrays("fit", y=y, sample_weight=sample_weight, validation_split=validation_split)
@@ -203,7 +207,7 @@ class Trainable:
             run.validation = Batches(held_out)
         elif validating:
             run.validation = _validation(validation_data, validation_batch_size or size, columns)
-        called = self._callbacks([run.history, *callbacks], run, verbose)
+        called = self._callbacks(callbacks, run, verbose, run.history)
         self.stop_training = False
         Fitting(
             self, run, called, class_weight, validation_steps, validation_freq, steps_per_epoch
@@ -312,8 +316,14 @@ class Trainable:
         metrics = {} if compiled is None else compiled.named_metrics
         return Run(epochs, Scores(metrics))
 
-    def _callbacks(self, callbacks: Iterable[Callback], run: Run, verbose: bool) -> Callbacks:
-        given = list(callbacks)
+    def _callbacks(
+        self, callbacks: Iterable[Callback], run: Run, verbose: bool, *own: Callback
+    ) -> Callbacks:
+        if isinstance(callbacks, Callback):
+            raise errors.InputTypeError(
+                f"callbacks is a list, got a {type(callbacks).__name__}; write callbacks=[...]"
+            )
+        given = [*own, *callbacks]
         if verbose and not any(isinstance(callback, ProgressBar) for callback in given):
             given.append(ProgressBar())
         called = Callbacks(given, self, run)

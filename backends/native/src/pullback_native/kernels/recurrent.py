@@ -1,7 +1,8 @@
-"""The long short-term memory: one product for the inputs of all steps, and the steps in C.
+"""The long short-term memory and the gated recurrent unit.
 
-The loops go through all of time without Python, with NumPy's own BLAS for the products, and a
-batch is split over threads: its items do not meet. What a mask leaves out is NumPy's affair.
+One product serves the inputs of all steps. The loops go through all of time without Python, with
+NumPy's own BLAS for the products, and a batch is split over threads: its items do not meet. What a
+mask leaves out is NumPy's affair.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pullback_numpy import products, threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
 _LSTM, _LSTM_GRADIENT = LOOPS["lstm_step"], LOOPS["lstm_step_gradient"]
+_GRU, _GRU_GRADIENT = LOOPS["gru_step"], LOOPS["gru_step_gradient"]
 #: Fewer items than this are not worth a product of their own.
 _ITEMS = 16
 
@@ -31,20 +33,36 @@ def _cost(time: int, units: int) -> float:
     return time * units * (4 * units / 60 + 4)
 
 
+def _projected(x: Any, kernel: Any, bias: Any) -> Any:
+    """x @ kernel + bias for all steps."""
+    batch, time, features = x.shape
+    z = products.matmul(plain(x).reshape(-1, features), kernel)
+    if bias is not None:
+        z = _native.add(z, plain(bias))
+    return z.reshape(batch, time, kernel.shape[1])
+
+
+def _before(out: Any, initial_h: Any, reverse: bool) -> Any:
+    """The states with which the steps begin, (batch * time, units)."""
+    before = np.empty(out.shape, FLOAT32)
+    if reverse:
+        before[:, :-1], before[:, -1] = out[:, 1:], initial_h
+    else:
+        before[:, 1:], before[:, 0] = out[:, :-1], initial_h
+    return before.reshape(-1, out.shape[2])
+
+
 @threads.single_blas
 def _lstm(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
     mask: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
     given = (x, initial_h, initial_c, kernel, recurrent_kernel, bias)
-    batch, time, features = x.shape
+    batch, time, _ = x.shape
     if mask is not None or not time or not batch or not all_float32(*given):
         return NUMPYS["lstm"](*given, mask, reverse=reverse)
     units = recurrent_kernel.shape[0]
-    gates = products.matmul(plain(x).reshape(-1, features), kernel)
-    if bias is not None:
-        gates = _native.add(gates, plain(bias))
-    gates = gates.reshape(batch, time, 4 * units)
+    gates = _projected(x, kernel, bias)
     out, cells = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
     arrays = (gates, plain(recurrent_kernel), plain(initial_h), plain(initial_c), out, cells)
     run(_LSTM, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
@@ -71,22 +89,73 @@ def _lstm_gradient(
     )
     run(_LSTM_GRADIENT, batch, _grain(batch), _cost(time, units), arrays,
         (time, units, reverse), ())  # fmt: skip
-    before = np.empty((batch, time, units), FLOAT32)
-    if reverse:
-        before[:, :-1], before[:, -1] = out[:, 1:], initial_h
-    else:
-        before[:, 1:], before[:, 0] = out[:, :-1], initial_h
+    before = _before(out, initial_h, reverse)
     flat = slopes.reshape(-1, 4 * units)
     return (
         products.matmul(flat, kernel.T).reshape(x.shape),
         dh,
         dc,
         products.matmul(plain(x).reshape(-1, features).T, flat),
-        products.matmul(before.reshape(-1, units).T, flat),
+        products.matmul(before.T, flat),
         products.column_totals(flat),
     )
 
 
-KERNELS: dict[str, Kernel] = (
-    {"lstm": _lstm, "lstm_gradient": _lstm_gradient} if BLAS.product else {}
-)
+@threads.single_blas
+def _gru(
+    x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, bias: Any, recurrent_bias: Any,
+    mask: Any, *, reverse: bool,
+) -> Any:  # fmt: skip
+    given = (x, initial_h, kernel, recurrent_kernel, bias, recurrent_bias)
+    batch, time, _ = x.shape
+    if mask is not None or not time or not batch or not all_float32(*given):
+        return NUMPYS["gru"](*given, mask, reverse=reverse)
+    units = recurrent_kernel.shape[0]
+    gates = _projected(x, kernel, bias)
+    out, candidates = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
+    room = np.empty((batch, 3 * units), FLOAT32)
+    arrays = (
+        *(gates, plain(recurrent_kernel), plain(initial_h), room, out, candidates),
+        None if recurrent_bias is None else plain(recurrent_bias),
+    )
+    run(_GRU, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
+    return out, out[:, 0 if reverse else time - 1].copy(), gates, candidates
+
+
+@threads.single_blas
+def _gru_gradient(
+    x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, mask: Any, out: Any, gates: Any,
+    candidates: Any, out_g: Any, h_g: Any, *, reverse: bool,
+) -> Any:  # fmt: skip
+    given = (x, initial_h, kernel, recurrent_kernel)
+    rest = (out, gates, candidates, out_g, h_g)
+    batch, time, features = x.shape
+    if mask is not None or not time or not batch or not all_float32(*given, *rest):
+        return NUMPYS["gru_gradient"](*given, mask, *rest, reverse=reverse)
+    units = recurrent_kernel.shape[0]
+    dh = np.array(h_g, FLOAT32, order="C")
+    by_input, by_state = (np.empty((batch, time, 3 * units), FLOAT32) for _ in range(2))
+    arrays = (
+        *(plain(gates), plain(recurrent_kernel), plain(initial_h), plain(out), plain(out_g)),
+        *(plain(candidates), dh, by_input, by_state),
+    )
+    run(_GRU_GRADIENT, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
+    da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)
+    return (
+        products.matmul(da, kernel.T).reshape(x.shape),
+        dh,
+        products.matmul(plain(x).reshape(-1, features).T, da),
+        products.matmul(_before(out, initial_h, reverse).T, db),
+        products.column_totals(da),
+        products.column_totals(db),
+    )
+
+
+KERNELS: dict[str, Kernel] = {
+    "gru": _gru,
+    "gru_gradient": _gru_gradient,
+    "lstm": _lstm,
+    "lstm_gradient": _lstm_gradient,
+}
+if not BLAS.product:
+    KERNELS = {}
