@@ -36,8 +36,10 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def load(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 28, 28) with values from 0 to 1, and the numbers of their classes."""
+    """Images (n, 28, 28), and the numbers of their classes."""
     images = read_idx(folder / f"{part}-images-idx3-ubyte").astype(np.float32) / 255
+    # The photographs' mean and standard deviation: around 0 is where nets learn fastest.
+    images = (images - 0.286) / 0.353
     return images, read_idx(folder / f"{part}-labels-idx1-ubyte").astype(np.int32)
 
 
@@ -137,7 +139,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="the folder of the IDX files")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--rate", type=float, default=0.002, help="the highest learning rate")
+    parser.add_argument("--rate", type=float, default=0.003, help="the highest learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", help="such as cpu or gpu:0; the first GPU if there is one")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")

@@ -70,10 +70,12 @@ KERNEL(relu_gradient) {
 
 /* Arithmetic: arrays of one shape, an array and a number, an array and a row. ------------------- */
 
-static PyObject *with_number(int loop, PyObject *x, PyObject *number) {
+static double value(PyObject *number) { return *(float *)data(number); }
+
+static PyObject *with_number(int loop, PyObject *x, double number) {
     PyObject *y = new_like(x);
     if (y) {
-        Job job = {.p = {data(x), data(y)}, .c = {*(float *)data(number)}};
+        Job job = {.p = {data(x), data(y)}, .c = {number}};
         run_loop(loop, &job, size(x), PIECE, 0.25);
     }
     return y;
@@ -103,9 +105,9 @@ static PyObject *arithmetic(int same, int right, int left, int row, PyObject *x1
     if (same_shape(x1, x2))
         return binary(same, 0.3, x1, x2);
     if (right >= 0 && is_number(x2))
-        return with_number(right, x1, x2);
+        return with_number(right, x1, value(x2));
     if (left >= 0 && is_number(x1))
-        return with_number(left, x2, x1);
+        return with_number(left, x2, value(x1));
     if (row >= 0 && is_row_of(x2, x1))
         return with_row(row, x1, x2);
     if (row >= 0 && is_row_of(x1, x2))
@@ -125,9 +127,21 @@ static PyObject *arithmetic(int same, int right, int left, int row, PyObject *x1
     }
 
 ARITHMETIC(add, LOOP_add, LOOP_add_number, LOOP_add_number, LOOP_add_row)
-ARITHMETIC(subtract, LOOP_subtract, -1, LOOP_subtract_from, -1)
 ARITHMETIC(multiply, LOOP_multiply, LOOP_multiply_number, LOOP_multiply_number, LOOP_multiply_row)
 ARITHMETIC(divide, LOOP_divide, LOOP_divide_number, LOOP_divide_from, -1)
+
+/* x - number is x + (-number), to the sign of a zero. */
+KERNEL(subtract) {
+    (void)module;
+    if (count == 2 && !names && is_plain(x[0]) && is_plain(x[1])) {
+        PyObject *y = is_number(x[1]) && !is_number(x[0])
+                        ? with_number(LOOP_add_number, x[0], -value(x[1]))
+                        : arithmetic(LOOP_subtract, -1, LOOP_subtract_from, -1, x[0], x[1]);
+        if (y || PyErr_Occurred())
+            return y;
+    }
+    return NUMPYS(subtract);
+}
 
 /* Optimizers. ---------------------------------------------------------------------------------- */
 
@@ -150,8 +164,6 @@ static int are_slots(PyObject *const *x, Py_ssize_t arrays, Py_ssize_t count) {
             return 0;
     return 1;
 }
-
-static double value(PyObject *x) { return *(float *)data(x); }
 
 /* New arrays for a parameter and its slots, as a tuple, and the loop over them. */
 static PyObject *updated(int loop, PyObject *const *x, Py_ssize_t arrays, Job *job, double cost) {

@@ -46,8 +46,13 @@ class _PublicDTypes(dict[Any, DType]):
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
-        # A kernel gave it: all that comes in from the host is checked before.
-        raise errors.DTypeError(self._backend.holds_no(native))
+        # `from_host` or a kernel gave it: what a caller asks for is checked before.
+        name, own = type(self._backend).__name__, ", ".join(map(repr, self))
+        raise errors.DTypeError(
+            f"an array of the backend {self._backend.name!r} has the dtype {native!r}, which is "
+            f"none of the values of {name}.dtypes: {own}; a value there has to be what `.dtype` of "
+            f"an array is, or equal to it and of one hash, and a kernel has to give one of them"
+        )
 
 
 class Backend:
@@ -126,6 +131,10 @@ class Backend:
 
     def to_dlpack(self, array: Native, **kwargs: Any) -> Any:
         """A DLPack capsule on the array, read-only where the backend can say so."""
+        if not hasattr(array, "__dlpack__"):
+            raise errors.BackendError(
+                f"the backend {self.name!r} gives no DLPack capsules; take x.numpy()"
+            )
         return array.__dlpack__(**kwargs)
 
     def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Native:
@@ -175,6 +184,12 @@ class Backend:
         self.changes += 1
         for table in self.tables:
             table.clear()
+
+    def offered(self) -> tuple[tuple[str, Kernel], ...]:
+        """Every kernel that it has, with the name of its op."""
+        return tuple(
+            (op_name, offer.kernel) for op_name, offers in self._offers.items() for offer in offers
+        )
 
     def offers(self, op_name: str) -> tuple[Offer, ...]:
         """Who serves `op_name`, in order."""

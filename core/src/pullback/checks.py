@@ -68,12 +68,17 @@ def check_backend(backend: Any, name: str | None, who: str) -> None:
         raise errors.PluginError(
             f"{who}: {type(backend).__name__}.__init__ must call super().__init__()"
         )
-    check_spec_version(backend.spec_version, who)
-    kinds = backend.kinds
+    check_spec_version(backend.spec_version, f"the backend {own!r}" if name is None else who)
+    kinds, tiers = backend.kinds, backend.tiers
     if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
         raise errors.PluginError(
             f"{who}: {type(backend).__name__}.kinds must be a tuple of "
             f"{' and '.join(map(repr, KINDS))}; got {kinds!r}"
+        )
+    if isinstance(tiers, str) or not set(tiers) <= set(spec.Tier):
+        raise errors.PluginError(
+            f"{who}: {type(backend).__name__}.tiers must be a set of "
+            f"{', '.join(repr(one.value) for one in spec.Tier)}; got {tiers!r}"
         )
     for dtype in backend.dtypes:
         if not isinstance(dtype, np.dtype):

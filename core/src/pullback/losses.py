@@ -109,7 +109,7 @@ def sparse_softmax_cross_entropy(
     """The cross entropy between classes, given by number, and softmax(logits).
 
     Args:
-        labels: integers in [0, classes), shape (...).
+        labels: integers in [0, classes), shape (...). Any other label gives a loss of NaN.
         logits: unnormalised log probabilities (..., classes), of any size.
         weights: of the items, shape (...) or what broadcasts to it.
         reduction: "mean", "sum" or "none".

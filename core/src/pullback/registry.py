@@ -281,7 +281,7 @@ class Registry:
             made = _Slot(backend.name, slot.entries if slot else [], tuple(backend.kinds))
             self._load_ops()
             # Its author is there to mend it: nothing is left out quietly.
-            for op_name, kernel in backend.kernels.items():
+            for op_name, kernel in backend.offered():
                 check_kernel(op_name, kernel, who)
             self._take(made, backend)
             self.ready.pop(backend.name, None)

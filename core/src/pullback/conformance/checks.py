@@ -6,7 +6,7 @@ the place and the two values. `CHECKS` holds all of them by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,8 @@ def unchanged(case: Case) -> None:
     before = [np.array(tensor.numpy()) for tensor in tensors]
     floating = [tensor for tensor in tensors if dtypes.is_floating(tensor.dtype)]
     case.call(inputs)
+    # Now too: a second call may write back what the first has changed.
+    _same(case, tensors, before)
     with GradientTape() as tape:
         tape.watch(floating)
         outputs = case.call(inputs)
@@ -76,11 +78,15 @@ def unchanged(case: Case) -> None:
     kept = [np.array(one.numpy()) for one in several]
     if targets and floating:
         tape.gradient(targets, floating)
-    for i, (tensor, copy) in enumerate(zip(tensors, before, strict=True)):
-        identical(case, tensor.numpy(), copy, f"input {i} after the call")
+    _same(case, tensors, before)
     for one, copy in zip(several, kept, strict=True):
         identical(case, one.numpy(), copy, "the result after its gradient")
     _measure(case, outputs, "the result under a tape", through_body=True)
+
+
+def _same(case: Case, inputs: Sequence[Tensor], before: Sequence[Array]) -> None:
+    for i, (tensor, copy) in enumerate(zip(inputs, before, strict=True)):
+        identical(case, tensor.numpy(), copy, f"written into by the call: input {i} after the call")
 
 
 def deterministic(case: Case) -> None:

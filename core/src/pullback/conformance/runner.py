@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from pullback import errors
 from pullback.checks import nearest
@@ -17,6 +19,9 @@ from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.plugins import registry
 from pullback.spec import OPS, Op, Tier
+
+#: The folder of `pullback`.
+_HERE = Path(__file__).resolve().parents[1]
 
 #: What shows how far a run is: gets the ops, gives them one by one.
 Progress = Callable[[Sequence[Op]], Iterable[Op]]
@@ -151,5 +156,18 @@ def attempt(item: Item) -> str | None:
     except ConformanceError as error:
         return str(error).removeprefix(f"{item.case}: ")
     except Exception as error:
-        return f"raised {type(error).__name__}: {error}"
+        return f"raised {type(error).__name__}: {error}{_place(error)}"
     return None
+
+
+def _place(error: BaseException) -> str:
+    """Where in a backend it was raised, for its author: the first line below the last of ours."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        ours = _HERE in path.parents or path.name.startswith("<pullback ")
+        if ours or not place:
+            place = "" if ours else f" ({path.name}, line {line})"
+    return place
