@@ -136,7 +136,7 @@ class TestKernels:
             "backend  served by  priority  dtypes   why",
             "mill     quick      10        float32  a kernel pack, of the highest priority",
             "mill     mill       0         all      its own kernel, for the dtypes that are left",
-            "mill     fast       10        -        a kernel pack, not used: switched off",
+            "mill     fast       -         -        a kernel pack, not used: switched off",
             "loom     nothing    -         -        the backend cannot be used: no driver; "
             "[install] one there",
         ]

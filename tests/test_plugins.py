@@ -443,6 +443,20 @@ class TestKernels:
         with pytest.raises(errors.PluginError, match="no op 'fake_ad'"):
             registry().register_backend(mine)
 
+        class Offers(backend_class("mine")):
+            def __init__(self):
+                super().__init__()
+                self.offer("fake_ad", operator.add, source="mine", priority=1)
+
+        with pytest.raises(errors.PluginError, match="no op 'fake_ad'"):
+            registry().register_backend(Offers())
+
+    @pytest.mark.parametrize("tiers", ["core", frozenset({"cores"})])
+    def test_a_tier_that_there_is_not(self, tiers):
+        mine = backend_class("mine", tiers=tiers)()
+        with pytest.raises(errors.PluginError, match=r"tiers must be a set of 'core', .*; got"):
+            registry().register_backend(mine)
+
 
 def first(x1, x2):
     return x1

@@ -25,12 +25,11 @@ def arguments(about: str | None, *more: str) -> argparse.Namespace:
 
 
 def use_cupy() -> None:
-    """Registers the backend, where no installed package does."""
+    """Registers the backend of this repository, whatever is installed."""
     import pullback as pb
     import pullback_cupy
 
-    if "cupy" not in {backend.name for backend in pb.backends()}:
-        pb.register_backend(pullback_cupy.CuPyBackend())
+    pb.register_backend(pullback_cupy.CuPyBackend(), replace=True)
 
 
 def module(path: str) -> ModuleType:

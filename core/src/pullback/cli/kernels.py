@@ -84,7 +84,8 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
     for pack in info.packs:
         if pack.state != "ready":
             why = f"a kernel pack, not used: {pack.state}"
-            yield Server(info.name, pack.name, pack.priority, (), why, used=False)
+            # Its priority is in its module, which has not been imported, or failed.
+            yield Server(info.name, pack.name, None, (), why, used=False)
 
 
 def _body(op: spec.Op, info: BackendInfo, all_taken_by: str) -> Server:
