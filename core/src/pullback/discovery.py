@@ -7,6 +7,7 @@ its own, and whatever it raises becomes a `BackendError` that names it.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,20 @@ def blaming(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         name = origin(entries)[0]
         fix = f"; reinstall it (pip install --force-reinstall {name}) or uninstall it" * bool(name)
-        raise errors.BackendError(f"{plugin} failed: {one_line(error)}{fix}") from error
+        raise errors.BackendError(
+            f"{plugin} failed: {one_line(error)}{_place(error)}{fix}"
+        ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Where a plugin raised: the file and line; nothing for what Python's import raised itself."""
+    place, step = "", error.__traceback__ and error.__traceback__.tb_next
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if not name.startswith("<"):
+            place = f" ({os.path.basename(name)}, line {step.tb_lineno})"
+        step = step.tb_next
+    return place
 
 
 def load(entries: Sequence[EntryPoint], plugin: str) -> Any:

@@ -2,7 +2,7 @@
 
     pytest --pyargs pullback.conformance --backend NAME
 
-One test for each sample in each dtype, with all of its checks.
+One test for each sample in each dtype, with all of its checks; and one that every kernel was taken.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pullback.conformance.compare import ConformanceError
 from pullback.conformance.plan import Item
 from pullback.conformance.runner import TierError, attempt, planned, select
 from pullback.devices import as_device
+from pullback.plugins import registry
 
 _CALL = "say which backend: pytest --pyargs pullback.conformance --backend NAME"
 
@@ -22,6 +23,8 @@ _CALL = "say which backend: pytest --pyargs pullback.conformance --backend NAME"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each case of the backend that `--backend` names."""
     config = metafunc.config
+    if "items" not in metafunc.fixturenames:
+        return
     name = config.getoption("backend", None)
     if not name:
         raise pytest.UsageError(_CALL)
@@ -38,6 +41,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 name = f"{op.name}[errors]" if item.case is None else str(item.case)
                 cases.setdefault(name, []).append(item)
     metafunc.parametrize("items", cases.values(), ids=list(cases))
+
+
+def test_every_kernel_was_taken(pytestconfig: pytest.Config) -> None:
+    """The backend has no kernel for an unknown op or of another signature."""
+    backend = as_device(pytestconfig.getoption("backend")).backend
+    left_out = registry.about(backend.name).left_out
+    assert not left_out, "\n".join(left_out)
 
 
 @pytest.mark.filterwarnings("ignore")
