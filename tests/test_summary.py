@@ -6,6 +6,7 @@ import io
 import json
 import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
 import time
@@ -470,8 +471,16 @@ class TestPrograms:
         writer = pb.summary.create_file_writer(tmp_path)
         with writer.as_default():
             pb.summary.scalar("x", 1.0, step=1)
+            script = tmp_path / "worker.py"
+            script.write_text(
+                "import pullback as pb\n"
+                f"with pb.summary.create_file_writer({str(tmp_path)!r}) as writer:\n"
+                "    with writer.as_default():\n"
+                "        pb.summary.scalar('worker', 2.0, step=2)\n"
+            )
             context = multiprocessing.get_context(method)
-            worker = context.Process(target=_work, args=(str(tmp_path),))
+            # A spawned process may not find this file, wherever the tests are run from.
+            worker = context.Process(target=runpy.run_path, args=(str(script),))
             worker.start()
             worker.join(60)
             assert worker.exitcode == 0
@@ -489,11 +498,6 @@ class TestPrograms:
         )
         done = self.run(program, tmp_path)
         assert "pip install 'pullback[tensorboard]'" in done.stdout, done.stderr
-
-
-def _work(folder):
-    with pb.summary.create_file_writer(folder) as writer, writer.as_default():
-        pb.summary.scalar("worker", 2.0, step=2)
 
 
 class TestCallback:
