@@ -324,20 +324,20 @@ def test_a_trace_in_which_values_were_read_is_not_kept(forms):
 
 
 def test_kernels_that_came_later_are_used():
-    def ten(x1, x2):
-        return np.full_like(x1, 10)
+    def ten(x):
+        return np.full_like(x, 10)
 
     backend = as_device("cpu").backend
     found = []
     for round in range(6):
         if round == 3:
-            backend.offer("multiply", ten, source="test", priority=9)
+            backend.offer("cos", ten, source="test", priority=9)
         try:
-            found.append(gradient(lambda x: x * 3.0, 2.0)[0].numpy())
+            found.append(gradient(pb.sin, 0.0)[0].numpy())
         finally:
             if round == 5:
                 backend.withdraw("test")
-    assert found == [3, 3, 3, 10, 10, 10]
+    assert found == [1, 1, 1, 10, 10, 10]
 
 
 # Memory -------------------------------------------------------------------------------------------
