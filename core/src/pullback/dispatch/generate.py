@@ -226,7 +226,7 @@ def _several(op: Op, tracked: str) -> list[str]:
     results = [f"_r{i}" for i in range(count)]
     tensors = [f"_t{i}" for i in range(len(op.outputs))]
     lines = [
-        f"if type(_out) not in _SEQUENCES or len(_out) != {count}:",
+        f"if not isinstance(_out, _SEQUENCES) or len(_out) != {count}:",
         f"    return _general(_OP, {inputs}, {_attributes(op)})",
         f"{', '.join(results)} = _out",
     ]
