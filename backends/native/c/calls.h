@@ -17,11 +17,14 @@
 #define KERNELS(X)                                                                                \
     X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
-    X(add) X(subtract) X(multiply) X(divide)                                                      \
+    X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient)                                         \
+    X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum)                                \
+    X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu)                               \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
-    X(softmax) X(log_softmax)                                                                     \
+    X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
+    X(sum) X(mean) X(segment_sum) X(take) X(reshape) X(concat)                                    \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)
 
 #define KERNEL_NUMBER(name) KERNEL_##name,
@@ -70,6 +73,28 @@ static inline int same_shape(PyObject *x, PyObject *y) {
     return PyArray_NDIM(as_array(x)) == PyArray_NDIM(as_array(y))
         && PyArray_CompareLists(PyArray_DIMS(as_array(x)), PyArray_DIMS(as_array(y)),
                                 PyArray_NDIM(as_array(x)));
+}
+
+/* Positions along an axis, of 32 or 64 bits. */
+typedef struct {
+    const void *at;
+    ptrdiff_t count;
+    int wide;
+} Indices;
+
+static inline int as_indices(PyObject *x, Indices *found) {
+    if (!PyArray_CheckExact(x) || !PyArray_ISCARRAY_RO(as_array(x)))
+        return 0;
+    int type = PyArray_TYPE(as_array(x));
+    if (type != NPY_INT32 && type != NPY_INT64)
+        return 0;
+    *found = (Indices){data(x), size(x), type == NPY_INT64};
+    return 1;
+}
+
+static inline ptrdiff_t index_of(const Indices *indices, ptrdiff_t i) {
+    return indices->wide ? (ptrdiff_t)((const int64_t *)indices->at)[i]
+                         : (ptrdiff_t)((const int32_t *)indices->at)[i];
 }
 
 /* Tuples of new arrays, whose references they take; NULL where one is missing. */

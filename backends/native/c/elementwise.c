@@ -29,6 +29,7 @@ static PyObject *binary(int loop, double cost, PyObject *x1, PyObject *x2) {
     }
 
 UNARY(exp, 0.5)
+UNARY(expm1, 0.6)
 UNARY(tanh, 0.7)
 UNARY(sigmoid, 0.7)
 UNARY(silu, 0.7)
@@ -36,6 +37,21 @@ UNARY(softplus, 0.8)
 UNARY(log_sigmoid, 0.8)
 UNARY(relu, 0.25)
 UNARY(negative, 0.25)
+UNARY(abs, 0.25)
+UNARY(square, 0.25)
+UNARY(sqrt, 0.3)
+
+/* The attribute as a number; -1 with an error set where it is none. */
+static double number(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
+    PyObject *value = attribute(x, count, names, name);
+    if (!value) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%s is missing", name);
+        return -1;
+    }
+    return PyFloat_AsDouble(value);
+}
+#define ATTRIBUTE(name) number(x, count, names, #name)
 
 static int is_true(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
     return attribute(x, count, names, name) == Py_True;
@@ -61,12 +77,19 @@ KERNEL(gelu_gradient) {
     return binary(tanh_form ? LOOP_gelu_tanh_gradient : LOOP_gelu_exact_gradient, 1.0, x[0], x[1]);
 }
 
-KERNEL(relu_gradient) {
-    (void)module;
-    return count == 2 && !names && are_alike(x[0], x[1])
-             ? binary(LOOP_relu_gradient, 0.3, x[0], x[1])
-             : NUMPYS(relu_gradient);
-}
+/* g, and what the slope is a function of. */
+#define GRADIENT(name, cost)                                                                      \
+    KERNEL(name) {                                                                                \
+        (void)module;                                                                             \
+        return count == 2 && !names && are_alike(x[0], x[1])                                      \
+                 ? binary(LOOP_##name, cost, x[0], x[1])                                          \
+                 : NUMPYS(name);                                                                  \
+    }
+
+GRADIENT(relu_gradient, 0.3)
+GRADIENT(tanh_gradient, 0.3)
+GRADIENT(sigmoid_gradient, 0.3)
+GRADIENT(silu_gradient, 0.8)
 
 /* Arithmetic: arrays of one shape, an array and a number, an array and a row. ------------------- */
 
@@ -99,6 +122,32 @@ static int is_row_of(PyObject *row, PyObject *x) {
 
 static inline int is_number(PyObject *x) { return PyArray_NDIM(as_array(x)) == 0; }
 
+/* Whether every element of x is one and the same place in memory, as in the gradient of a sum. */
+static int is_repeated(PyObject *x) {
+    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || !size(x)
+        || !PyArray_ISALIGNED(as_array(x)) || !PyArray_ISNOTSWAPPED(as_array(x)))
+        return 0;
+    for (int i = 0; i < PyArray_NDIM(as_array(x)); i++)
+        if (PyArray_STRIDE(as_array(x), i) && PyArray_DIM(as_array(x), i) > 1)
+            return 0;
+    return 1;
+}
+
+/* An array and one of its shape that repeats a number. Once 1 is the array itself: nobody ever writes
+ * to one that is a value. */
+static PyObject *with_repeated(int right, int left, PyObject *x1, PyObject *x2) {
+    int on_right = right >= 0 && is_plain(x1) && is_repeated(x2);
+    int on_left = !on_right && left >= 0 && is_plain(x2) && is_repeated(x1);
+    if (!(on_right || on_left) || !same_shape(x1, x2))
+        return NULL;
+    int loop = on_right ? right : left;
+    PyObject *x = on_right ? x1 : x2;
+    double number = value(on_right ? x2 : x1);
+    if (loop == LOOP_multiply_number && number == 1.0)
+        return Py_NewRef(x);
+    return with_number(loop, x, number);
+}
+
 /* Loops for two arrays; an array and a number on the right, on the left; an array and a row. -1 is
  * none. */
 static PyObject *arithmetic(int same, int right, int left, int row, PyObject *x1, PyObject *x2) {
@@ -118,8 +167,10 @@ static PyObject *arithmetic(int same, int right, int left, int row, PyObject *x1
 #define ARITHMETIC(name, same, right, left, row)                                                  \
     KERNEL(name) {                                                                                \
         (void)module;                                                                             \
-        if (count == 2 && !names && is_plain(x[0]) && is_plain(x[1])) {                           \
-            PyObject *y = arithmetic(same, right, left, row, x[0], x[1]);                         \
+        if (count == 2 && !names) {                                                               \
+            PyObject *y = is_plain(x[0]) && is_plain(x[1])                                        \
+                            ? arithmetic(same, right, left, row, x[0], x[1])                      \
+                            : with_repeated(right, left, x[0], x[1]);                             \
             if (y || PyErr_Occurred())                                                            \
                 return y;                                                                         \
         }                                                                                         \
@@ -129,6 +180,8 @@ static PyObject *arithmetic(int same, int right, int left, int row, PyObject *x1
 ARITHMETIC(add, LOOP_add, LOOP_add_number, LOOP_add_number, LOOP_add_row)
 ARITHMETIC(multiply, LOOP_multiply, LOOP_multiply_number, LOOP_multiply_number, LOOP_multiply_row)
 ARITHMETIC(divide, LOOP_divide, LOOP_divide_number, LOOP_divide_from, -1)
+ARITHMETIC(maximum, LOOP_maximum, LOOP_maximum_number, LOOP_maximum_number, -1)
+ARITHMETIC(minimum, LOOP_minimum, LOOP_minimum_number, LOOP_minimum_number, -1)
 
 /* x - number is x + (-number), to the sign of a zero. */
 KERNEL(subtract) {
@@ -143,19 +196,44 @@ KERNEL(subtract) {
     return NUMPYS(subtract);
 }
 
-/* Optimizers. ---------------------------------------------------------------------------------- */
-
-/* The attribute as a number; -1 with an error set where it is none. */
-static double number(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
-    PyObject *value = attribute(x, count, names, name);
-    if (!value) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "%s is missing", name);
-        return -1;
-    }
-    return PyFloat_AsDouble(value);
+static PyObject *with_attribute(int loop, int kernel, const char *name, PyObject *const *x,
+                                Py_ssize_t count, PyObject *names) {
+    if (count != 1 || !is_plain(x[0]))
+        return numpys(kernel, x, count, names);
+    double given = number(x, count, names, name);
+    return PyErr_Occurred() ? NULL : with_number(loop, x[0], given);
 }
-#define ATTRIBUTE(name) number(x, count, names, #name)
+
+KERNEL(leaky_relu) {
+    (void)module;
+    return with_attribute(LOOP_leaky_relu, KERNEL_leaky_relu, "negative_slope", x, count, names);
+}
+
+KERNEL(elu) {
+    (void)module;
+    return with_attribute(LOOP_elu, KERNEL_elu, "alpha", x, count, names);
+}
+
+/* Arrays or numbers, chosen by an array of truth values. */
+KERNEL(where) {
+    (void)module;
+    PyObject *chosen = x[0];
+    if (count != 3 || names || !PyArray_CheckExact(chosen) || PyArray_TYPE(as_array(chosen)) != NPY_BOOL
+        || !PyArray_ISCARRAY_RO(as_array(chosen)) || !size(chosen) || !is_plain(x[1])
+        || !is_plain(x[2]))
+        return NUMPYS(where);
+    int one = is_number(x[1]), other = is_number(x[2]);
+    if (!(one || same_shape(chosen, x[1])) || !(other || same_shape(chosen, x[2])))
+        return NUMPYS(where);
+    PyObject *y = new_like(chosen);
+    if (y) {
+        Job job = {.p = {data(chosen), data(x[1]), data(x[2]), data(y)}, .n = {one, other}};
+        run_loop(LOOP_where, &job, size(y), PIECE, 0.3);
+    }
+    return y;
+}
+
+/* Optimizers. ---------------------------------------------------------------------------------- */
 
 /* Whether x[0..arrays) are plain and alike, and the numbers after them plain. */
 static int are_slots(PyObject *const *x, Py_ssize_t arrays, Py_ssize_t count) {

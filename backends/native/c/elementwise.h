@@ -14,6 +14,7 @@
 #define FAR_BELOW (-1000.0f)
 
 UNARY(exp, exp32(x))
+UNARY(expm1, expm1_32(x))
 UNARY(tanh, tanh32(x))
 UNARY(sigmoid, sigmoid32(x))
 UNARY(silu, silu32(x))
@@ -21,6 +22,9 @@ UNARY(softplus, (x < 0.0f ? 0.0f : x) + log1p_unit(exp32(-fabsf(x))))
 UNARY(log_sigmoid, (x > 0.0f ? 0.0f : x) - log1p_unit(exp32(-fabsf(x))))
 UNARY(relu, x <= 0.0f ? 0.0f : x)
 UNARY(negative, -x)
+UNARY(abs, fabsf(x))
+UNARY(square, x * x)
+UNARY(sqrt, sqrtf(x))
 
 /* GELU. 2 sqrt(2 / pi), and that times 0.044715. */
 #define SLOPE 1.5957691216057308f
@@ -52,6 +56,16 @@ INLINE float gelu_tanh_slope(float x) {
     return s + bounded * (SLOPE + 3.0f * CUBIC * square) * s * (1.0f - s);
 }
 
+/* s + x s (1 - s), with s and 1 - s of one exponential; beyond, it is 0 or 1. As in silu32 the last
+ * factor comes last. */
+INLINE float silu_slope(float x) {
+    float low, high, bounded = at_most(at_least(x, -120.0f), 120.0f);
+    float e = expm1_reduced(reduced(-fabsf(bounded), &low, &high)) + 1.0f;
+    float whole = e * low * high, near = 1.0f / (1.0f + whole);
+    float slope = (1.0f + bounded * (x < 0.0f ? near : whole * near)) * near;
+    return x < 0.0f ? slope * e * low * high : slope;
+}
+
 UNARY(gelu_exact, gelu_exact32(x))
 UNARY(gelu_tanh, gelu_tanh32(x))
 
@@ -68,10 +82,15 @@ UNARY(gelu_tanh, gelu_tanh32(x))
 BINARY(gelu_exact_gradient, a * gelu_exact_slope(b))
 BINARY(gelu_tanh_gradient, a * gelu_tanh_slope(b))
 BINARY(relu_gradient, b > 0.0f ? a : 0.0f)
+BINARY(tanh_gradient, a * ((1.0f - b) * (1.0f + b)))
+BINARY(sigmoid_gradient, a * (b * (1.0f - b)))
+BINARY(silu_gradient, a * silu_slope(b))
 BINARY(add, a + b)
 BINARY(subtract, a - b)
 BINARY(multiply, a * b)
 BINARY(divide, a / b)
+BINARY(maximum, (a < b) | (b != b) ? b : a)
+BINARY(minimum, (b < a) | (b != b) ? b : a)
 
 /* With a number, c[0]. */
 #define WITH_NUMBER(name, expression)                                                             \
@@ -90,6 +109,35 @@ WITH_NUMBER(multiply_number, a * b)
 WITH_NUMBER(divide_number, a / b)
 WITH_NUMBER(subtract_from, b - a)
 WITH_NUMBER(divide_from, b / a)
+WITH_NUMBER(leaky_relu, a > 0.0f ? a : a * b)
+WITH_NUMBER(elu, a > 0.0f ? a : expm1_32(at_most(a, 0.0f)) * b)
+WITH_NUMBER(maximum_number, (a < b) | (b != b) ? b : a)
+WITH_NUMBER(minimum_number, (b < a) | (b != b) ? b : a)
+
+/* p[1] where the bytes p[0] are not 0, else p[2]; a number where n says that there is only one. */
+LOOP(where) {
+    const unsigned char *restrict chosen = job->p[0];
+    const float *restrict first = job->p[1], *restrict second = job->p[2];
+    float *restrict target = job->p[3];
+    float one = *first, other = *second;
+    if (job->n[0] && job->n[1])
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) target[i] = chosen[i] ? one : other;
+    else if (job->n[0])
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+            float b = second[i];
+            target[i] = chosen[i] ? one : b;
+        }
+    else if (job->n[1])
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+            float a = first[i];
+            target[i] = chosen[i] ? a : other;
+        }
+    else
+        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+            float a = first[i], b = second[i];
+            target[i] = chosen[i] ? a : b;
+        }
+}
 
 /* Rows of n[0] elements, with one row. */
 #define WITH_ROW(name, expression)                                                                \

@@ -20,12 +20,16 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
 #define LOOPS(X)                                                                                  \
     X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
     X(gelu_exact) X(gelu_tanh) X(gelu_exact_gradient) X(gelu_tanh_gradient) X(relu_gradient)      \
+    X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient) X(abs) X(square) X(sqrt) X(where)       \
+    X(maximum) X(minimum) X(maximum_number) X(minimum_number) X(expm1) X(leaky_relu) X(elu)       \
     X(add) X(subtract) X(multiply) X(divide) X(add_row) X(multiply_row)                           \
     X(add_number) X(multiply_number) X(divide_number) X(subtract_from) X(divide_from)             \
     X(sgd) X(momentum) X(adam)                                                                    \
-    X(softmax) X(log_softmax) X(cross_entropy) X(cross_entropy_gradient)                          \
+    X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
+    X(cross_entropy) X(cross_entropy_gradient)                                                    \
     X(attention_weights) X(attention_scores_gradient) X(attention_weights_again)                  \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
+    X(sum) X(segment_sum) X(take) X(gather_runs) X(place_runs)                                     \
     X(channel_moments) X(channel_slopes) X(channel_affine) X(channel_combine)                     \
     X(lstm_step) X(lstm_step_gradient) X(gru_step) X(gru_step_gradient)                           \
     X(max_pool) X(max_pool_gradient) X(conv) X(conv_kernel_gradient)

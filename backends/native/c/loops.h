@@ -8,6 +8,8 @@
 #include "elementwise.h"
 #include "rows.h"
 #include "channels.h"
+#include "reductions.h"
+#include "movement.h"
 #include "recurrent.h"
 #include "pooling.h"
 #include "convolution.h"

@@ -73,6 +73,18 @@ INLINE float exp32_falling(float x) {
     return x < -87.0f ? 0.0f : e;
 }
 
+/* exp(x) - 1, of halves: 2^n alone may be out of range where its product with exp(r) is not. */
+INLINE float expm1_32(float x) {
+    const float shifter = 0x1.8p23f;
+    float y = at_most(at_least(x, -20.0f), 88.8f);
+    float shifted = y * 0x1.715476p+0f + shifter;
+    float rounded = shifted - shifter;
+    float r = y - rounded * 0x1.62e4p-1f;
+    r = r - rounded * 0x1.7f7d1cp-20f;
+    float half = as_float((as_bits(shifted) - as_bits(shifter) + 126) << 23);
+    return copysignf(2.0f * (expm1_reduced(r) * half + (half - 0.5f)), x);
+}
+
 /* tanh(|x|) = e / (e + 2) with e = exp(2 |x|) - 1, which cancels nowhere. */
 INLINE float tanh32(float x) {
     const float shifter = 0x1.8p23f;

@@ -1,17 +1,22 @@
 /* Kernels that work along the last axes: softmax, cross entropy, layer normalization. */
 #include "calls.h"
 
-/* The loops are for rows of at least one element. */
+/* For one array, or two alike. The loops are for rows of at least one element. */
 static PyObject *along_last(int loop, int kernel, double cost, PyObject *const *x, Py_ssize_t count,
                             PyObject *names) {
     PyObject *axis = attribute(x, count, names, "axis");
-    if (count != 1 || !axis || !is_plain(x[0]) || !size(x[0])
-        || PyLong_AsLong(axis) != PyArray_NDIM(as_array(x[0])) - 1)
+    Py_ssize_t arrays = kernel == KERNEL_softmax || kernel == KERNEL_log_softmax ? 1 : 2;
+    if (count != arrays || !axis || !is_plain(x[0]) || !size(x[0])
+        || PyLong_AsLong(axis) != PyArray_NDIM(as_array(x[0])) - 1
+        || !is_plain(x[count - 1]) || !same_shape(x[0], x[count - 1]))
         return numpys(kernel, x, count, names);
     PyObject *y = new_like(x[0]);
     if (y) {
         ptrdiff_t width = PyArray_DIM(as_array(x[0]), PyArray_NDIM(as_array(x[0])) - 1);
-        Job job = {.p = {data(x[0]), data(y)}, .n = {width}};
+        Job job = {.p = {data(x[0])}, .n = {width}};
+        if (arrays == 2)
+            job.p[1] = data(x[1]);
+        job.p[arrays] = data(y);
         run_loop(loop, &job, size(y) / width, 1 + PIECE / width, 10 + cost * (double)width);
     }
     return y;
@@ -25,6 +30,16 @@ KERNEL(softmax) {
 KERNEL(log_softmax) {
     (void)module;
     return along_last(LOOP_log_softmax, KERNEL_log_softmax, 1.0, x, count, names);
+}
+
+KERNEL(softmax_gradient) {
+    (void)module;
+    return along_last(LOOP_softmax_gradient, KERNEL_softmax_gradient, 0.5, x, count, names);
+}
+
+KERNEL(log_softmax_gradient) {
+    (void)module;
+    return along_last(LOOP_log_softmax_gradient, KERNEL_log_softmax_gradient, 0.8, x, count, names);
 }
 
 /* Cross entropy. ------------------------------------------------------------------------------- */

@@ -9,6 +9,12 @@ INLINE float row_max(const float *x, ptrdiff_t width) {
     return most;
 }
 
+INLINE float row_sum(const float *x, ptrdiff_t width) {
+    float total = 0.0f;
+    _Pragma("omp simd reduction(+ : total)") for (ptrdiff_t i = 0; i < width; i++) total += x[i];
+    return total;
+}
+
 /* Writes exp(x - most), and returns the sum. */
 INLINE float row_exp(const float *x, float *e, float most, ptrdiff_t width) {
     float total = 0.0f;
@@ -46,6 +52,33 @@ LOOP(log_softmax) {
     }
 }
 
+/* g and y = softmax(x) in; y * (g - sum(g * y)) out. */
+LOOP(softmax_gradient) {
+    ptrdiff_t width = job->n[0];
+    for (ptrdiff_t row = from; row < to; row++) {
+        const float *restrict g = (const float *)job->p[0] + row * width;
+        const float *restrict y = (const float *)job->p[1] + row * width;
+        float *restrict dx = (float *)job->p[2] + row * width;
+        float mean = 0.0f;
+        _Pragma("omp simd reduction(+ : mean)") for (ptrdiff_t i = 0; i < width; i++)
+            mean += g[i] * y[i];
+        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) dx[i] = y[i] * (g[i] - mean);
+    }
+}
+
+/* g and y = log_softmax(x) in; g - exp(y) * sum(g) out. */
+LOOP(log_softmax_gradient) {
+    ptrdiff_t width = job->n[0];
+    for (ptrdiff_t row = from; row < to; row++) {
+        const float *restrict g = (const float *)job->p[0] + row * width;
+        const float *restrict y = (const float *)job->p[1] + row * width;
+        float *restrict dx = (float *)job->p[2] + row * width;
+        float total = row_sum(g, width);
+        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
+            dx[i] = g[i] - exp32(y[i]) * total;
+    }
+}
+
 INLINE ptrdiff_t class_of(const Job *job, ptrdiff_t row) {
     return job->n[1] ? (ptrdiff_t)((const int64_t *)job->p[1])[row]
                      : (ptrdiff_t)((const int32_t *)job->p[1])[row];
@@ -74,6 +107,8 @@ LOOP(cross_entropy_gradient) {
         float *restrict y = (float *)job->p[4] + row * width;
         float normalizer = ((const float *)job->p[2])[row], g = ((const float *)job->p[3])[row];
         ptrdiff_t label = class_of(job, row);
+        if (label < 0 || label >= width)
+            g = NAN;
         if (job->n[2] && label == job->n[3])
             g = 0.0f;
         _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
@@ -84,12 +119,6 @@ LOOP(cross_entropy_gradient) {
 }
 
 /* Layer normalization. ------------------------------------------------------------------------- */
-
-INLINE float row_sum(const float *x, ptrdiff_t width) {
-    float total = 0.0f;
-    _Pragma("omp simd reduction(+ : total)") for (ptrdiff_t i = 0; i < width; i++) total += x[i];
-    return total;
-}
 
 /* x, scale, offset (both or NULL) in; y, mean and 1 / deviation out. */
 LOOP(layer_norm) {

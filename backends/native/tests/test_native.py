@@ -10,7 +10,6 @@ import pytest
 import scipy.special
 
 import pullback as pb
-import pullback_native
 from pullback.conformance import checks
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
@@ -78,24 +77,6 @@ def test_it_can_be_switched_off():
 # The sets of instructions. ----------------------------------------------------------------------
 
 
-def available():
-    """Those that this processor has."""
-    found = []
-    for name in ("base", "avx2", "avx512"):
-        try:
-            found.append(_native.use(name))
-        except ValueError:
-            continue
-    assert pullback_native.INSTRUCTIONS == _native.use() == found[-1]
-    return found
-
-
-@pytest.fixture(params=available())
-def instructions(request):
-    yield _native.use(request.param)
-    _native.use()
-
-
 def everywhere():
     """Floats of all sizes and signs, and those between which most functions change."""
     bits = np.arange(-(2**31), 2**31, 2**16 + 1, dtype=np.int64).astype(np.uint32)
@@ -122,6 +103,8 @@ def _log1p_exp(x):
 
 REFERENCES = {
     "exp": np.exp,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
     "tanh": np.tanh,
     "sigmoid": scipy.special.expit,
     "silu": lambda x: np.where(np.isneginf(x), 0, x * scipy.special.expit(x)),
@@ -138,6 +121,32 @@ def test_within_three_ulp_over_all_floats(name, instructions):
     assert ulps(getattr(_native, name)(x), REFERENCES[name](x.astype(np.float64))) <= 3
 
 
+SLOPES = {
+    "tanh_gradient": lambda y: (1 - y) * (1 + y),
+    "sigmoid_gradient": lambda y: y * (1 - y),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", SLOPES)
+def test_gradients_within_three_ulp_over_all_results(name, instructions):
+    y = everywhere()
+    found = getattr(_native, name)(np.ones_like(y), y)
+    assert ulps(found, SLOPES[name](y.astype(np.float64))) <= 3
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_gradient_of_silu_over_all_floats(instructions):
+    x = everywhere()
+    found = _native.silu_gradient(np.full_like(x, 2), x)
+    wide = np.clip(x.astype(np.float64), -1e4, 1e4)
+    s, rest = scipy.special.expit(wide), scipy.special.expit(-wide)
+    terms = 2 * s * (1 + np.abs(wide) * rest)
+    error = np.abs(found - 2 * s * (1 + wide * rest))
+    assert (error[~np.isnan(x)] <= 3 * 2.0**-23 * terms[~np.isnan(x)] + 2.0**-147).all()
+    assert np.isnan(found[np.isnan(x)]).all()
+
+
 # Threads. ---------------------------------------------------------------------------------------
 
 LARGE = normal(1024, 512)
@@ -146,6 +155,9 @@ WORK = {
     "tanh": lambda: pb.tanh(LARGE),
     "add": lambda: pb.add(LARGE, ROWS),
     "softmax": lambda: pb.softmax(LARGE),
+    "softmax_gradient": lambda: gradient(pb.softmax, LARGE),
+    "log_softmax_gradient": lambda: gradient(pb.log_softmax, LARGE),
+    "silu_gradient": lambda: gradient(pb.silu, LARGE),
     "layer_norm": lambda: pb.layer_norm(LARGE, ROWS, ROWS),
     "layer_norm_gradient": lambda: gradient(lambda x, s: pb.layer_norm(x, s, None), LARGE, ROWS),
     "batch_norm": lambda: pb.batch_norm(LARGE, ROWS, ROWS, axis=-1),
@@ -156,6 +168,12 @@ WORK = {
         LARGE.reshape(64, 16, 512), LARGE[:64, :32], LARGE[:64, 32:64], LARGE[:512, :128] / 9,
         LARGE[:32, :128] / 9, None,
     ),
+    "sum": lambda: [pb.sum(LARGE, axis=axis) for axis in (None, 0, 1)],
+    "mean": lambda: pb.mean(LARGE.reshape(64, 16, 512), axis=1),
+    "segment_sum": lambda: pb.segment_sum(LARGE, np.arange(1024) % 37, 40),
+    "take": lambda: pb.take(LARGE, np.arange(1024) * 7 % 1024),
+    "concat": lambda: pb.concat([LARGE, LARGE[:, :7]], axis=1),
+    "reshape": lambda: pb.reshape(pb.permute_dims(LARGE.reshape(64, 16, 8, 64), (0, 2, 1, 3)), -1),
     "max_pool": lambda: pb.max_pool(LARGE.reshape(8, 64, 64, 16), window=2),
 }  # fmt: skip
 
@@ -321,6 +339,38 @@ def test_attention_of_a_large_batch_in_parts():
 def test_what_is_not_contiguous_float32_goes_to_numpy(x):
     np.testing.assert_allclose(_native.tanh(x), np.tanh(x), rtol=1e-6)
     np.testing.assert_allclose(_native.add(x, x), x + x)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("shape", [(7, 5000), (3,), ()])
+def test_where(shape):
+    special = np.float32([0.0, -0.0, np.inf, np.nan])
+    a, b = (np.asarray(one, np.float32) for one in (rng.choice(special, shape), normal(*shape)))
+    chosen, number = np.asarray(rng.random(shape) < 0.5), np.array(-0.0, np.float32)
+    for given in ((a, b), (a, number), (number, b), (number, number)):
+        found, expected = _native.where(chosen, *given), np.where(chosen, *given)
+        np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+
+
+def test_where_of_shapes_that_broadcast():
+    a, b = normal(3), normal(4, 1)
+    for chosen in (a > 0, b > 0, np.zeros((0, 1), bool), np.True_[...]):
+        given = (chosen, a, b[: chosen.shape[0]] if chosen.ndim == 2 else b)
+        np.testing.assert_array_equal(_native.where(*given), np.where(*given))
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
+@pytest.mark.parametrize("value", [1.0, -2.5, 0.0, np.nan])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_array_that_repeats_one_number(name, value):
+    x, kernel = np.float32([[0.0, -0.0, np.inf], [np.nan, 3.0, -7.0]]), getattr(_native, name)
+    for number in (np.float32(value), np.float32([[value]]), np.full((1, 3), value, np.float32)):
+        one = np.broadcast_to(number[..., :1] if number.ndim else number, x.shape)
+        for given in ((one, x), (x, one), (one, one), (one[0], x), (x, one[0])):
+            expected = getattr(np, name)(*given)
+            np.testing.assert_array_equal(kernel(*given), expected)
+            np.testing.assert_array_equal(np.signbit(kernel(*given)), np.signbit(expected))
+    assert kernel(np.broadcast_to(np.float32(1), (0, 3)), np.ones((0, 3), np.float32)).size == 0
 
 
 def test_a_loop_takes_no_strided_array():

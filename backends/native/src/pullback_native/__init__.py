@@ -25,4 +25,5 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     """Offers the kernels to the NumPy backend, for float32."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
-        register(name, kernel, dtypes=["float32"])
+        # That of the first input.
+        register(name, kernel, dtypes=["bool" if name == "where" else "float32"])

@@ -1,0 +1,129 @@
+"""Sums, and elements moved: the same as NumPy's kernels give, whatever axes and strides."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback_native import _native
+from pullback_numpy.kernels import KERNELS as NUMPYS
+
+pytestmark = pytest.mark.usefixtures("instructions")
+rng = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape, np.float32)
+
+
+SHAPES = [
+    (5,), (1,), (3, 4), (1, 4), (4, 1), (2, 1, 4), (7, 33, 65), (100, 1000), (1000, 10),
+    (3, 1025, 7), (2, 70_000), (70_000, 3), (5, 200, 1030), (1, 1, 1), (2, 3, 4, 5), (40, 15),
+    (40, 16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_over_all_axes(shape):
+    x = normal(*shape)
+    every = [c for n in range(x.ndim + 1) for c in itertools.combinations(range(x.ndim), n)]
+    for axis, keepdims in itertools.product([None, *every], (False, True)):
+        exact = np.sum(x, axis=axis, keepdims=keepdims, dtype=np.float64)
+        size = np.sum(np.abs(x), axis=axis, keepdims=keepdims, dtype=np.float64)
+        found = _native.sum(x, axis=axis, dtype=None, keepdims=keepdims)
+        count = x.size // max(1, exact.size)
+        mean = _native.mean(x, axis=axis, keepdims=keepdims)
+        assert (found.dtype, found.shape, mean.shape) == (np.float32, exact.shape, exact.shape)
+        assert np.all(np.abs(found - exact) <= 1e-7 * size)
+        assert np.all(np.abs(mean - exact / count) <= 1e-7 * size / count)
+
+
+@pytest.mark.parametrize("shape", [(10**7,), (10**6, 10), (10, 10**6)], ids=str)
+def test_long_sums(shape):
+    x = rng.random(shape, np.float32)
+    for axis in (None, (0,)):
+        exact = np.sum(x, axis=axis, dtype=np.float64)
+        found = _native.sum(x, axis=axis, dtype=None, keepdims=False)
+        assert np.all(np.abs(found - exact) <= 1e-7 * exact)
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 100), (100, 3), (100, 64)], ids=str)
+def test_sums_of_zeros_and_of_what_is_no_number(shape):
+    for axis in (None, (0,)):
+        for value in (-0.0, 0.0, np.inf, np.nan):
+            found = _native.sum(
+                np.full(shape, value, np.float32), axis=axis, dtype=None, keepdims=False
+            )
+            np.testing.assert_array_equal(found, np.float32(value))
+            assert np.all(np.signbit(found) == np.signbit(np.float32(value)))
+    both = np.float32([[np.inf, 1.0], [-np.inf, 2.0]])
+    found = _native.sum(both, axis=(0,), dtype=None, keepdims=False)
+    np.testing.assert_array_equal(found, [np.nan, 3.0])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("segments", "ids", "behind", "axis"),
+    [
+        (10, (50,), (7,), 0), (1000, (8, 12), (256,), 0), (5, (3, 4), (), 0), (6, (9,), (1030,), 1),
+        (3, (0,), (4,), 0), (4, (5,), (2, 3), 2), (1, (2000,), (3,), 0), (7, (), (3,), 0),
+    ],
+)  # fmt: skip
+def test_rows_by_number(segments, ids, behind, axis, dtype):
+    numbers = rng.integers(-segments, segments, ids).astype(dtype)
+    before = (3, 2)[:axis]
+    data, table = normal(*before, *ids, *behind), normal(*before, segments, *behind)
+    how = {"num_segments": segments, "axis": axis}
+    np.testing.assert_array_equal(
+        _native.segment_sum(data, numbers, **how), NUMPYS["segment_sum"](data, numbers, **how)
+    )
+    np.testing.assert_array_equal(
+        _native.take(table, numbers, axis=axis), NUMPYS["take"](table, numbers, axis=axis)
+    )
+
+
+@pytest.mark.parametrize("number", [5, -6])
+def test_numbers_outside(number):
+    with pytest.raises(pb.errors.IndexingError, match="take"):
+        pb.take(normal(5, 3), [0, number])
+    with pytest.raises(pb.errors.IndexingError, match="segment_sum"):
+        pb.segment_sum(normal(2, 3), [0, number], 5)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+def test_reshape_of_axes_in_another_order(order):
+    x = normal(8, 16, 5, 48).transpose(order)
+    for y in (x, x[1:], x[:, ::2], x[..., 1:], x[::-1], np.broadcast_to(x[:1], x.shape)):
+        for shape in ((y.size,), (*y.shape[:2], -1)):
+            known = np.empty(y.shape).reshape(shape).shape
+            np.testing.assert_array_equal(_native.reshape(y, shape=known), y.reshape(known))
+
+
+def test_reshape_copies_only_where_it_must():
+    x = normal(64, 3, 512)
+    for y in (x, x[:, 1], x[:, :, :256], x[::2]):
+        assert np.shares_memory(_native.reshape(y, shape=(*y.shape, 1)), y)
+    with pytest.raises(ValueError, match="reshape"):
+        _native.reshape(x, shape=(7,))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis"),
+    [
+        ([(2, 3), (4, 3)], 0), ([(2, 3), (2, 0), (2, 5)], 1), ([(5,)], 0), ([(0, 3), (0, 3)], 0),
+        ([(3, 1, 4), (3, 2, 4)], 1), ([(3000,), (5,), (7777,)], 0),
+        ([(200, 1, 65), (200, 2, 65)], 1), ([(40_000,), (90_000,)], 0), ([(2, 3), (4,)], None),
+    ],
+)  # fmt: skip
+def test_concat(shapes, axis):
+    parts = [normal(*shape) for shape in shapes]
+    np.testing.assert_array_equal(
+        _native.concat(parts, axis=axis), NUMPYS["concat"](parts, axis=axis)
+    )
+
+
+@pytest.mark.parametrize("shapes", [[(2, 3), (4, 2)], [(3,), (3, 1)], [(), ()]])
+def test_concat_of_shapes_that_differ(shapes):
+    with pytest.raises(ValueError, match="dimension"):
+        _native.concat([normal(*shape) for shape in shapes], axis=0)
