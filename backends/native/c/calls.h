@@ -17,7 +17,7 @@
 #define KERNELS(X)                                                                                \
     X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
-    X(add) X(subtract) X(multiply) X(divide)                                                      \
+    X(add) X(subtract) X(multiply) X(divide) X(matmul) X(linear)                                  \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax)                                                                     \
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
@@ -43,6 +43,9 @@ PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *nam
 
 /* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`. */
 void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
+
+/* Over how many threads work of so many nanoseconds is split. */
+int threads_for(double cost);
 
 /* The value of an attribute among the keywords of a call; NULL where it is not there. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);

@@ -28,7 +28,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(channel_moments) X(channel_slopes) X(channel_affine) X(channel_combine)                     \
     X(lstm_step) X(lstm_step_gradient) X(gru_step) X(gru_step_gradient)                           \
-    X(max_pool) X(max_pool_gradient) X(conv) X(conv_kernel_gradient)
+    X(max_pool) X(max_pool_gradient) X(product) X(conv) X(conv_kernel_gradient)
 
 #define NUMBER(name) LOOP_##name,
 enum { LOOPS(NUMBER) LOOP_COUNT };
