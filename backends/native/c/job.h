@@ -24,7 +24,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
     X(add_number) X(multiply_number) X(divide_number) X(subtract_from) X(divide_from)             \
     X(sgd) X(momentum) X(adam)                                                                    \
     X(softmax) X(log_softmax) X(cross_entropy) X(cross_entropy_gradient)                          \
-    X(attention_weights) X(attention_scores_gradient) X(attention_weights_again)                  \
+    X(attention) X(attention_gradient)                                                            \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(channel_moments) X(channel_slopes) X(channel_affine) X(channel_combine)                     \
     X(lstm_step) X(lstm_step_gradient) X(gru_step) X(gru_step_gradient)                           \

@@ -8,6 +8,7 @@
 #include "product.h"
 #include "elementwise.h"
 #include "rows.h"
+#include "attention.h"
 #include "channels.h"
 #include "recurrent.h"
 #include "pooling.h"

@@ -58,7 +58,8 @@ void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double
 }
 
 /* run(loop, count, grain, cost, arrays, numbers, constants): what kernels written in Python call.
- * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. */
+ * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. One that
+ * is not contiguous is given in a tuple of its own, by a caller who tells the loop its steps. */
 static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     (void)module;
     Job job = {0};
@@ -73,7 +74,11 @@ static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     double cost = PyFloat_AsDouble(x[3]);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[4]); i++) {
         PyObject *array = PyTuple_GET_ITEM(x[4], i);
-        if (array != Py_None && !(PyArray_Check(array) && PyArray_ISCARRAY_RO(as_array(array)))) {
+        int strided = PyTuple_CheckExact(array) && PyTuple_GET_SIZE(array) == 1;
+        array = strided ? PyTuple_GET_ITEM(array, 0) : array;
+        if (array != Py_None
+            && !(PyArray_Check(array)
+                 && (strided ? PyArray_ISBEHAVED_RO(as_array(array)) : PyArray_ISCARRAY_RO(as_array(array))))) {
             PyErr_Format(PyExc_TypeError, "array %zd is not contiguous", i);
             return NULL;
         }
