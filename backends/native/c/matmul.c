@@ -5,7 +5,7 @@
 #define SPEED 50.0
 /* Rows of a piece, and the fewest that are worth splitting instead of columns. */
 #define PIECE_ROWS 528
-#define ENOUGH_ROWS 96
+#define ENOUGH_ROWS 240
 
 static ptrdiff_t step(PyObject *x, int axis) {
     return PyArray_STRIDE(as_array(x), axis) / (ptrdiff_t)sizeof(float);
