@@ -18,7 +18,7 @@
     X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
     X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient)                                         \
-    X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum)                                \
+    X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum) X(matmul) X(linear)            \
     X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu)                               \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
@@ -46,6 +46,9 @@ PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *nam
 
 /* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`. */
 void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
+
+/* Over how many threads work of so many nanoseconds is split. */
+int threads_for(double cost);
 
 /* The value of an attribute among the keywords of a call; NULL where it is not there. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);

@@ -27,12 +27,12 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
     X(sgd) X(momentum) X(adam)                                                                    \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
     X(cross_entropy) X(cross_entropy_gradient)                                                    \
-    X(attention_weights) X(attention_scores_gradient) X(attention_weights_again)                  \
+    X(attention) X(attention_gradient)                                                            \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(sum) X(segment_sum) X(take) X(gather_runs) X(place_runs)                                     \
     X(channel_moments) X(channel_slopes) X(channel_affine) X(channel_combine)                     \
     X(lstm_step) X(lstm_step_gradient) X(gru_step) X(gru_step_gradient)                           \
-    X(max_pool) X(max_pool_gradient) X(conv) X(conv_kernel_gradient)
+    X(max_pool) X(max_pool_gradient) X(product) X(conv) X(conv_kernel_gradient)
 
 #define NUMBER(name) LOOP_##name,
 enum { LOOPS(NUMBER) LOOP_COUNT };

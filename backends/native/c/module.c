@@ -1,14 +1,9 @@
 /* The module: the kernels, the loops for kernels written in Python, and what both were given. */
 #define PULLBACK_MODULE
 #include "calls.h"
-#include "blas.h"
 #include "pool.h"
 
 const Loop *loops = loops_base;
-Gemm64 gemm64;
-Gemm32 gemm32;
-Gemv64 gemv64;
-Gemv32 gemv32;
 
 static PyObject *fallbacks[KERNEL_COUNT];
 static PyObject *thread_count;
@@ -40,9 +35,15 @@ static int threads_here(void) {
     return found < 1 ? 1 : (int)found;
 }
 
-/* Nanoseconds that are worth letting go of Python's lock, and waking a second thread. */
+/* Nanoseconds that are worth letting go of Python's lock, waking a second thread, and giving work to
+ * one that is awake. */
 #define WORTH_THE_LOCK 3e3
 #define WORTH_A_THREAD 6e4
+#define WORTH_AN_AWAKE_ONE 1.5e4
+
+int threads_for(double cost) {
+    return cost < (pool_awake() ? WORTH_AN_AWAKE_ONE : WORTH_A_THREAD) ? 1 : threads_here();
+}
 
 void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost) {
     double time = (double)count * cost;
@@ -50,14 +51,15 @@ void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double
         loops[loop](0, count, job);
         return;
     }
-    int threads = time < WORTH_A_THREAD ? 1 : threads_here();
+    int threads = threads_for(time);
     Py_BEGIN_ALLOW_THREADS
     pool_run(loops[loop], job, count, grain, threads);
     Py_END_ALLOW_THREADS
 }
 
 /* run(loop, count, grain, cost, arrays, numbers, constants): what kernels written in Python call.
- * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. */
+ * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. One that
+ * is not contiguous is given in a tuple of its own, by a caller who tells the loop its steps. */
 static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     (void)module;
     Job job = {0};
@@ -72,7 +74,11 @@ static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     double cost = PyFloat_AsDouble(x[3]);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[4]); i++) {
         PyObject *array = PyTuple_GET_ITEM(x[4], i);
-        if (array != Py_None && !(PyArray_Check(array) && PyArray_ISCARRAY_RO(as_array(array)))) {
+        int strided = PyTuple_CheckExact(array) && PyTuple_GET_SIZE(array) == 1;
+        array = strided ? PyTuple_GET_ITEM(array, 0) : array;
+        if (array != Py_None
+            && !(PyArray_Check(array)
+                 && (strided ? PyArray_ISBEHAVED_RO(as_array(array)) : PyArray_ISCARRAY_RO(as_array(array))))) {
             PyErr_Format(PyExc_TypeError, "array %zd is not contiguous", i);
             return NULL;
         }
@@ -90,23 +96,16 @@ static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     Py_RETURN_NONE;
 }
 
-/* prepare(kernels, threads, addresses of cblas_sgemm and cblas_sgemv or 0, whether their integers
- * have 64 bits). */
+/* prepare(kernels of NumPy, what says how many threads to use). */
 static PyObject *prepare(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *kernels, *threads;
-    unsigned long long product, by_vector;
-    int wide;
-    if (!PyArg_ParseTuple(args, "O!OKKp", &PyDict_Type, &kernels, &threads, &product, &by_vector, &wide))
+    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &kernels, &threads))
         return NULL;
 #define TAKE(name)                                                                                \
     Py_XSETREF(fallbacks[KERNEL_##name], Py_XNewRef(PyDict_GetItemString(kernels, #name)));
     KERNELS(TAKE)
     Py_XSETREF(thread_count, Py_NewRef(threads));
-    gemm64 = wide ? (Gemm64)(uintptr_t)product : NULL;
-    gemm32 = wide ? NULL : (Gemm32)(uintptr_t)product;
-    gemv64 = wide ? (Gemv64)(uintptr_t)by_vector : NULL;
-    gemv32 = wide ? NULL : (Gemv32)(uintptr_t)by_vector;
     Py_RETURN_NONE;
 }
 

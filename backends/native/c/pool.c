@@ -7,6 +7,8 @@ static void run_here(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain
 
 #ifdef _WIN32
 
+int pool_awake(void) { return 0; }
+
 void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
     (void)threads;
     run_here(loop, job, count, grain);
@@ -33,6 +35,7 @@ typedef struct {
     atomic_ulong number;   /* of the job */
     atomic_long next;      /* the first element that nobody has taken */
     atomic_int working;    /* as `inside`, to be looked at without the lock */
+    atomic_int looking;    /* how many look for the next job */
     Loop loop;
     const Job *job;
     ptrdiff_t count, grain;
@@ -62,8 +65,10 @@ static void *serve(void *unused) {
     (void)unused;
     unsigned long seen = 0;
     for (;;) {
+        atomic_fetch_add(&pool.looking, 1);
         for (int i = 0; i < SPINS && atomic_load(&pool.number) == seen; i++)
             pause_briefly();
+        atomic_fetch_sub(&pool.looking, 1);
         pthread_mutex_lock(&pool.lock);
         while (atomic_load(&pool.number) == seen || !pool.open) {
             seen = atomic_load(&pool.number);
@@ -109,6 +114,8 @@ static void start(int wanted) {
         pool.helpers++;
     }
 }
+
+int pool_awake(void) { return atomic_load(&pool.looking) > 0; }
 
 void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
     if (threads > MOST)

@@ -9,4 +9,7 @@
  * calling one among them. Where the pieces begin does not depend on the threads. */
 void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads);
 
+/* Whether a thread looks for work now, so that it need not be woken. */
+int pool_awake(void);
+
 #endif

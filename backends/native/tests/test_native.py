@@ -1,5 +1,6 @@
 """The kernel pack `native`: conformance of what it serves, and its own doings."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -249,10 +250,68 @@ def beside(name, *inputs, rtol=2e-5, **attributes):
     return ours
 
 
+def laid_out(x, how):
+    """x as a matrix that is turned round, strided, or reversed in memory."""
+    if how == "turned":
+        return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if how == "strided":
+        return np.repeat(x, 2, axis=-1)[..., ::2]
+    if how == "reversed":
+        return np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :]
+    return x
+
+
+LAYOUTS = ("plain", "turned", "strided", "reversed")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("how", itertools.product(LAYOUTS, LAYOUTS), ids="-".join)
+def test_matmul_within_the_rounding_of_its_terms(how, threads, instructions):
+    sizes = [0, 1, 2, 5, 11, 12, 13, 24, 31, 32, 33, 48, 95, 97, 130, 257, 600]
+    for _ in range(20):
+        rows, inner, columns = rng.choice(sizes, 3)
+        lead = [(), (), (2,), (3, 1, 2)][rng.integers(4)]
+        x1 = laid_out(normal(*lead, rows, inner), how[0])
+        x2 = laid_out(normal(*lead[: len(lead) * rng.integers(2)], inner, columns), how[1])
+        with number_of_threads(threads):
+            y = _native.matmul(x1, x2)
+        wide = x1.astype(np.float64), x2.astype(np.float64)
+        bound = np.matmul(*map(np.abs, wide)) * 2e-6
+        assert y.shape == bound.shape
+        assert y.dtype == np.float32
+        assert (np.abs(y - np.matmul(*wide)) <= bound).all()
+
+
+def test_matmul_does_not_depend_on_the_threads_at_all():
+    for rows, inner, columns in ((256, 784, 500), (1024, 300, 64), (33, 2000, 1000)):
+        x1, x2, found = normal(rows, inner), normal(inner, columns), []
+        for threads in (1, 2, 5):
+            with number_of_threads(threads):
+                found.append(_native.matmul(x1, x2))
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0], other)
+
+
+def test_matmul_keeps_infinities_and_nan_where_they_belong():
+    x1, x2 = normal(40, 50), normal(50, 70)
+    x1[3, 7], x1[5, 9], x2[20, 69] = np.inf, np.nan, -np.inf
+    y = _native.matmul(x1, x2)
+    bad = ~np.isfinite(y)
+    expected = np.zeros_like(bad)
+    expected[[3, 5]] = expected[:, 69] = True
+    np.testing.assert_array_equal(bad, expected)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (40, 300), (2, 3, 64), (1, 9), (0, 4), (3, 0)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_linear(shape, biased):
+    beside("linear", normal(*shape), normal(shape[-1], 70), normal(70) if biased else None)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("batch", [1, 3, 40])
-def test_lstm(batch, reverse):
-    units = 24
+@pytest.mark.parametrize("units", [5, 24, 130])
+def test_lstm(units, batch, reverse, instructions):
     given = (normal(batch, 7, 5), normal(batch, units), normal(batch, units),
              normal(5, 4 * units), normal(units, 4 * units) / 5)  # fmt: skip
     out, _, _, gates, cells = beside("lstm", *given, normal(4 * units), None, reverse=reverse)
@@ -263,8 +322,8 @@ def test_lstm(batch, reverse):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("batch", [1, 3, 40])
 @pytest.mark.parametrize("biased", [False, True])
-def test_gru(batch, reverse, biased):
-    units = 24
+@pytest.mark.parametrize("units", [5, 24, 130])
+def test_gru(units, batch, reverse, biased, instructions):
     given = (normal(batch, 7, 5), normal(batch, units), normal(5, 3 * units),
              normal(units, 3 * units) / 5)  # fmt: skip
     biases = (normal(3 * units), normal(3 * units)) if biased else (None, None)
@@ -290,21 +349,51 @@ def test_max_pool(shape, window, stride, pad):
         ((2, 9, 8, 6), (3, 3), 1, 1, 1),
         ((2, 9, 8, 6), (3, 2), 2, 1, 1),
         ((2, 9, 8, 6), (3, 3), 1, 2, 2),
+        ((2, 9, 8, 6), (3, 3), 2, 2, 3),
+        ((2, 9, 8, 6), (1, 1), 1, 0, 1),
         ((2, 9, 8, 6), (1, 1), 2, 0, 1),
+        ((2, 9, 8, 6), (2, 2), 3, 0, 1),
         ((3, 12, 12, 1), (5, 5), 1, 2, 1),
         ((3, 30, 7), (4,), 1, 3, 1),
+        ((2, 700, 3), (5,), 2, 2, 1),
         ((2, 3, 3, 5), (3, 3), 1, 5, 1),
+        ((2, 7, 7, 300), (3, 3), 1, 1, 1),
+        ((2, 7, 7, 130), (2, 3), 1, 1, 2),
         ((40, 20, 20, 16), (3, 3), 1, 1, 1),
+        ((40, 4, 4, 32), (3, 3), 1, 1, 1),
     ],
 )
-def test_conv(shape, window, stride, pad, dilation):
-    x, kernel, dims = normal(*shape), normal(*window, shape[-1], 7), len(window)
+@pytest.mark.parametrize("features", [7, 32, 70])
+def test_conv(shape, window, stride, pad, dilation, features, instructions):
+    x, kernel, dims = normal(*shape), normal(*window, shape[-1], features), len(window)
     how = {"strides": (stride,) * dims, "padding": ((pad, pad),) * dims, "groups": 1,
            "dilation": (dilation,) * dims, "data_format": "channels_last"}  # fmt: skip
     (y,) = beside("conv", x, kernel, **how)
     g = normal(*y.shape)
     beside("conv_input_gradient", g, kernel, input_shape=shape, **how)
     beside("conv_kernel_gradient", x, g, kernel_shape=kernel.shape, **how, rtol=1e-4)
+
+
+def test_conv_of_random_forms():
+    for _ in range(200):
+        dims = int(rng.integers(1, 3))
+        window, size, stride, dilation = (
+            tuple(rng.integers(low, high, dims).tolist())
+            for low, high in ((1, 6), (3, 31), (1, 4), (1, 3))
+        )
+        padding = tuple(map(tuple, rng.integers(0, 5, (dims, 2)).tolist()))
+        covered = [d * (w - 1) + 1 for w, d in zip(window, dilation, strict=True)]
+        if any(s + sum(p) < c for s, p, c in zip(size, padding, covered, strict=True)):
+            continue
+        batch, channels, features = rng.integers(1, 40, 3).tolist()
+        shape = (batch % 4 + 1, *size, channels)
+        x, kernel = normal(*shape), normal(*window, channels, features)
+        how = {"strides": stride, "padding": padding, "groups": 1, "dilation": dilation,
+               "data_format": "channels_last"}  # fmt: skip
+        (y,) = beside("conv", x, kernel, **how)
+        g = normal(*y.shape)
+        beside("conv_input_gradient", g, kernel, input_shape=shape, **how)
+        beside("conv_kernel_gradient", x, g, kernel_shape=kernel.shape, **how, rtol=1e-4)
 
 
 def test_batch_norm_far_from_zero():

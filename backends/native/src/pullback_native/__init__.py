@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from pullback.hookspecs import hookimpl
 from pullback_native import _native
-from pullback_native.blas import BLAS
 from pullback_native.kernels import KERNELS
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
@@ -17,7 +16,7 @@ __all__ = ["INSTRUCTIONS", "pullback_register_kernels"]
 INSTRUCTIONS: str = _native.use()
 
 # C gives NumPy's kernels what it does not take itself.
-_native.prepare(NUMPYS, threads.threads, *BLAS)
+_native.prepare(NUMPYS, threads.threads)
 
 
 @hookimpl

@@ -1,84 +1,89 @@
-"""Attention: products in BLAS, a few items of the batch at a time, and all else in one pass.
-
-Causal masks are not made: a row of scores is read as far as its query may look.
-"""
+"""Attention: all of it for some queries at a time, in C."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from pullback.backend import Kernel
 from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run
-from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
-from pullback_numpy.windows import even_ranges
 
-_WEIGHTS, _AGAIN = LOOPS["attention_weights"], LOOPS["attention_weights_again"]
-_GRADIENT = LOOPS["attention_scores_gradient"]
-#: Products of fewer terms are not worth a second thread.
-_LARGE = 1 << 20
+_FORWARD, _GRADIENT = LOOPS["attention"], LOOPS["attention_gradient"]
+#: Queries of a block.
+_QUERIES = 128
+#: Multiplications a nanosecond, on one thread.
+_SPEED = 50
 
 
-def _fits(q: Any, k: Any, v: Any, *others: Any) -> bool:
-    """Whether every query has a head of its own in keys and values, and all is there."""
+def _fits(q: Any, k: Any, v: Any, mask: Any) -> bool:
+    """Whether the loops are for it: float32, and something to look at."""
     return (
-        all_float32(q, k, v, *others)
-        and q.ndim >= 2
-        and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+        all_float32(q, k, v)
         and bool(q.size and k.size and v.size)
+        and (mask is None or mask.dtype in (bool, FLOAT32))
     )
 
 
-def _parts(q: Any, k: Any, mask: Any) -> list[Any]:
-    """Slices of the first axis with their masks, several where that is a batch and worth it."""
-    if q.ndim < 3 or q.size * k.shape[-2] < _LARGE:
-        return [(..., mask)]
-    shared = mask is None or mask.ndim < q.ndim or mask.shape[0] == 1
-    parts = [slice(*one) for one in even_ranges(q.shape[0], 8)]
-    return [(part, mask if shared else mask[part]) for part in parts]
+def _in_rows(x: Any) -> Any:
+    """x, or a copy of it, with the elements of a row next to each other."""
+    steps = x.strides
+    return x if steps[-1] == 4 and not any(s % 4 for s in steps) and x.flags.aligned else plain(x)
 
 
-def _product(x: Any, y: Any) -> Any:
-    """x @ y.T in C order, which NumPy keeps to only where it is told."""
-    return np.matmul(x, y.swapaxes(-1, -2), out=np.empty((*x.shape[:-1], y.shape[-2]), FLOAT32))
+def _offsets(x: Any, heads: int) -> Any:
+    """Where the matrices of a stack begin, in elements; each `heads` times in a row."""
+    places = np.zeros((), np.int64)
+    for length, step in zip(x.shape[:-2], x.strides[:-2], strict=True):
+        places = places[..., None] + np.arange(length) * (step // x.itemsize)
+    return np.repeat(places.reshape(-1), heads)
 
 
-def _scores(q: Any, k: Any, mask: Any, scale: float) -> Any:
-    scores = _product(q * np.float32(scale), k)
+def _prepared(
+    q: Any, k: Any, v: Any, mask: Any, is_causal: bool
+) -> tuple[tuple[Any, ...], tuple[int, ...], Any, float]:
+    """Arrays, numbers and offsets for the loops, and the nanoseconds for all of one head."""
+    q, k, v = map(_in_rows, (q, k, v))
+    heads = prod(q.shape[:-2]) // prod(k.shape[:-2])
+    across = (0, 0)
+    offsets = [_offsets(q, 1), _offsets(k, heads), _offsets(v, heads)]
     if mask is not None:
-        if mask.dtype == np.bool_:
-            np.copyto(scores, np.float32(-np.inf), where=~mask)
-        else:
-            scores += mask
-    return scores
+        mask = plain(mask)
+        wide = np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
+        offsets.append(_offsets(wide, 1))
+        across = tuple(step // mask.itemsize for step in wide.strides[-2:])
+    (queries, depth), (keys, width) = q.shape[-2:], v.shape[-2:]
+    rows = (x.strides[-2] // 4 for x in (q, k, v))
+    numbers = (
+        *(keys, is_causal, queries, depth, width, *rows, *across),
+        *(mask is not None and mask.dtype == bool, prod(q.shape[:-2]), min(queries, _QUERIES), heads),
+    )
+    cost = queries * keys * ((depth + width) / _SPEED + 1)
+    return ((q,), (k,), (v,), mask), numbers, np.concatenate(offsets), cost
 
 
-def _rows(scores: Any) -> tuple[int, int, float]:
-    """How many rows there are, how many make a piece, and what each costs."""
-    width = scores.shape[-1]
-    return scores.size // width, 1 + 32768 // width, 20 + 0.6 * width
+def _run(loop: int, count: int, cost: float, arrays: Any, numbers: Any, scale: float) -> None:
+    failed = np.zeros(1, np.int32)
+    run(loop, count, 1, cost, (*arrays, failed), numbers, (scale,))
+    if failed[0]:
+        raise MemoryError("no room for the scores of a few queries")
 
 
 def _attention(
     query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
 ) -> Any:
-    if not _fits(query, key, value) or (mask is not None and mask.dtype not in (bool, FLOAT32)):
+    if not _fits(query, key, value, mask):
         return NUMPYS["scaled_dot_product_attention"](
             query, key, value, mask, is_causal=is_causal, scale=scale
         )
     y = np.empty((*query.shape[:-1], value.shape[-1]), FLOAT32)
     normalizer = np.empty((*query.shape[:-1], 1), FLOAT32)
-
-    def work(item: Any) -> None:
-        part, its_mask = item
-        scores = _scores(query[part], key[part], its_mask, scale)
-        numbers = (scores.shape[-1], is_causal, scores.shape[-2])
-        run(_WEIGHTS, *_rows(scores), (scores, normalizer[part]), numbers, ())
-        np.matmul(scores, value[part], out=y[part])
-
-    threads.run_with_blas(work, _parts(query, key, mask))
+    given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)
+    blocks = -(-query.shape[-2] // _QUERIES)
+    count = prod(query.shape[:-2]) * blocks
+    _run(_FORWARD, count, cost / blocks, (*given, y, normalizer, offsets), numbers, scale)
     return y, normalizer
 
 
@@ -87,29 +92,17 @@ def _attention_gradient(
     *, is_causal: bool, scale: float,
 ) -> Any:  # fmt: skip
     others = (out, normalizer, g)
-    if not _fits(query, key, value, *others) or (
-        mask is not None and mask.dtype not in (bool, FLOAT32)
-    ):
+    if not _fits(query, key, value, mask) or not all_float32(*others):
         return NUMPYS["scaled_dot_product_attention_gradient"](
             query, key, value, mask, *others, is_causal=is_causal, scale=scale
         )
-    out, normalizer, g = map(plain, others)
-    dq, dk, dv = (np.empty(a.shape, FLOAT32) for a in (query, key, value))
-
-    def work(item: Any) -> None:
-        part, its_mask = item
-        q, k, h = query[part], key[part], g[part]
-        weights = _scores(q, k, its_mask, scale)
-        numbers = (weights.shape[-1], is_causal, weights.shape[-2], h.shape[-1])
-        run(_AGAIN, *_rows(weights), (weights, normalizer[part]), numbers, ())
-        np.matmul(weights.swapaxes(-1, -2), h, out=dv[part])
-        slope = _product(h, value[part])
-        run(_GRADIENT, *_rows(weights), (slope, weights, h, out[part]), numbers, (scale,))
-        np.matmul(slope, k, out=dq[part])
-        np.matmul(slope.swapaxes(-1, -2), q, out=dk[part])
-
-    threads.run_with_blas(work, _parts(query, key, mask))
-    return dq, dk, dv
+    slopes = tuple(np.empty(x.shape, FLOAT32) for x in (query, key, value))
+    given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)
+    count = prod(key.shape[:-2])
+    heads = prod(query.shape[:-2]) // count
+    arrays = (*given, *map(plain, others), *slopes, offsets)
+    _run(_GRADIENT, count, 2.5 * heads * cost, arrays, numbers, scale)
+    return slopes
 
 
 KERNELS: dict[str, Kernel] = {

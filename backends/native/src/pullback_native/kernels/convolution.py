@@ -1,54 +1,56 @@
 """Convolution over one or two spatial dimensions, channels last, without groups.
 
-A block of windows is gathered and multiplied in C, where NumPy's kernel copies into a padded block,
-gathers from that, and multiplies, in Python. What needs no gathering, and the input gradient at
-larger strides, are NumPy's.
+The loops read windows where they lie in the image: NumPy's kernel gathers them into a matrix for
+BLAS. Input gradients are convolutions too: at stride 1 one of g with the kernel turned round, at
+larger strides one for each place that an input can have under the stride.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_native.blas import BLAS
+from pullback_native import _native
 from pullback_native.loops import FLOAT32, LOOPS, plain, run
-from pullback_numpy import threads
-from pullback_numpy.arrangement import band_width, banded
-from pullback_numpy.convolution import FORWARD_BYTES, GRADIENT_BYTES, GRADIENT_PARTS
+from pullback_numpy.convolution import GRADIENT_PARTS
 from pullback_numpy.kernels import KERNELS as NUMPYS
 from pullback_numpy.windows import output_sizes
 
 _CONV, _KERNEL_GRADIENT = LOOPS["conv"], LOOPS["conv_kernel_gradient"]
 #: Multiplications a nanosecond, on one thread.
-_SPEED = 40
+_SPEED = 50
+#: Pixels of the output that make a block: its band of the input stays in the second-level cache.
+_PIXELS = 256
 
 
-def _fits(x: Any, other: Any, window: Any, how: Any) -> bool:
-    """Whether the loops are for it: not for products that need no gathering, nor for groups."""
+def _fits(x: Any, other: Any, how: Any) -> bool:
+    """Whether the loops are for it."""
     return (
         how["data_format"] == "channels_last"
         and how["groups"] == 1
         and x.ndim <= 4
-        and x.dtype == FLOAT32
+        and x.dtype == other.dtype == FLOAT32
         and x.size * other.size > 0
-        and (
-            prod(window) > 1 or any(s > 1 for s in how["strides"]) or any(map(any, how["padding"]))
-        )
     )
 
 
+def _is_product(window: Any, how: Any) -> bool:
+    """Whether every output is made of the one pixel in its place."""
+    return prod(window) == 1 and prod(how["strides"]) == 1 and not any(map(any, how["padding"]))
+
+
 def _numbers(
-    x: Any, out: Any, window: Any, features: int, how: Any, block_bytes: int
+    x: Any, out: Any, window: Any, features: int, how: Any
 ) -> tuple[int, float, tuple[int, ...]]:
     """The number of blocks, what each costs, and what the loops are told."""
     one = (1,) * (2 - len(window))
     rows, columns = x.shape[0] * prod((*one, *out)[:1]), out[-1]
-    inner = prod(window) * x.shape[-1]
-    cost = columns * inner * features / _SPEED
-    blocks = -(-rows // max(1, block_bytes // (4 * columns * inner)))
+    cost = columns * (prod(window) * x.shape[-1] * features / _SPEED + 10)
+    blocks = -(-rows // max(1, _PIXELS // columns))
     if rows * cost > 1e5:
         blocks += blocks % 2  # two threads are done at the same time
     step = -(-rows // blocks)
@@ -63,69 +65,81 @@ def _numbers(
 
 def _raise_without_memory(failed: Any) -> None:
     if failed[0]:
-        raise MemoryError("no room for a block of windows")
+        raise MemoryError("no room for a part of the image")
 
 
 def _conv(x: Any, kernel: Any, **how: Any) -> Any:
-    window, features = kernel.shape[:-2], kernel.shape[-1]
-    if not _fits(x, kernel, window, how):
+    window, (channels, features) = kernel.shape[:-2], kernel.shape[-2:]
+    if not _fits(x, kernel, how):
         return NUMPYS["conv"](x, kernel, **how)
+    if _is_product(window, how):
+        return _native.matmul(plain(x), kernel.reshape(channels, features))
     out = output_sizes(x.shape[1:-1], window, how["strides"], how["padding"], how["dilation"])
     y = np.empty((x.shape[0], *out, features), FLOAT32)
     if not y.size:
         return y
-    band = band_width(out[-1], window, how["strides"], how["dilation"], 1, x.shape[-1], features)
-    if band > 1:
-        stride = how["strides"][-1]
-        kernel = banded(kernel, stride, band)
-        window, features = kernel.shape[:-2], kernel.shape[-1]
-        how = how | {"strides": (*how["strides"][:-1], stride * band)}
-        out = (*out[:-1], out[-1] // band)
     failed = np.zeros(1, np.int32)
-    blocks, cost, numbers = _numbers(x, out, window, features, how, FORWARD_BYTES)
-    with threads.single_blas:
-        run(_CONV, blocks, 1, cost, (plain(x), plain(kernel), y, failed), numbers, ())
+    blocks, cost, numbers = _numbers(x, out, window, features, how)
+    run(_CONV, blocks, 1, cost, (plain(x), plain(kernel), y, failed), numbers, ())
     _raise_without_memory(failed)
     return y
 
 
 def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -> Any:
     window, (channels, features) = kernel.shape[:-2], kernel.shape[-2:]
-    reach = [d * (w - 1) for w, d in zip(window, how["dilation"], strict=True)]
-    # At stride 1 it is a convolution of g with the kernel turned round, which gathers in place of
-    # scattering; that pays where it does for NumPy's kernel.
-    turned = (
-        _fits(g, kernel, window, how)
-        and prod(input_shape) > 0
-        and all(s == 1 for s in how["strides"])
-        and channels > 4
-        and 20 * prod(g.shape[:-1]) >= channels * features
-        and all(max(p) <= r for p, r in zip(how["padding"], reach, strict=True))
-    )
-    if not turned:
+    if not _fits(g, kernel, how) or not prod(input_shape):
         return NUMPYS["conv_input_gradient"](g, kernel, input_shape=input_shape, **how)
-    around = tuple((r - a, r - b) for r, (a, b) in zip(reach, how["padding"], strict=True))
-    flipped = kernel[(slice(None, None, -1),) * len(window)].swapaxes(-1, -2)
-    return _conv(g, flipped, **(how | {"padding": around}))
+    if _is_product(window, how):
+        return _native.matmul(plain(g), kernel.reshape(channels, features).T)
+    strides, dilation = how["strides"], how["dilation"]
+    if any(s > 1 and d > 1 for s, d in zip(strides, dilation, strict=True)):
+        return NUMPYS["conv_input_gradient"](g, kernel, input_shape=input_shape, **how)
+    if prod(strides) == 1:
+        return _of_places(g, kernel, input_shape[1:-1], [0] * len(window), how)
+    dx = np.zeros(input_shape, FLOAT32)
+    for places in product(*map(range, strides)):
+        # Inputs at these places meet the taps at the same places, and no others.
+        taps = kernel[tuple(slice(p, None, s) for p, s in zip(places, strides, strict=True))]
+        begins = [(p - low) % s for p, s, (low, _) in zip(places, strides, how["padding"], strict=True)]
+        inputs = tuple(slice(b, None, s) for b, s in zip(begins, strides, strict=True))
+        part = dx[:, *inputs]
+        if taps.size and part.size:
+            part[...] = _of_places(g, taps, part.shape[1:-1], begins, how)
+    return dx
+
+
+def _of_places(g: Any, taps: Any, sizes: Any, begins: Any, how: Any) -> Any:
+    """The gradient at every stride-th input from `begins` on: a convolution at stride 1 of g."""
+    window, around = taps.shape[:-2], []
+    for axis, (size, begin, width, stride, dilation, (low, _)) in enumerate(
+        zip(sizes, begins, window, how["strides"], how["dilation"], how["padding"], strict=True)
+    ):
+        reach = dilation * (width - 1)
+        # The first input of these lies under the first tap of this output, and of none before.
+        first = (begin + low) // stride
+        before, after = reach - first, first + size - g.shape[axis + 1]
+        # Outputs that none of these inputs lies under are left out.
+        cut = slice(max(0, -before), g.shape[axis + 1] - max(0, -after))
+        g = g[(slice(None),) * (axis + 1) + (cut,)]
+        around.append((max(0, before), max(0, after)))
+    flipped = taps[(slice(None, None, -1),) * len(window)].swapaxes(-1, -2)
+    how = how | {"padding": tuple(around), "strides": (1,) * len(window)}
+    return _conv(g, flipped, **how)
 
 
 def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> Any:
     window, features = kernel_shape[:-2], kernel_shape[-1]
-    out = g.shape[1:-1]
-    thin = (
-        _fits(x, g, window, how)
-        and band_width(out[-1], window, how["strides"], how["dilation"], 1, x.shape[-1], features)
-        > 1
-    )
-    if thin or not _fits(x, g, window, how):
+    if not _fits(x, g, how) or not prod(kernel_shape):
         return NUMPYS["conv_kernel_gradient"](x, g, kernel_shape=kernel_shape, **how)
+    if _is_product(window, how):
+        left, right = plain(x).reshape(-1, x.shape[-1]), plain(g).reshape(-1, features)
+        return _native.matmul(left.T, right).reshape(kernel_shape)
     failed = np.zeros(1, np.int32)
-    blocks, cost, numbers = _numbers(x, out, window, features, how, GRADIENT_BYTES)
+    blocks, cost, numbers = _numbers(x, g.shape[1:-1], window, features, how)
     parts = min(GRADIENT_PARTS, blocks)
     sums = np.empty((parts, *kernel_shape), FLOAT32)
-    with threads.single_blas:
-        run(_KERNEL_GRADIENT, parts, 1, cost * blocks / parts,
-            (plain(x), plain(g), sums, failed), numbers, (float(parts),))  # fmt: skip
+    run(_KERNEL_GRADIENT, parts, 1, cost * blocks / parts,
+        (plain(x), plain(g), sums, failed), numbers, (float(parts),))  # fmt: skip
     _raise_without_memory(failed)
     total = sums[0]
     for other in sums[1:]:
@@ -138,5 +152,3 @@ KERNELS: dict[str, Kernel] = {
     "conv_input_gradient": _conv_input_gradient,
     "conv_kernel_gradient": _conv_kernel_gradient,
 }
-if not BLAS.product:
-    KERNELS = {}

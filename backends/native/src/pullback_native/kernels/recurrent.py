@@ -1,8 +1,7 @@
 """The long short-term memory and the gated recurrent unit.
 
-One product serves the inputs of all steps. The loops go through all of time without Python, with
-NumPy's own BLAS for the products, and a batch is split over threads: its items do not meet. What a
-mask leaves out is NumPy's affair.
+One product serves the inputs of all steps. The loops go through all of time without Python, and a
+batch is split over threads: its items do not meet. What a mask leaves out is NumPy's affair.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import numpy as np
 
 from pullback.backend import Kernel
 from pullback_native import _native
-from pullback_native.blas import BLAS
 from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run
 from pullback_numpy import products, threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
@@ -36,10 +34,18 @@ def _cost(time: int, units: int) -> float:
 def _projected(x: Any, kernel: Any, bias: Any) -> Any:
     """x @ kernel + bias for all steps."""
     batch, time, features = x.shape
-    z = products.matmul(plain(x).reshape(-1, features), kernel)
-    if bias is not None:
-        z = _native.add(z, plain(bias))
+    rows = plain(x).reshape(-1, features)
+    z = _native.linear(rows, kernel, None if bias is None else plain(bias))
     return z.reshape(batch, time, kernel.shape[1])
+
+
+def _run(loop: int, x: Any, units: int, reverse: bool, *arrays: Any) -> None:
+    """Goes through all of time, with a batch split over threads."""
+    batch, time, _ = x.shape
+    failed = np.zeros(1, np.int32)
+    run(loop, batch, _grain(batch), _cost(time, units), (*arrays, failed), (time, units, reverse), ())
+    if failed[0]:
+        raise MemoryError("no room for a copy of the recurrent kernel")
 
 
 def _before(out: Any, initial_h: Any, reverse: bool) -> Any:
@@ -52,7 +58,6 @@ def _before(out: Any, initial_h: Any, reverse: bool) -> Any:
     return before.reshape(-1, out.shape[2])
 
 
-@threads.single_blas
 def _lstm(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
     mask: Any, *, reverse: bool,
@@ -64,13 +69,12 @@ def _lstm(
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
     out, cells = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
-    arrays = (gates, plain(recurrent_kernel), plain(initial_h), plain(initial_c), out, cells)
-    run(_LSTM, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
+    state = plain(initial_h), plain(initial_c)
+    _run(_LSTM, x, units, reverse, gates, plain(recurrent_kernel), *state, out, cells)
     last = 0 if reverse else time - 1
     return out, out[:, last].copy(), cells[:, last].copy(), gates, cells
 
 
-@threads.single_blas
 def _lstm_gradient(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
     out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
@@ -83,25 +87,20 @@ def _lstm_gradient(
     units = recurrent_kernel.shape[0]
     dh, dc = (np.array(one, FLOAT32, order="C") for one in (h_g, c_g))
     slopes = np.empty((batch, time, 4 * units), FLOAT32)
-    arrays = (
-        *(plain(gates), plain(recurrent_kernel), plain(initial_c), plain(cells)),
-        *(plain(out_g), dh, dc, slopes),
-    )
-    run(_LSTM_GRADIENT, batch, _grain(batch), _cost(time, units), arrays,
-        (time, units, reverse), ())  # fmt: skip
+    arrays = map(plain, (gates, recurrent_kernel, initial_c, cells, out_g))
+    _run(_LSTM_GRADIENT, x, units, reverse, *arrays, dh, dc, slopes)
     before = _before(out, initial_h, reverse)
     flat = slopes.reshape(-1, 4 * units)
     return (
-        products.matmul(flat, kernel.T).reshape(x.shape),
+        _native.matmul(flat, kernel.T).reshape(x.shape),
         dh,
         dc,
-        products.matmul(plain(x).reshape(-1, features).T, flat),
-        products.matmul(before.T, flat),
+        _native.matmul(plain(x).reshape(-1, features).T, flat),
+        _native.matmul(before.T, flat),
         products.column_totals(flat),
     )
 
 
-@threads.single_blas
 def _gru(
     x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, bias: Any, recurrent_bias: Any,
     mask: Any, *, reverse: bool,
@@ -113,16 +112,12 @@ def _gru(
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
     out, candidates = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
-    room = np.empty((batch, 3 * units), FLOAT32)
-    arrays = (
-        *(gates, plain(recurrent_kernel), plain(initial_h), room, out, candidates),
-        None if recurrent_bias is None else plain(recurrent_bias),
-    )
-    run(_GRU, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
+    beside = None if recurrent_bias is None else plain(recurrent_bias)
+    arrays = gates, plain(recurrent_kernel), plain(initial_h), out, candidates, beside
+    _run(_GRU, x, units, reverse, *arrays)
     return out, out[:, 0 if reverse else time - 1].copy(), gates, candidates
 
 
-@threads.single_blas
 def _gru_gradient(
     x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, mask: Any, out: Any, gates: Any,
     candidates: Any, out_g: Any, h_g: Any, *, reverse: bool,
@@ -135,17 +130,14 @@ def _gru_gradient(
     units = recurrent_kernel.shape[0]
     dh = np.array(h_g, FLOAT32, order="C")
     by_input, by_state = (np.empty((batch, time, 3 * units), FLOAT32) for _ in range(2))
-    arrays = (
-        *(plain(gates), plain(recurrent_kernel), plain(initial_h), plain(out), plain(out_g)),
-        *(plain(candidates), dh, by_input, by_state),
-    )
-    run(_GRU_GRADIENT, batch, _grain(batch), _cost(time, units), arrays, (time, units, reverse), ())
+    arrays = map(plain, (gates, recurrent_kernel, initial_h, out, out_g, candidates))
+    _run(_GRU_GRADIENT, x, units, reverse, *arrays, dh, by_input, by_state)
     da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)
     return (
-        products.matmul(da, kernel.T).reshape(x.shape),
+        _native.matmul(da, kernel.T).reshape(x.shape),
         dh,
-        products.matmul(plain(x).reshape(-1, features).T, da),
-        products.matmul(_before(out, initial_h, reverse).T, db),
+        _native.matmul(plain(x).reshape(-1, features).T, da),
+        _native.matmul(_before(out, initial_h, reverse).T, db),
         products.column_totals(da),
         products.column_totals(db),
     )
@@ -157,5 +149,3 @@ KERNELS: dict[str, Kernel] = {
     "lstm": _lstm,
     "lstm_gradient": _lstm_gradient,
 }
-if not BLAS.product:
-    KERNELS = {}

@@ -1,0 +1,112 @@
+/* The kernels of matmul and linear. */
+#include "calls.h"
+
+/* Multiplications a nanosecond, on one thread. */
+#define SPEED 50.0
+/* Rows of a piece, and the fewest that are worth splitting instead of columns. */
+#define PIECE_ROWS 528
+#define ENOUGH_ROWS 240
+
+static ptrdiff_t step(PyObject *x, int axis) {
+    return PyArray_STRIDE(as_array(x), axis) / (ptrdiff_t)sizeof(float);
+}
+
+static ptrdiff_t length(PyObject *x, int axis) { return PyArray_DIM(as_array(x), axis); }
+
+/* Whether x is an array of float32, of two axes or more, whose elements are whole floats apart. */
+static int is_matrix(PyObject *x) {
+    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || PyArray_NDIM(as_array(x)) < 2
+        || !PyArray_ISBEHAVED_RO(as_array(x)))
+        return 0;
+    for (int axis = 0; axis < PyArray_NDIM(as_array(x)); axis++)
+        if (PyArray_STRIDE(as_array(x), axis) % (ptrdiff_t)sizeof(float))
+            return 0;
+    return 1;
+}
+
+/* Takes axes `first` to `last` of x as one: how long it is, and how far apart its elements are. 0 where
+ * they are not one axis in memory. */
+static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *apart) {
+    *count = 1, *apart = step(x, last);
+    for (int axis = last; axis >= first; axis--) {
+        if (length(x, axis) == 1)
+            continue;
+        if (*count == 1)
+            *apart = step(x, axis);
+        else if (step(x, axis) != *apart * *count)
+            return 0;
+        *count *= length(x, axis);
+    }
+    return 1;
+}
+
+static ptrdiff_t up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
+
+/* The products of matrices, or of the matrices of stacks, plus a row if given; NULL with no error set
+ * for what else it is. */
+static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
+    int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
+    npy_intp shape[NPY_MAXDIMS];
+    memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
+    shape[ndim - 1] = length(x2, ndim2 - 1);
+    ptrdiff_t items = 1, rows = length(x1, ndim - 2), columns = shape[ndim - 1];
+    Job job = {.n = {[1] = columns, [2] = length(x1, ndim - 1), [3] = step(x1, ndim - 2),
+                     [4] = step(x1, ndim - 1), [5] = step(x2, ndim2 - 2), [6] = step(x2, ndim2 - 1),
+                     [7] = columns}};
+    if (length(x1, ndim - 1) != length(x2, ndim2 - 2))
+        return NULL;
+    if (ndim2 == 2 && !merge(x1, 0, ndim - 2, &rows, &job.n[3]))
+        return NULL;
+    if (ndim2 > 2) {
+        ptrdiff_t items2;
+        if (ndim != ndim2 || !PyArray_CompareLists(shape, PyArray_DIMS(as_array(x2)), ndim - 2)
+            || !merge(x1, 0, ndim - 3, &items, &job.n[10]) || !merge(x2, 0, ndim - 3, &items2, &job.n[11]))
+            return NULL;
+        job.n[12] = rows * columns;
+    }
+    /* BLAS reads a matrix for one vector as fast as memory is, and has better tiles where the compiler
+     * was not told of wide vectors. */
+    if (rows == 1 || columns == 1 || loops == loops_base)
+        return NULL;
+    PyObject *y = new_array(ndim, shape);
+    if (!y || !size(y))
+        return y;
+    int failed = 0;
+    ptrdiff_t high = rows, wide = columns;
+    double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
+    int threads = threads_for(cost * (double)items);
+    if (threads > 1 && items < 2 * threads) {
+        ptrdiff_t parts = (threads + items - 1) / items;
+        if (rows >= ENOUGH_ROWS || rows >= columns) {
+            parts *= (rows + parts * PIECE_ROWS - 1) / (parts * PIECE_ROWS);
+            high = up((rows + parts - 1) / parts, 12);
+        } else {
+            wide = up((columns + parts - 1) / parts, 32);
+        }
+    }
+    ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
+    job.p[0] = data(x1), job.p[1] = data(x2), job.p[2] = data(y), job.p[3] = &failed, job.p[4] = (void *)bias;
+    job.n[0] = rows, job.n[8] = high, job.n[9] = wide;
+    run_loop(LOOP_product, &job, items * pieces, 1, cost / (double)pieces);
+    if (failed) {
+        Py_DECREF(y);
+        return PyErr_NoMemory();
+    }
+    return y;
+}
+
+KERNEL(matmul) {
+    (void)module;
+    PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
+    return y || PyErr_Occurred() ? y : NUMPYS(matmul);
+}
+
+KERNEL(linear) {
+    (void)module;
+    PyObject *y = NULL;
+    if (count == 3 && is_matrix(x[0]) && is_matrix(x[1]) && PyArray_NDIM(as_array(x[1])) == 2
+        && (x[2] == Py_None
+            || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1 && size(x[2]) == length(x[1], 1))))
+        y = products(x[0], x[1], x[2] == Py_None ? NULL : data(x[2]));
+    return y || PyErr_Occurred() ? y : NUMPYS(linear);
+}

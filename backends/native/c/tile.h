@@ -1,0 +1,195 @@
+/* Tiles of matrix products: what all products are made of, those of convolutions and of recurrent
+ * nets too.
+ *
+ * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), a tile of
+ * c stays in registers while rows of a and columns of b go by. But a is read where it is, wherever
+ * that is as fast as reading a copy: the windows of a convolution are rows of a that overlap.
+ * BLAS takes the half of its time for copies where b has few columns, and knows no such rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define WIDTH 16
+#define VECTORS 2
+#define TILE_ROWS 12
+#elif defined(__AVX2__)
+#define WIDTH 8
+#define VECTORS 3
+#define TILE_ROWS 4
+#elif defined(__aarch64__)
+#define WIDTH 4
+#define VECTORS 3
+#define TILE_ROWS 8
+#else
+#define WIDTH 4
+#define VECTORS 3
+#define TILE_ROWS 4
+#endif
+#define TILE_COLUMNS (WIDTH * VECTORS)
+
+/* Terms that are added before c is written to: a strip of b of so many rows, as wide as a tile, takes
+ * 32 KiB of the first-level cache at most. */
+#define DEPTH 256
+
+typedef float Vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+/* Which terms a tile has: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i]; its
+ * groups are `leap` apart, its runs `skip`, and its elements 1. Where `turned`, rows are 1 apart
+ * instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of it. */
+typedef struct {
+    const float *line[TILE_ROWS];
+    ptrdiff_t length, runs, skip, groups, leap, step;
+    const float *b;
+    ptrdiff_t step_b;
+    float *keep; /* where what is read of b is copied to, TILE_COLUMNS apart; or NULL */
+} Terms;
+
+/* Writes or adds a tile of `rows` rows and `columns` columns, held in `vectors` vectors, to c.
+ * The first four are constants wherever this is called. */
+INLINE void tile(const int rows, const int vectors, const int turned, const int keeps,
+                 const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add) {
+    Vec sum[TILE_ROWS][VECTORS];
+    const float *line[TILE_ROWS], *b = terms->b;
+    const ptrdiff_t length = terms->length, step = terms->step, step_b = terms->step_b;
+    float *keep = terms->keep;
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+        line[i] = terms->line[i];
+        __builtin_prefetch(c + i * step_c, 1);
+        __builtin_prefetch(c + i * step_c + columns - 1, 1);
+        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] = (Vec){0};
+    }
+    for (ptrdiff_t run = 0, left_of_group = terms->runs; run < terms->runs * terms->groups; run++) {
+        const float *a = line[0];
+        for (ptrdiff_t k = 0; k < length; k++) {
+            Vec right[VECTORS];
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {
+                right[v] = *(const Vec *)(b + v * WIDTH);
+                if (keeps) {
+                    *(Vec *)(keep + v * WIDTH) = right[v];
+                    __builtin_prefetch(b + v * WIDTH + 12 * step_b);
+                }
+            }
+            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+                float left = turned ? a[i] : line[i][k];
+                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] += left * right[v];
+            }
+            b += step_b;
+            keep += keeps ? TILE_COLUMNS : 0;
+            a += turned ? step : 0;
+        }
+        ptrdiff_t further = --left_of_group ? terms->skip : terms->leap - (terms->runs - 1) * terms->skip;
+        left_of_group = left_of_group ? left_of_group : terms->runs;
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) line[i] += further;
+    }
+    if (columns == vectors * WIDTH) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {
+                Vec *target = (Vec *)(c + i * step_c + v * WIDTH);
+                if (add)
+                    sum[i][v] += *target;
+                *target = sum[i][v];
+            }
+        }
+    } else {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+            float row[TILE_COLUMNS], *target = c + i * step_c;
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) *(Vec *)(row + v * WIDTH) = sum[i][v];
+            for (ptrdiff_t j = 0; j < columns; j++)
+                target[j] = add ? target[j] + row[j] : row[j];
+        }
+    }
+}
+
+#define TILE_ARGUMENTS const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add
+#define TILE_CASE(n)                                                                              \
+    case n:                                                                                       \
+        tile(n, vectors, turned, 0, terms, c, step_c, columns, add);                              \
+        break;
+
+INLINE void tile_of(const int vectors, const int turned, int rows, TILE_ARGUMENTS) {
+    switch (rows) {
+        TILE_CASE(1) TILE_CASE(2) TILE_CASE(3)
+#if TILE_ROWS > 4
+        TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) TILE_CASE(7)
+#endif
+#if TILE_ROWS > 8
+        TILE_CASE(8) TILE_CASE(9) TILE_CASE(10) TILE_CASE(11)
+#endif
+    default:
+        if (terms->keep && vectors == VECTORS)
+            tile(TILE_ROWS, vectors, turned, 1, terms, c, step_c, columns, add);
+        else
+            tile(TILE_ROWS, vectors, turned, 0, terms, c, step_c, columns, add);
+    }
+}
+
+#define TILE_FUNCTION(name, vectors, turned)                                                      \
+    __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                        \
+        tile_of(vectors, turned, rows, terms, c, step_c, columns, add);                           \
+    }
+TILE_FUNCTION(tile_1, 1, 0)
+TILE_FUNCTION(tile_1_turned, 1, 1)
+TILE_FUNCTION(tile_2, 2, 0)
+TILE_FUNCTION(tile_2_turned, 2, 1)
+#if VECTORS > 2
+TILE_FUNCTION(tile_3, 3, 0)
+TILE_FUNCTION(tile_3_turned, 3, 1)
+#endif
+
+/* A tile of any size. `terms->keep` serves full tiles only: `keeps` says whether it will. */
+static inline int keeps(ptrdiff_t rows, ptrdiff_t columns) {
+    return rows >= TILE_ROWS && columns == TILE_COLUMNS;
+}
+
+static inline void any_tile(int turned, ptrdiff_t rows, TILE_ARGUMENTS) {
+    void (*function)(int, TILE_ARGUMENTS) = turned ? tile_2_turned : tile_2;
+    if (columns <= WIDTH)
+        function = turned ? tile_1_turned : tile_1;
+#if VECTORS > 2
+    if (columns > 2 * WIDTH)
+        function = turned ? tile_3_turned : tile_3;
+#endif
+    function((int)rows, terms, c, step_c, columns, add);
+}
+
+/* Copies. --------------------------------------------------------------------------------------- */
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int Places __attribute__((vector_size(16)));
+
+/* out[k * wide + i] = in[i * step + k] for 4 rows i and 4 columns k. */
+static inline void turn_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
+    Four a = *(const Four *)in, b = *(const Four *)(in + step);
+    Four c = *(const Four *)(in + 2 * step), d = *(const Four *)(in + 3 * step);
+    Four ab = __builtin_shuffle(a, b, (Places){0, 4, 1, 5}), cd = __builtin_shuffle(c, d, (Places){0, 4, 1, 5});
+    *(Four *)out = __builtin_shuffle(ab, cd, (Places){0, 1, 4, 5});
+    *(Four *)(out + wide) = __builtin_shuffle(ab, cd, (Places){2, 3, 6, 7});
+    ab = __builtin_shuffle(a, b, (Places){2, 6, 3, 7}), cd = __builtin_shuffle(c, d, (Places){2, 6, 3, 7});
+    *(Four *)(out + 2 * wide) = __builtin_shuffle(ab, cd, (Places){0, 1, 4, 5});
+    *(Four *)(out + 3 * wide) = __builtin_shuffle(ab, cd, (Places){2, 3, 6, 7});
+}
+
+/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to `wide`. */
+static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count, ptrdiff_t inner,
+                 ptrdiff_t wide, float *out) {
+    ptrdiff_t i = 0;
+    if (row == 1) {
+        for (ptrdiff_t k = 0; k < inner; k++)
+            memcpy(out + k * wide, x + k * column, (size_t)count * sizeof(float));
+        i = count;
+    } else if (column == 1) {
+        for (; i + 4 <= count; i += 4) {
+            ptrdiff_t k = 0;
+            for (; k + 4 <= inner; k += 4)
+                turn_four(x + i * row + k, row, out + k * wide + i, wide);
+            for (; k < inner; k++)
+                for (ptrdiff_t j = i; j < i + 4; j++)
+                    out[k * wide + j] = x[j * row + k];
+        }
+    }
+    for (; i < wide; i++)
+        for (ptrdiff_t k = 0; k < inner; k++)
+            out[k * wide + i] = i < count ? x[i * row + k * column] : 0.0f;
+}
+
+static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
