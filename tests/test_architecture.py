@@ -21,7 +21,7 @@ BACKENDS = ROOT / "backends"
 
 # A file imports from floors below its own, and inside one floor without cycles.
 FLOORS = (
-    ("errors", "dtypes", "loading", "shapes", "structure", "version", "formulas"),
+    ("errors", "dtypes", "named_dtypes", "loading", "shapes", "structure", "version", "formulas"),
     ("spec", "backend", "hookspecs", "checks", "discovery", "packs"),
     ("interchange", "tensor", "strings", "registry", "plugins", "devices"),
     ("dispatch",),

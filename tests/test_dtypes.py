@@ -1,11 +1,14 @@
 """Dtypes: their names, promotion, and the rules that ops are defined with."""
 
+import copy
 import itertools
+import pickle
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback import dtypes as dt
 from pullback import errors
 
@@ -20,6 +23,28 @@ def test_every_dtype_by_itself_and_by_name(dtype):
     assert dt.as_dtype(dtype) is dtype or dt.as_dtype(dtype) == dtype
     assert dt.as_dtype(dtype.name) == dtype
     assert dt.as_dtype(dtype.type) == dtype
+
+
+@pytest.mark.parametrize("dtype", dt.ALL, ids=str)
+def test_the_namespace_s_dtype_is_the_dtype_in_all_but_none(dtype):
+    named = getattr(pb, dtype.name)
+    assert named == dtype
+    assert dtype == named
+    assert (named != dtype) is False
+    assert {named: 1}[dtype] == {dtype: 1}[named] == 1
+    assert dt.as_dtype(named) is dtype
+    assert np.zeros(2, named).dtype == dtype
+    assert np.dtype(named) is dtype
+    assert pb.zeros(2, dtype=named).dtype is dtype
+    assert (named.name, named.itemsize, str(named), repr(named)) == (
+        dtype.name, dtype.itemsize, str(dtype), repr(dtype),
+    )  # fmt: skip
+    assert pickle.loads(pickle.dumps(named)) is copy.deepcopy(named) is named
+    for other in (None, "no dtype", 3, *set(dt.ALL) - {dtype}):
+        assert named != other
+        assert other != named
+    for other in dt.ALL:
+        assert (named == getattr(pb, other.name)) == (dtype == other)
 
 
 def test_python_types():

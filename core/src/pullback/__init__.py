@@ -28,8 +28,10 @@ from pullback.devices import (
     set_default_device,
 )
 from pullback.dispatch import op, primitive
-from pullback.dtypes import (
-    DType,
+from pullback.dtypes import DType
+from pullback.gradients import *
+from pullback.hookspecs import hookimpl
+from pullback.named_dtypes import (
     bfloat16,
     complex64,
     complex128,
@@ -45,9 +47,7 @@ from pullback.dtypes import (
     uint32,
     uint64,
 )
-from pullback.dtypes import bool_ as bool
-from pullback.gradients import *
-from pullback.hookspecs import hookimpl
+from pullback.named_dtypes import bool_ as bool
 from pullback.namespace_info import __array_api_version__, __array_namespace_info__
 from pullback.ops.activations import *
 from pullback.ops.adaptive_pooling import *

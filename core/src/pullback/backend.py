@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.dtypes import DType
+from pullback.dtypes import DType, as_dtype
 from pullback.spec import SPEC_VERSION, Tier
 
 Kernel: TypeAlias = Callable[..., Any]
@@ -42,7 +42,7 @@ class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native one."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__((native, public) for public, native in backend.dtypes.items())
+        super().__init__((native, as_dtype(one)) for one, native in backend.dtypes.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback import errors, spec
 from pullback.backend import Backend
-from pullback.dtypes import DType, DTypeLike, as_dtype
+from pullback.dtypes import DType, DTypeLike, NamedDType, as_dtype
 
 #: The kinds of device there are. A backend's name must differ from them.
 KINDS = ("cpu", "gpu")
@@ -81,7 +81,7 @@ def check_backend(backend: Any, name: str | None, who: str) -> None:
             f"{', '.join(repr(one.value) for one in spec.Tier)}; got {tiers!r}"
         )
     for dtype in backend.dtypes:
-        if not isinstance(dtype, np.dtype):
+        if not isinstance(dtype, (np.dtype, NamedDType)):
             raise errors.PluginError(
                 f"{who}: the keys of {type(backend).__name__}.dtypes must be public dtypes such as "
                 f"pullback.float32, got {dtype!r}"

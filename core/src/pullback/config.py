@@ -195,7 +195,9 @@ class _Encoder:
     def _leaf(self, value: Any, path: str) -> Any:
         if hasattr(value, "config_name"):
             return value.config_name
-        if isinstance(value, np.dtype) or (isinstance(value, type) and value in _DTYPES):
+        if isinstance(value, (np.dtype, dtypes.NamedDType)) or (
+            isinstance(value, type) and value in _DTYPES
+        ):
             return dtypes.as_dtype(value).name
         if isinstance(value, Generator):
             return {"generator": value.checkpoint_state()}

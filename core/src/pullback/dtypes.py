@@ -1,15 +1,16 @@
 """The data types, how they promote, and the dtype rules that op definitions name.
 
-Public dtypes are `np.dtype` instances; `bfloat16` is ml_dtypes' one. Promotion follows the Python
-array API standard, with two cases decided that it leaves open: an integer and a floating dtype give
-the floating one (so the width of an index never doubles the width of the data), and float16 with
-bfloat16 gives float32. Python scalars are weak: they take the array's dtype where its kind allows.
+Dtypes are `np.dtype` instances; `bfloat16` is ml_dtypes' one. The namespace has them as
+`NamedDType`. Promotion follows the Python array API standard, with two cases decided that it leaves
+open: an integer and a floating dtype give the floating one (so the width of an index never doubles
+the width of the data), and float16 with bfloat16 gives float32. Python scalars are weak: they take
+the array's dtype where its kind allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from pullback import errors
 
 DType: TypeAlias = "np.dtype[Any]"
-DTypeLike: TypeAlias = "np.dtype[Any] | type[Any] | str"
+DTypeLike: TypeAlias = "np.dtype[Any] | NamedDType | type[Any] | str"
 
 bool_: DType = np.dtype("bool")
 int8: DType = np.dtype("int8")
@@ -69,6 +70,55 @@ _SCALAR_KIND: dict[type, int] = {bool: BOOL, int: INT, float: FLOAT, complex: CM
 Operand: TypeAlias = "np.dtype[Any] | type[Any]"
 
 
+class NamedDType:
+    """A dtype as the namespace names it, such as `pb.float32`.
+
+    It is the `np.dtype` in all but one: equal to it, of its hash, with its attributes, and taken in
+    its place. But NumPy reads None as float64, so that `None == np.dtype("float64")` is true there,
+    and whoever looks a dtype up and finds none finds float64. The array API standard has a dtype
+    equal what names the same dtype, and nothing else.
+
+    >>> pb.float32 == pb.ones(2).dtype, {pb.float32: "single"}[pb.ones(2).dtype]
+    (True, 'single')
+    >>> np.zeros(2, pb.float32).dtype, pb.float32.itemsize
+    (dtype('float32'), 4)
+    >>> pb.float64 == None
+    False
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: DType) -> None:
+        #: The `np.dtype`: NumPy takes what has this attribute wherever it takes a dtype.
+        self.dtype = dtype
+
+    def __eq__(self, other: object) -> bool:
+        return other is not None and self.dtype == other
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.dtype, name)
+
+    def __repr__(self) -> str:
+        return repr(self.dtype)
+
+    def __str__(self) -> str:
+        return str(self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.dtype.name,)
+
+
+_NAMED = {dtype.name: NamedDType(dtype) for dtype in ALL}
+
+
+def named(name: str) -> DType:
+    """The dtype of that name, as the namespace has it."""
+    return cast("DType", _NAMED[name])
+
+
 def as_dtype(value: DTypeLike) -> DType:
     """The public dtype that `value` names: a dtype, its name, or a type of Python's numbers.
 
@@ -82,6 +132,8 @@ def as_dtype(value: DTypeLike) -> DType:
         own = _OWN.get(value)
         if own is not None:
             return own
+    elif type(value) is NamedDType:
+        return value.dtype
     elif type(value) is str and value in _NAMES:
         return _NAMES[value]
     try:
