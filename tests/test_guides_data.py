@@ -107,7 +107,7 @@ class TestSummaries:
         (image, *_) = found.Images(found.Tags()["images"][0])
         assert (image.width, image.height) == (8, 8)
         assert any(tag.startswith("notes") for tag in found.Tags()["tensors"])
-        assert any("matmul" in node.name for node in found.Graph().node)
+        assert any("linear" in node.name for node in found.Graph().node)
 
 
 class TestMatmulChain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import tracemalloc
 import weakref
@@ -378,6 +379,67 @@ def test_a_compiled_walk_keeps_no_arrays():
         refs += [weakref.ref(x._array), weakref.ref(g._array)]
         del x, y, g, tape
     assert [ref() for ref in refs] == [None] * len(refs)
+
+
+@pytest.mark.parametrize("size", [10, 40_000])  # a constant of the trace, and one too large for it
+def test_the_ones_of_a_sum_s_gradient_are_not_multiplied_by(forms, offer, size):
+    calls, counts = [], []
+    offer("multiply", lambda x1, x2: calls.append(None) or np.multiply(x1, x2))
+    for _ in range(ROUNDS):
+        x = pb.asarray(np.full(size, 0.5))
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sum(pb.sin(x))
+        calls.clear()
+        np.testing.assert_array_equal(tape.gradient(y, x).numpy(), np.cos(np.full(size, 0.5)))
+        counts.append(len(calls))
+    assert compiled(forms) == 1
+    assert counts[0] == 1
+    assert counts[-1] == 0
+
+
+def test_what_is_computed_twice_of_one_array_is_computed_once(forms, offer):
+    calls = []
+    offer("cos", lambda x: calls.append(None) or np.cos(x))
+
+    def both(x, y):
+        return pb.sum(pb.sin(x) * pb.sin(y)) + pb.sum(pb.sin(x) * 2.0)
+
+    x = pb.asarray([1.0, 2.0, 3.0])
+
+    def slopes(function):
+        calls.clear()
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            total = function()
+        return tape.gradient(total, x).numpy().tobytes(), len(calls)
+
+    walked, *_, replayed = [slopes(lambda: both(x, x)) for _ in range(ROUNDS)]
+    assert compiled(forms) == 1
+    assert (walked[0], walked[1]) == (replayed[0], 3)
+    assert replayed[1] == 1
+    # Another array of the same values is another array: the graph is walked.
+    twin = pb.asarray(x.numpy().copy())
+    with pb.GradientTape() as tape:
+        tape.watch([x, twin])
+        total = both(x, twin)
+    one, other = tape.gradient(total, [x, twin])
+    assert (one + other).numpy().tobytes() == walked[0]
+
+
+def test_one_array_twice_and_two_arrays_take_turns(forms):
+    x, y = pb.asarray([1.0, 2.0]), pb.asarray([3.0, 5.0])
+
+    def slopes(a, b):
+        a, b = copy.copy(a), copy.copy(b)
+        with pb.GradientTape() as tape:
+            tape.watch([a, b])
+            total = pb.sum(a * b)
+        return [one.tolist() for one in tape.gradient(total, [a, b])]
+
+    for a, b in (*[(x, x)] * ROUNDS, *[(x, y)] * ROUNDS, (y, y), (y, x), (x, x)):
+        assert slopes(a, b) == [b.tolist(), a.tolist()]
+    assert compiled(forms) == 2  # the first is for one array alone, the second for any two
 
 
 def test_the_number_of_forms_is_bounded(forms, monkeypatch):

@@ -222,11 +222,11 @@ class TestGraph:
         for path in model.named_variables:
             assert nodes[f"model/{path}"].op == "Variable"
         assert nodes["input"].op == "Placeholder"
-        first = nodes["model/shared/matmul"]
-        assert list(first.input) == ["input", "model/shared/kernel"]
-        assert nodes["model/inner/layers/0/matmul"].op == "matmul"
+        first = nodes["model/shared/linear"]
+        assert list(first.input) == ["input", "model/shared/kernel", "model/shared/bias"]
+        assert nodes["model/inner/layers/0/linear"].op == "linear"
         # A layer that is called twice computes twice, with one variable.
-        assert "model/shared/kernel" in nodes["model/shared/matmul_2"].input
+        assert "model/shared/kernel" in nodes["model/shared/linear_2"].input
         # What is computed beside the layers is the model's own.
         assert list(nodes["model/add"].input) == ["model/shared/relu"]
         assert [nodes[f"output/{i}"].input[0] for i in range(2)] == [
@@ -526,7 +526,7 @@ class TestCallback:
         assert [s for s, _ in scalars(tmp_path / "train", "batch_loss")] == [3, 6, 9, 12]
         assert scalars(tmp_path / "train", "epoch_learning_rate") == [(4, 0.5), (8, 0.5), (12, 0.5)]
         assert [h.step for h in train.Histograms("layers/1/kernel")] == [8]
-        assert "model/layers/0/matmul" in {node.name for node in train.Graph().node}
+        assert "model/layers/0/linear" in {node.name for node in train.Graph().node}
         assert "_hparams_/session_start_info" in train.summary_metadata
         assert json.loads(json.dumps(history)) == history
 

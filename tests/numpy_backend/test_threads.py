@@ -63,6 +63,10 @@ _IMAGES, _FILTERS, _OUT = (32, 16, 16, 32), (3, 3, 32, 24), (32, 16, 16, 24)
 CASES = {
     "matmul": lambda: products.matmul(_normal(512, 300), _normal(300, 400)),
     "matmul of few rows": lambda: products.matmul(_normal(40, 900), _normal(900, 900)),
+    "linear": lambda: KERNELS["linear"](_normal(4, 128, 300), _normal(300, 400), _normal(400)),
+    "linear of few rows": lambda: KERNELS["linear"](
+        _normal(40, 900), _normal(900, 900), _normal(900)
+    ),
     "stacked matmul": lambda: products.matmul(_normal(20, 128, 90), _normal(20, 90, 128)),
     "conv": lambda: _conv("conv")(_normal(*_IMAGES), _normal(*_FILTERS)),
     "conv_kernel_gradient": lambda: _conv("conv_kernel_gradient", kernel_shape=_FILTERS)(
@@ -83,7 +87,11 @@ CASES = {
         _normal(4096, 256), _normal(256), None, axis=(1,), epsilon=1e-5
     ),
     "gelu": lambda: KERNELS["gelu"](_normal(900, 700), approximate=True),
+    "silu_gradient": lambda: KERNELS["silu_gradient"](_normal(900, 700), _normal(900, 700)),
     "softmax": lambda: KERNELS["softmax"](_normal(900, 700), axis=1),
+    "softmax_gradient": lambda: KERNELS["softmax_gradient"](
+        _normal(900, 700), _normal(900, 700), axis=1
+    ),
     "tanh": lambda: KERNELS["tanh"](_normal(900, 700)),
     "relu": lambda: KERNELS["relu"](_normal(900, 700)),
     "adam_update": _adam,

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback import backward, cotangents
 from pullback.backward import Span
 from pullback.devices import Device
@@ -23,7 +21,7 @@ from pullback.dispatch.recording import LISTENING, Node, Output, Watched
 from pullback.dispatch.rules import layout
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
-from pullback.tracing import Trace, Traced
+from pullback.tracing import NoTraceError, Trace, Traced, frozen
 
 #: How often a graph of one form is walked before its walk is compiled.
 PATIENCE = 2
@@ -91,10 +89,6 @@ def gradients(
     return _traced(form, target, marks, own, span, release)
 
 
-class _NoTraceError(TypeError):
-    """The graph is one whose walk is not to be compiled."""
-
-
 def _traced(
     form: _Form,
     target: Tensor,
@@ -107,7 +101,7 @@ def _traced(
     trace = Trace(target._device, target._array)
     try:
         graph = _Graph(target, marks, span, trace)
-    except _NoTraceError:
+    except NoTraceError:
         return None
     if release:
         graph.release()
@@ -115,6 +109,8 @@ def _traced(
     wanted = set(marks)
     found = backward.walk([(graph.target, seed)], None, wanted, own, [span], True)
     parts = [cotangents.leave(found.get(mark)) for mark in marks]
+    # The trace and its device refer to each other: arrays are not to wait for the collector.
+    trace.found.clear()
     # Numbers that met traced tensors are kept by ops for the next time, which does not come.
     for op in OPS.values():
         op.scalars.clear()
@@ -137,7 +133,7 @@ class _Graph:
         self._low = span[0]
         self._marks = {mark: f"m{i}" for i, mark in enumerate(marks)}
         if len(self._marks) != len(marks) or None in self._marks:
-            raise _NoTraceError
+            raise NoTraceError
         self._names: dict[Node, str] = {}
         self._copies: dict[Node, Node] = {}
         #: The globals of the code.
@@ -147,6 +143,8 @@ class _Graph:
             "native": target._device.backend.native,
         }  # fmt: skip
         self._arrays: list[str] = []
+        #: The names of these by the identity of the array.
+        self._kept: dict[int, str] = {}
         self.lines: list[str] = []
         if len(marks) > 1:
             self._unless(f"len({{{', '.join(self._marks.values())}}}) == {len(marks)}")
@@ -159,7 +157,7 @@ class _Graph:
             node = waiting.pop()
             self._compare(node, self._names[node], waiting)
             if len(self._names) > _LARGEST:
-                raise _NoTraceError
+                raise NoTraceError
         for node in self._names:
             self._copies[node].parents = tuple(
                 None if one is None else one if one in self._marks else self._copies[one]
@@ -179,7 +177,7 @@ class _Graph:
 
     def _compare(self, node: Node, name: str, waiting: list[Node]) -> None:
         if isinstance(node, Watched):
-            raise _NoTraceError  # the mark of another tape
+            raise NoTraceError  # the mark of another tape
         self._copies[node] = copy = Output(node.serial, node, 0) if type(node) is Output else Node()
         copy.serial, copy.op, copy.device = node.serial, node.op, self._trace.device
         if type(node) is Output:
@@ -187,14 +185,14 @@ class _Graph:
             whole = node.parents[0]
             # The cotangents of residuals go through bodies.
             if whole is None or type(whole.op) is not Op or position >= len(whole.op.outputs):
-                raise _NoTraceError
+                raise NoTraceError
             self._unless(f"type({name}) is Output and {name}.saved == {position}")
         else:
             op = node.op
             if type(op) is not Op or not op.body.__module__.startswith("pullback."):
-                raise _NoTraceError
+                raise NoTraceError
             if node.device is not self._device or node.serial < self._low or node.saved is None:
-                raise _NoTraceError
+                raise NoTraceError
             self._unless(
                 f"{name}.op is {self._constant(op)} and {name}.serial >= low "
                 f"and {name}.device is device"
@@ -248,11 +246,13 @@ class _Graph:
         if need not in arrays:
             form = next((one.form for one in op.attributes if one.name == need), "ShapeLike")
             if form == "DeviceLike":
-                raise _NoTraceError  # the rule goes to another device
+                raise NoTraceError  # the rule goes to another device
             if value is None or type(value) is bool:
                 self._unless(f"{name} is {value}")
             elif form in _NORMAL and (type(value) is not float or value != 0):
                 self._unless(f"{name} == {self._constant(value)}")
+            elif form in _NORMAL:
+                self._unless(f"{name}.hex() == {value.hex()!r}")
             else:
                 self._unless(f"frozen({name}) == {self._constant(frozen(value))}")
             return value
@@ -267,6 +267,13 @@ class _Graph:
         return [self._array(one, item) for one, item in zip(value, items, strict=True)]
 
     def _array(self, array: Any, name: str) -> Traced:
+        first = self._kept.get(id(array))
+        if first is not None:
+            # Kept twice, as the factors of x * x are: what is computed of it is computed once.
+            self._unless(f"{name} is {first}")
+            self.lines.append(f"del {name}")
+            return Traced(array, first)
+        self._kept[id(array)] = name
         # A dtype of NumPy's may be one of several equal objects: the others are walked.
         shape, dtype = self._constant(array.shape), self._constant(array.dtype)
         self._unless(f"{name}.shape == {shape} and {name}.dtype is {dtype}")
@@ -352,23 +359,3 @@ def _text(names: Any) -> str:
     if isinstance(names, list):
         return f"[{', '.join(map(_text, names))}]"
     return str(names)
-
-
-def frozen(value: Any) -> Any:
-    """A key that is equal for values which a rule cannot tell apart: 1 is not True, -0.0 not 0.0.
-
-    Raises:
-        _NoTraceError: for values that have no such key.
-    """
-    kind = type(value)
-    if value is None or value is ... or kind in (bool, int, str) or isinstance(value, np.dtype):
-        return kind, value
-    if kind is float:
-        return kind, value.hex()
-    if kind is complex:
-        return kind, value.real.hex(), value.imag.hex()
-    if kind in (tuple, list):
-        return kind, *map(frozen, value)
-    if kind is slice:
-        return kind, frozen(value.start), frozen(value.stop), frozen(value.step)
-    raise _NoTraceError

@@ -206,6 +206,8 @@ def checked(rule: ShapeRule) -> Callable[..., dict[str, Any]]:
         rule(*shapes, **attributes)
         return attributes
 
+    # Straight-line code calls the rule itself: the attributes stay as they are.
+    normalize.checks = rule  # type: ignore[attr-defined]
     return normalize
 
 

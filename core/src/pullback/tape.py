@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from pullback import backward, cotangents, dtypes, errors, replay
 from pullback.cotangents import Unconnected
-from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
+from pullback.dispatch.recording import LISTENING, LOCAL, Node, Watched
 from pullback.structure import leaves, like
 from pullback.tensor import Tensor
 
@@ -298,9 +298,15 @@ class GradientTape:
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        single = type(sources) is Tensor
-        flat = [sources] if single else leaves(sources)
-        nodes = [self._source_node(source) for source in flat]
+        single, marks = type(sources) is Tensor, self._marks
+        # Variables, as a training loop has them.
+        read = type(sources) is list and marks.keys() >= {id(source) for source in sources}
+        if read:
+            flat = sources
+            nodes: list[Node | None] = [marks[id(source)][1] for source in sources]
+        else:
+            flat = [sources] if single else leaves(sources)
+            nodes = [self._source_node(source) for source in flat]
         found = None
         if output_gradients is None and self._open is None and len(self._spans) == 1:
             # What a training loop does at each step.
@@ -315,6 +321,8 @@ class GradientTape:
                 cotangents.zeros(source) if gradient is None else gradient
                 for source, gradient in zip(flat, found, strict=True)
             ]
+        if read:
+            return found
         return found[0] if single else like(sources, iter(found))
 
     def _walk(
@@ -428,23 +436,3 @@ class GradientTape:
         finally:
             self.persistent = False
             self._retire()
-
-
-def read(source: Any, value: Tensor, trainable: bool) -> None:
-    """Links a tensor just read from a variable to the marks of the tapes that watch it."""
-    state = LOCAL.state
-    if not state.recording:
-        return
-    marks = []
-    for tape in cast("list[GradientTape]", state.tapes):
-        if trainable and tape.watch_accessed_variables:
-            marks.append(tape.mark(source))
-        elif id(source) in tape._marks:
-            marks.append(tape._marks[id(source)][1])
-    if not marks:
-        value._node = HEARD
-    elif len(marks) == 1:
-        value._node = marks[0]
-    else:
-        # Each tape finds its own mark behind this one.
-        value._node = Watched(state.tick(), *marks)

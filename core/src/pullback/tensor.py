@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pullback import errors, interchange
-from pullback.dtypes import CMPLX, DType, DTypeLike, kind
+from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
 
 if TYPE_CHECKING:
@@ -157,11 +157,12 @@ class Tensor:
             raise errors.ShapeError(
                 f"{target}() needs a tensor of one element, got shape {self.shape}{hint}"
             )
-        if target in ("int", "float") and kind(self.dtype) == CMPLX:
+        value = self.numpy().item()
+        if type(value) is complex and target in ("int", "float"):
             raise errors.InputTypeError(
                 f"{target}() of a complex tensor would drop a part; take x.real or x.imag first"
             )
-        return self.numpy().reshape(())[()]
+        return value
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))
@@ -177,7 +178,7 @@ class Tensor:
 
     def __index__(self) -> int:
         value = self._scalar("index")
-        if kind(self.dtype) != 1 or self.ndim:
+        if kind(self.dtype) != INT or self.ndim:
             raise errors.InputTypeError(
                 f"only a 0-d integer tensor is an index, got {self.dtype} of shape {self.shape}"
             )

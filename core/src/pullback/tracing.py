@@ -22,6 +22,10 @@ from pullback.tensor import Tensor, wrap
 _FOLDED = 1 << 14
 
 
+class NoTraceError(TypeError):
+    """This is nothing that a trace could stand for."""
+
+
 class Traced:
     """A native array while it is traced: the array, and its name in what is written down."""
 
@@ -65,8 +69,12 @@ class Trace(Backend):
         self.dtypes = real.dtypes
         self.public_dtypes = real.public_dtypes
         self.calls: list[Call] = []
+        #: What calls gave, by op, the names of the inputs, and attributes.
+        self.found: dict[Any, Any] = {}
         #: Arrays made of host data on the way, by name.
         self.constants: dict[str, Native] = {}
+        #: The names of arrays that are 1 at every element, and too large to be constants.
+        self._ones: set[str] = set()
         #: False when values were looked at: what was called may then depend on them.
         self.sound = True
         self.device = here = Device()
@@ -88,10 +96,16 @@ class Trace(Backend):
         return None if kernel is None else partial(self._run, op_name, kernel)
 
     def _run(self, op_name: str, kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
+        if op_name == "reshape" and attributes["shape"] == tuple(inputs[0].shape):
+            return inputs[0]
         if op_name == "multiply" and not self._known(inputs):
             same = self._times_one(*inputs) or self._times_one(*inputs[::-1])
             if same is not None:
                 return same
+        names = tuple(_each(one, _name) for one in inputs)
+        key = _key(op_name, names, attributes)
+        if key in self.found:
+            return self.found[key]
         result = kernel(*(_each(one, _array) for one in inputs), **attributes)
         several = isinstance(result, (tuple, list))
         arrays = list(result) if several else [result]
@@ -106,16 +120,25 @@ class Trace(Backend):
         if not several and self._known(inputs) and math.prod(arrays[0].shape) <= _FOLDED:
             return self._constant(arrays[0])
         results = tuple(f"v{len(self.calls)}_{i}" for i in range(len(arrays)))
-        names = tuple(_each(one, _name) for one in inputs)
+        if op_name == "broadcast_to" and self._is_one(inputs[0]):
+            self._ones.add(results[0])
         self.calls.append(Call(kernel, names, attributes, results, several, foreign))
         found = tuple(map(Traced, arrays, results))
+        if key is not None:
+            self.found[key] = found if several else found[0]
         return found if several else found[0]
 
     def _times_one(self, one: Traced, other: Traced) -> Traced | None:
         """The other factor, where the one is 1: the cotangent of a sum is, at every element."""
-        if one.name not in self.constants or tuple(one.shape) not in ((), tuple(other.shape)):
+        if tuple(one.shape) not in ((), tuple(other.shape)):
             return None
-        return other if bool((self._real.to_host(one.array) == 1).all()) else None
+        return other if self._is_one(one) else None
+
+    def _is_one(self, one: Traced) -> bool:
+        if one.name in self._ones:
+            return True
+        known = one.name in self.constants
+        return known and bool((self._real.to_host(one.array) == 1).all())
 
     def _known(self, inputs: Any) -> bool:
         """Whether nothing among the inputs of a kernel depends on what is given."""
@@ -150,9 +173,37 @@ def _each(value: Any, function: Callable[[Traced], Any]) -> Any:
     return value
 
 
+def _key(op_name: str, names: Any, attributes: dict[str, Any]) -> Any:
+    """What is equal for calls that give the same; None where attributes do not say."""
+    try:
+        return op_name, repr(names), frozen(list(attributes.items()))
+    except NoTraceError:
+        return None
+
+
 def _array(value: Traced) -> Native:
     return value.array
 
 
 def _name(value: Traced) -> str:
     return value.name
+
+
+def frozen(value: Any) -> Any:
+    """A key that is equal for values which a rule cannot tell apart: 1 is not True, -0.0 not 0.0.
+
+    Raises:
+        NoTraceError: for values that have no such key.
+    """
+    kind = type(value)
+    if value is None or value is ... or kind in (bool, int, str) or isinstance(value, np.dtype):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind in (tuple, list):
+        return kind, *map(frozen, value)
+    if kind is slice:
+        return kind, frozen(value.start), frozen(value.stop), frozen(value.step)
+    raise NoTraceError

@@ -10,10 +10,9 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import LISTENING
+from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Watched
 from pullback.dtypes import DType, DTypeLike
 from pullback.shapes import Shape
-from pullback.tape import read
 from pullback.tensor import CALL, Tensor, TensorLike, wrap
 
 __all__ = ["Variable"]
@@ -78,7 +77,7 @@ class Variable:
         tensor._device = self._device
         tensor._node = None
         if LISTENING.count:
-            read(self, tensor, self._watched)
+            _link(self, tensor)
         return tensor
 
     @property
@@ -342,6 +341,28 @@ class Variable:
     __ge__ = _as_tensors_do(Tensor.__ge__)
 
     __hash__ = object.__hash__
+
+
+def _link(variable: Variable, value: Tensor) -> None:
+    """Links a tensor just read from a variable to the marks of the tapes that watch it."""
+    state = LOCAL.state
+    if not state.recording:
+        return
+    marks = []
+    tape: Any
+    for tape in state.tapes:
+        found = tape._marks.get(id(variable))
+        if found is not None:
+            marks.append(found[1])
+        elif variable._watched and tape.watch_accessed_variables:
+            marks.append(tape.mark(variable))
+    if not marks:
+        value._node = HEARD
+    elif len(marks) == 1:
+        value._node = marks[0]
+    else:
+        # Each tape finds its own mark behind this one.
+        value._node = Watched(state.tick(), *marks)
 
 
 def _refusal(operator: str, instead: str) -> Callable[[Variable, Any], NoReturn]:

@@ -28,6 +28,12 @@ def as_tensor(value: Any) -> Tensor | None:
     return None if read is None else read(value)
 
 
+def read(value: Any) -> Any:
+    """A tensor from what is read as one, such as a Variable; everything else as it is."""
+    reader = getattr(type(value), "__pullback_tensor__", None)
+    return value if reader is None else reader(value)
+
+
 def is_cached(value: Any) -> bool:
     """Whether a Python number can be a key: nan != nan and 0.0 == -0.0, so nan and -0.0 cannot."""
     if value != 0:

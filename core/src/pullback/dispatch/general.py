@@ -137,11 +137,12 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
 
 def named(op: Op, results: Sequence[Tensor]) -> Any:
     """Several results as a tuple with a name for each: `pb.linalg.qr(x).Q`."""
-    return _result_type(op)._make(results)
+    return result_type(op)._make(results)
 
 
 @functools.cache
-def _result_type(op: Op) -> Any:
+def result_type(op: Op) -> Any:
+    """The type of several results of an op."""
     words = op.name.strip("_").split("_")
     return namedtuple("".join(map(str.capitalize, words)) + "Result", op.outputs)
 

@@ -1,12 +1,13 @@
 """Compiles the code of an op: its call, its recording and its pullback, each for one signature.
 
-An op of one result and a fixed number of inputs gets straight-line code; every other op, and every
-call that is not the common case (mixed dtypes, host data, a composite without a kernel), goes
+An op of a fixed number of inputs, or of one sequence, gets straight-line code; every other op, and
+every call that is not the common case (mixed dtypes, host data, a composite without a kernel), goes
 through `pullback.dispatch.general`. Both do the same; the straight-line code only saves the loops.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from types import CodeType
 from typing import Any
 from weakref import ref
@@ -14,7 +15,7 @@ from weakref import ref
 from pullback import shapes
 from pullback.devices import as_device
 from pullback.dispatch import general, rules
-from pullback.dispatch.convert import SCALAR_TYPES
+from pullback.dispatch.convert import SCALAR_TYPES, read
 from pullback.dispatch.normal import PLAIN, REQUIRED, asked_dtypes, fail
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Output, reachable
 from pullback.dispatch.rules import compiled, tuple_of
@@ -33,7 +34,7 @@ _NORMAL_FORMS = {
 
 def namespace(op: Op) -> dict[str, Any]:
     """The globals of an op's generated code."""
-    return {
+    names: dict[str, Any] = {
         "__name__": op.body.__module__,
         "_OP": op,
         "_INDEX": op.index,
@@ -43,8 +44,10 @@ def namespace(op: Op) -> dict[str, Any]:
         "_LISTENING": LISTENING,
         "_LOCAL": LOCAL,
         "_reachable": reachable,
+        "_read": read,
         "_align": general.align,
         "_general": general.call,
+        "_record": general.record,
         "_fail": fail,
         "_unbroadcast": rules.unbroadcast,
         "_normal_axis": shapes.normal_axis,
@@ -55,13 +58,21 @@ def namespace(op: Op) -> dict[str, Any]:
         "_Output": Output,
         "_weak": ref,
         "_is_floating": is_floating,
-        "_named": lambda *results: general.named(op, results),
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
         "_normalize": op.normalize,
+        "_check": getattr(op.normalize, "checks", None),
         "_scalars": op.scalars,
         "_numbers": SCALAR_TYPES,
     }
+
+    def named(results: tuple[Tensor, ...]) -> Any:
+        # The type of the results is made at the first call, which puts what makes them here.
+        names["_named"] = make = partial(tuple.__new__, general.result_type(op))
+        return make(results)
+
+    names["_named"] = named
+    return names
 
 
 def _signature(op: Op) -> str:
@@ -84,7 +95,7 @@ def _signature(op: Op) -> str:
 
 def forward(op: Op, names: dict[str, Any]) -> CodeType:
     """The code of the public function."""
-    lines = (_straight if op.fixed else _creating if op.creates else _through_general)(op)
+    lines = _straight(op) if op.fixed else _creating(op) if op.creates else _listed(op)
     source = f"def {op.body.__name__}({_signature(op)}):\n" + "\n".join(
         f"    {line}" for line in lines
     )
@@ -96,9 +107,72 @@ def _attributes(op: Op) -> str:
     return "{" + ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes) + "}"
 
 
-def _through_general(op: Op) -> list[str]:
-    inputs = tuple_of([one.name for one in op.inputs])
-    return [f"return _general(_OP, {inputs}, {_attributes(op)})"]
+def _listed(op: Op) -> list[str]:
+    """The call of an op on one sequence of tensors; of any other, through the general way."""
+    everything = tuple_of([one.name for one in op.inputs])
+    again = f"return _general(_OP, {everything}, {_attributes(op)})"
+    if (
+        [one.arity for one in op.inputs] != [Arity.MANY]
+        or not getattr(op.dtype, "uniform", False)
+        or len(op.outputs) + len(op.residuals) > 1
+    ):
+        return [again]
+    x = op.inputs[0].name
+    lines = [
+        f"if type({x}) not in _SEQUENCES or not {x} or type({x}[0]) is not _Tensor:",
+        f"    {again}",
+        f"_d = {x}[0]._device",
+        f"_a0 = {x}[0]._array",
+        "_k = _a0.dtype",
+        "_arrays, _tracked = [], False",
+        f"for _t in {x}:",
+        "    if type(_t) is not _Tensor or _t._device is not _d or _t._array.dtype is not _k:",
+        f"        {again}",
+        "    _arrays.append(_t._array)",
+        "    if _t._node is not None:",
+        "        _tracked = True",
+        *_looked_up("_k", again),
+    ]
+    if op.differentiable and not op.primitive and not op.rules:
+        lines += ["if _LISTENING.count and _tracked:", f"    {again}"]
+    keywords = [f"{a.name}={a.name}" for a in op.attributes]
+    return [
+        *lines,
+        "try:",
+        *[f"    {line}" for line in _normalising(op, ["_arrays"])],
+        f"    _out = _kernel({', '.join(['_arrays', *keywords])})",
+        "except Exception as _error:",
+        f"    _fail(_OP, _error, (list({x}), ), {_attributes(op)})",
+        *_wrapped(),
+        "if _LISTENING.count:",
+        "    _t._node = _HEARD",
+        "    if _tracked:",
+        f"        _record(_OP, [list({x})], [_t], [], {_attributes(op)}, _d)",
+        "else:",
+        "    _t._node = None",
+        "return _t",
+    ]
+
+
+def _looked_up(key: str, again: str) -> list[str]:
+    """The kernel for a key of the op's table."""
+    return [
+        "try:",
+        f"    _kernel = _d.tables[_INDEX][{key}]",
+        "except LookupError:",
+        f"    {again}",
+    ]
+
+
+def _wrapped() -> list[str]:
+    """A tensor of the one result."""
+    return [
+        "if type(_out) is not type(_a0):",
+        "    _out = _d.backend.native(_out)",
+        "_t = _Tensor()",
+        "_t._array = _out",
+        "_t._device = _d",
+    ]
 
 
 def _straight(op: Op) -> list[str]:
@@ -112,11 +186,11 @@ def _straight(op: Op) -> list[str]:
         f"({x} is not None and type({x}) is not _Tensor)" if maybe else f"type({x}) is not _Tensor"
         for x, maybe in zip(inputs, optional, strict=True)
     ]
+    align = f"{everything[1:-1]} = _align(_OP, {everything})"
     lines = [f"if {' or '.join(foreign)}:"]
     if len(inputs) == 2 and uniform and not any(optional):
         # A tensor and a Python number, over and over: `align` left the number as a tensor.
         x1, x2 = inputs
-        align = f"{everything[1:-1]} = _align(_OP, {everything})"
         for number, tensor, branch in ((x2, x1, "if"), (x1, x2, "elif")):
             # On the left it has a key of its own: a rule may look at the first input alone. The
             # device comes before the dtype: those of two libraries are not to be compared.
@@ -124,17 +198,26 @@ def _straight(op: Op) -> list[str]:
             if number is x1:
                 key.append("True")
             lines += [
-                f"    {branch} type({tensor}) is _Tensor:",
+                f"    {branch} type({number}) in _numbers:",
+                f"        if type({tensor}) is not _Tensor:",
+                f"            {tensor} = _read({tensor})",
                 f"        _c = _scalars.get({tuple_of(key)}) "
-                f"if type({number}) in _numbers else None",
+                f"if type({tensor}) is _Tensor else None",
                 "        if _c is not None:",
                 f"            {number} = _c",
                 "        else:",
                 f"            {align}",
             ]
-        lines += ["    else:", f"        {align}"]
+        lines += [
+            "    else:",
+            *(f"        {x} = {x} if type({x}) is _Tensor else _read({x})" for x in inputs),
+            f"        if {' or '.join(foreign)}:",
+            f"            {align}",
+        ]
     else:
-        lines.append(f"    {everything[1:-1]} = _align(_OP, {everything})")
+        for x in inputs:
+            lines += [f"    if type({x}) is not _Tensor:", f"        {x} = _read({x})"]
+        lines += [f"    if {' or '.join(foreign)}:", f"        {align}"]
     lines += [
         f"_d = {inputs[0]}._device",
         f"_a0 = {inputs[0]}._array",
@@ -162,12 +245,7 @@ def _straight(op: Op) -> list[str]:
             keys.append(f"_a{i}.dtype")
     if not uniform and len(keys) > 1:
         lines.append(f"_k = {tuple_of(keys)}")
-    lines += [
-        "try:",
-        "    _kernel = _d.tables[_INDEX][_k]",
-        "except LookupError:",
-        f"    {again}",
-    ]
+    lines += _looked_up("_k", again)
     tracked = " or ".join(
         f"({x} is not None and {x}._node is not None)" if maybe else f"{x}._node is not None"
         for x, maybe in zip(inputs, optional, strict=True)
@@ -186,14 +264,7 @@ def _straight(op: Op) -> list[str]:
     ]
     if not op.simple:
         return lines + _several(op, tracked)
-    lines += [
-        "if type(_out) is not type(_a0):",
-        "    _out = _d.backend.native(_out)",
-        "_t = _Tensor()",
-        "_t._array = _out",
-        "_t._device = _d",
-        "if _LISTENING.count:",
-    ]
+    lines += [*_wrapped(), "if _LISTENING.count:"]
     if op.differentiable and (op.rules or op.primitive):
         lines += [
             f"    if {tracked}:",
@@ -250,7 +321,7 @@ def _several(op: Op, tracked: str) -> list[str]:
     else:
         lines.append(f"    {nodes}_HEARD")
     lines += ["else:", f"    {nodes}None"]
-    result = f"_named({', '.join(tensors)})" if len(tensors) > 1 else "_t0"
+    result = f"_named({tuple_of(tensors)})" if len(tensors) > 1 else "_t0"
     return [*lines, f"return {result}"]
 
 
@@ -264,10 +335,7 @@ def _creating(op: Op) -> list[str]:
         *[f"    {line}" for line in _normalising(op, [])],
         "except Exception as _error:",
         f"    _fail(_OP, _error, (), {_attributes(op)})",
-        "try:",
-        f"    _kernel = _d.tables[_INDEX][{tuple_of(asked_dtypes(op))}]",
-        "except LookupError:",
-        f"    {again}",
+        *_looked_up(tuple_of(asked_dtypes(op)), again),
         "try:",
         f"    _out = _kernel({', '.join([*keywords, 'device=_d.native'])})",
         "except Exception as _error:",
@@ -290,12 +358,16 @@ def _normalising(op: Op, arrays: list[str]) -> list[str]:
     if op.normalize is not None:
         inputs = [
             f"None if {a} is None else tuple({a}.shape)" if one.arity is Arity.OPTIONAL
+            else f"[tuple(_a.shape) for _a in {a}]" if one.arity is Arity.MANY
             else f"tuple({a}.shape)"
             for a, one in zip(arrays, op.inputs, strict=True)
         ]  # fmt: skip
-        keywords = "".join(f", {a.name}={a.name}" for a in op.attributes)
-        lines.append(f"_n = _normalize({tuple_of(inputs)}{keywords})")
-        lines += [f"{a.name} = _n[{a.name!r}]" for a in op.attributes]
+        keywords = [f"{a.name}={a.name}" for a in op.attributes]
+        if hasattr(op.normalize, "checks"):
+            lines.append(f"_check({', '.join([*inputs, *keywords])})")
+        else:
+            lines.append(f"_n = _normalize({', '.join([tuple_of(inputs), *keywords])})")
+            lines += [f"{a.name} = _n[{a.name!r}]" for a in op.attributes]
     return lines
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from pullback.spec import Op
@@ -125,15 +124,18 @@ class _Local(threading.local):
 LOCAL = _Local()
 
 
-@contextmanager
-def paused() -> Iterator[None]:
-    """Nothing is recorded in this thread inside the block."""
-    state = LOCAL.state
-    state.paused += 1
-    state.recording = False
-    try:
-        yield
-    finally:
+class paused:
+    """Nothing is recorded in this thread inside `with paused():`."""
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state = state = LOCAL.state
+        state.paused += 1
+        state.recording = False
+
+    def __exit__(self, *_: object) -> None:
+        state = self._state
         state.paused -= 1
         state.update()
 

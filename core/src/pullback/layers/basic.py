@@ -104,9 +104,7 @@ class Dense(Layer):
                 f"needs {size} values along the last axis, since it has been built for that, "
                 f"and got shape {x.shape}"
             )
-        y = CALL["matmul"](x, self.kernel)
-        if self.use_bias:
-            y = y + self.bias
+        y = CALL["linear"](x, self.kernel, self.bias)
         return y if self.activation is None else self.activation(y)
 
 

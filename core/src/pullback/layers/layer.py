@@ -257,11 +257,19 @@ class Layer(Configurable):
         CALLS.depth += 1
         CALLS.training = training
         try:
-            args = tuple([self._input(i, arg) for i, arg in enumerate(args)])
+            # The loops leave quickly where there is nothing to do, which is nearly always.
+            for arg in args:
+                if type(arg) is not Tensor:
+                    args = tuple([self._input(i, arg) for i, arg in enumerate(args)])
+                    break
             if not self.built:
                 self._build(args)
             if self._casts:
-                args = tuple([self._cast(arg) for arg in args])
+                wanted = self.compute_dtype
+                for arg in args:
+                    if type(arg) is not Tensor or arg.dtype is not wanted:
+                        args = tuple([self._cast(arg) for arg in args])
+                        break
             kind: Any = type(self)
             if training is not None and _takes_training(kind):
                 kwargs["training"] = training

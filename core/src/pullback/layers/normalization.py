@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.gradients import stop_gradient
+from pullback.dispatch.recording import paused
 from pullback.layers.layer import Layer
 from pullback.shapes import normal_axes
 from pullback.tensor import CALL, Tensor
@@ -269,12 +269,13 @@ class BatchNormalization(Layer):
         y, mean, variance = CALL["batch_norm"](
             x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
         )
-        self._move(self.moving_mean, mean)
-        self._move(self.moving_variance, variance * (count / (count - 1)))
+        with paused():
+            self._move(self.moving_mean, mean)
+            self._move(self.moving_variance, variance * (count / (count - 1)))
         return y
 
     def _move(self, average: Any, batch: Tensor) -> None:
-        batch = stop_gradient(batch).astype(average.dtype)
+        batch = batch.astype(average.dtype)
         average.assign_add((batch - average) * (1 - self.momentum))
 
 

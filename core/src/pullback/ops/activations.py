@@ -36,7 +36,9 @@ __all__ = [
     "relu_gradient",
     "selu",
     "sigmoid",
+    "sigmoid_gradient",
     "silu",
+    "silu_gradient",
     "softplus",
     "softsign",
 ]
@@ -221,7 +223,22 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     return narrowed(where(wide < 0, e, 1) / (e + 1), x)
 
 
-sigmoid.vjp(x=lambda g, out: g * (out * (1 - out)))
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def sigmoid_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+    """g * out * (1 - out): the gradient of `sigmoid` whose result is `out`.
+
+    >>> pb.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
+    [1.0, 0.0]
+    """
+    h, wide = widened(g), widened(out)
+    return narrowed(h * (wide * (1 - wide)), out)
+
+
+sigmoid.vjp(x=lambda g, out: sigmoid_gradient(g, out))
+sigmoid_gradient.vjp(
+    g=lambda h, out: sigmoid_gradient(h, out),
+    out=lambda h, g, out: h * (g * (1 - 2 * out)),
+)
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
@@ -267,10 +284,20 @@ def silu(x: TensorLike, /) -> Tensor:
     return narrowed(maximum(wide, -_FAR) * sigmoid(wide), x)
 
 
-@silu.vjp("x")
-def _(g: Tensor, x: Tensor) -> Tensor:
-    s = sigmoid(x)
-    return g * (s * (clip(x, -_FAR, _FAR) * (1 - s) + 1))
+# ACCUMULATED: the terms cancel where the slope changes its sign.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
+def silu_gradient(g: TensorLike, x: TensorLike, /) -> Tensor:
+    """The gradient of `silu` at x, given that of its result.
+
+    >>> pb.silu_gradient(2.0, 0.0).item()
+    1.0
+    """
+    h, wide = widened(g), clip(widened(x), -_FAR, _FAR)
+    s = sigmoid(wide)
+    return narrowed(h * (s * (wide * (1 - s) + 1)), x)
+
+
+silu.vjp(x=lambda g, x: silu_gradient(g, x))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)

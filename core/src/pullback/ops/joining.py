@@ -9,14 +9,15 @@ from typing import Any
 from pullback import errors
 from pullback.dispatch import op, primitive
 from pullback.dispatch.convert import from_any
-from pullback.dtypes import same
-from pullback.ops.manipulation import expand_dims, reshape
+from pullback.dispatch.recording import may_record
+from pullback.dtypes import Operands, Resolution, same
+from pullback.ops.manipulation import expand_dims, reshape, squeeze
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import Axis, Shape, as_int, normal_axis, size_of
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["concat", "split", "stack", "unstack"]
+__all__ = ["concat", "split", "split_at", "stack", "unstack"]
 
 
 def part(axis: int, start: int, stop: int) -> tuple[Any, ...]:
@@ -119,6 +120,78 @@ stack.vjp(arrays=lambda g, axis: unstack(g, axis=axis))
 # Taking apart.
 
 
+def _position(shapes: tuple[Shape, ...], *, position: Any, axis: Any) -> dict[str, Any]:
+    axis = normal_axis(axis, len(shapes[0]))
+    at, size = as_int(position, "an integer position"), shapes[0][axis]
+    if not -size <= at <= size:
+        raise errors.ShapeError(f"position {at} is outside axis {axis} of shape {shapes[0]}")
+    return {"position": at + size if at < 0 else at, "axis": axis}
+
+
+def _in_two(x: Shape, *, position: int, axis: int) -> list[Shape]:
+    """The sizes along the axis before the position and from it on."""
+    sizes = (position, x[axis] - position)
+    return [(*x[:axis], size, *x[axis + 1 :]) for size in sizes]
+
+
+def _both(operands: Operands, **_: Any) -> Resolution:
+    """Any dtype, which both results have."""
+    inputs, outputs = same(operands)
+    return Resolution(inputs, outputs * 2)
+
+
+@op(
+    shape=_in_two,
+    dtype=_both,
+    accuracy=EXACT,
+    outputs=("before", "behind"),
+    normalize=_position,
+)
+def split_at(x: TensorLike, /, position: int, *, axis: int = 0) -> tuple[Tensor, Tensor]:
+    """x cut in two along an axis: what is before a position, and the rest.
+
+    `split` and `unstack` halve a large x again and again where it is recorded: in the gradient two
+    parts that meet are joined by a copy, where each slice for itself would be placed among zeros.
+
+    Args:
+        x: a tensor of at least one axis.
+        position: the size of the first part; counted from the end where it is negative.
+        axis: the axis to cut.
+
+    Raises:
+        ShapeError: for a position outside the axis.
+        AxisError: for an axis that is not there.
+
+    >>> before, behind = pb.split_at([1, 2, 3, 4], 1)
+    >>> before.tolist(), behind.tolist()
+    ([1], [2, 3, 4])
+    """
+    return (
+        strided_slice(x, key=part(axis, 0, position)),
+        strided_slice(x, key=part(axis, position, x.shape[axis])),
+    )
+
+
+split_at.vjp(x=lambda g, axis: concat(list(g), axis=axis))
+
+
+#: From so many elements on, zeros for each part cost more than two more ops for it.
+_LARGE = 1 << 14
+
+
+def _is_halved(x: Tensor, parts: int) -> bool:
+    return parts > 1 and x.size >= _LARGE and may_record(x._node)
+
+
+def _halves(x: Tensor, bounds: Sequence[int], axis: int) -> list[Tensor]:
+    """x[low:high] along the axis for neighbours among ascending bounds that span it."""
+    if len(bounds) == 2:
+        return [x]
+    middle = len(bounds) // 2
+    before, behind = split_at(x, bounds[middle] - bounds[0], axis=axis)
+    return _halves(before, bounds[: middle + 1], axis) + _halves(behind, bounds[middle:], axis)
+
+
 def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without it (array API standard).
 
@@ -134,8 +207,11 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """
     x = from_any(x)
     axis = normal_axis(axis, x.ndim)
+    size = x.shape[axis]
+    if _is_halved(x, size):
+        return tuple([squeeze(one, axis) for one in _halves(x, range(size + 1), axis)])
     before = (slice(None),) * axis
-    return tuple([strided_slice(x, key=(*before, i, ...)) for i in range(x.shape[axis])])
+    return tuple([strided_slice(x, key=(*before, i, ...)) for i in range(size)])
 
 
 def split(
@@ -171,4 +247,6 @@ def split(
                 f"parts; give the positions to cut at"
             )
         bounds = [i * (size // sections) for i in range(sections + 1)]
+    if _is_halved(x, len(bounds) - 1) and bounds == sorted(bounds):
+        return _halves(x, bounds, axis)
     return [strided_slice(x, key=part(axis, low, max(low, high))) for low, high in pairwise(bounds)]

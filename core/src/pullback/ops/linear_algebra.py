@@ -18,7 +18,7 @@ from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor, TensorLike
 
 #: `cross`, `diagonal`, `outer` and `trace` are in `pullback.linalg`, as in the standard.
-__all__ = ["matmul", "tensordot", "vecdot"]
+__all__ = ["linear", "matmul", "tensordot", "vecdot"]
 
 
 @op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
@@ -68,6 +68,71 @@ def _(g: Tensor, x1: Tensor, x2_shape: Shape) -> Tensor:
 
 def _vector(column: Tensor) -> Tensor:
     return reshape(column, column.shape[:-1])
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _linear_shape(x: Shape, weight: Shape, bias: Shape | None = None) -> Shape:
+    """The outputs in place of the last axis of x."""
+    if not x:
+        raise errors.ShapeError("x needs at least one axis, the inputs, got shape ()")
+    if len(weight) != 2:
+        raise errors.ShapeError(f"weight is a matrix (inputs, outputs), got shape {weight}")
+    if x[-1] != weight[0]:
+        raise errors.ShapeError(
+            f"x of shape {x} has {x[-1]} inputs along its last axis, and weight of shape {weight} "
+            f"takes {weight[0]}; weight is (inputs, outputs), so transpose it if it is the other "
+            f"way round"
+        )
+    if bias is not None and bias != weight[1:]:
+        raise errors.ShapeError(
+            f"bias of shape {bias} is not one number for each of the {weight[1]} outputs of "
+            f"weight {weight}"
+        )
+    return (*x[:-1], weight[1])
+
+
+@op(shape=_linear_shape, dtype=numeric, accuracy=ACCUMULATED)
+def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, /) -> Tensor:
+    """x @ weight + bias over the last axis of x: a dense layer without its activation.
+
+    Args:
+        x: values of shape (..., inputs), of any number dtype.
+        weight: a matrix (inputs, outputs).
+        bias: a summand for each output, (outputs,); none if not given.
+
+    Returns:
+        A tensor of shape (..., outputs), of the dtype that all of them promote to.
+
+    Raises:
+        ShapeError: for an x without the inputs that the weight takes, and a bias of another size.
+
+    >>> pb.linear([[1.0, 2.0]], [[1.0, 0.0, 2.0], [0.0, 1.0, 2.0]], [10.0, 20.0, 30.0]).tolist()
+    [[11.0, 22.0, 36.0]]
+    """
+    _linear_shape(x.shape, weight.shape, None if bias is None else bias.shape)
+    product = matmul(x, weight)
+    return product if bias is None else product + bias
+
+
+# The rules of the product above, with all leading axes of x as rows of one matrix.
+
+
+@linear.vjp("x")
+def _(g: Tensor, weight: Tensor) -> Tensor:
+    return matmul(g, weight.mT)
+
+
+@linear.vjp("weight")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    rows = size_of(x.shape[:-1])
+    return matmul(reshape(x, (rows, x.shape[-1])).mT, reshape(g, (rows, g.shape[-1])))
+
+
+@linear.vjp("bias")
+def _(g: Tensor) -> Tensor:
+    return sum(g, axis=tuple(range(g.ndim - 1))) if g.ndim > 1 else g
 
 
 # ---------------------------------------------------------------------------------------------

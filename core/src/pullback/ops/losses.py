@@ -9,7 +9,6 @@ from pullback.dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
 from pullback.ops.activations import sigmoid
 from pullback.ops.arithmetic import abs, maximum, minimum
-from pullback.ops.comparison import isnan
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.patterns import one_hot
 from pullback.ops.precision import narrowed, widened
@@ -241,13 +240,17 @@ def sparse_softmax_cross_entropy_gradient(
         normalizer: log(sum(exp(logits))) along axis, which is kept with size 1.
         g: the gradient of a loss with respect to each value of the op.
 
+    Returns:
+        A tensor like logits; NaN where the label is no class, 0 where it is `ignore_label`.
+
     >>> logits, normalizer = [[0.0, 0.0]], [[0.6931472]]
     >>> pb.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
     [[1.0, -1.0]]
     """
     wide = widened(logits)
     target = _one_hot(labels, wide, axis, label_smoothing)
-    g = widened(g)
+    # A label outside the classes made the loss NaN: no step is to be taken from it.
+    g = where((labels >= 0) & (labels < wide.shape[axis]), widened(g), float("nan"))
     if ignore_label is not None:
         g = where(labels == ignore_label, 0, g)
     return narrowed(g.reshape(normalizer.shape) * (exp(wide - normalizer) - target), logits)
@@ -258,18 +261,16 @@ def _(
     g: Tensor,
     logits: Tensor,
     labels: Tensor,
-    out: Tensor,
     normalizer: Tensor,
     axis: int,
     label_smoothing: float,
     ignore_label: int | None,
 ) -> Tensor:
-    # A label outside the classes made the loss NaN: no step is to be taken from it.
     return sparse_softmax_cross_entropy_gradient(
         logits,
         labels,
         normalizer,
-        where(isnan(out), out, g),
+        g,
         axis=axis,
         label_smoothing=label_smoothing,
         ignore_label=ignore_label,

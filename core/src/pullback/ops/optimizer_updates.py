@@ -18,7 +18,7 @@ from pullback.dtypes import DTypeRule, Operands, Resolution, float32, float64
 from pullback.ops.arithmetic import abs, maximum, sign
 from pullback.ops.exponential import exp, expm1, sqrt
 from pullback.ops.precision import narrowed, widened
-from pullback.shapes import Shape
+from pullback.shapes import Shape, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor, TensorLike
 
@@ -68,31 +68,22 @@ def _shapes_of(slots: int, numbers: int) -> Any:
     return rule
 
 
-def _checked(slots: int, numbers: int) -> Any:
-    """Shapes that would broadcast are an error: a kernel would take them without a word."""
-    rule = _shapes_of(slots, numbers)
-
-    def normalize(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-        rule(*shapes)
-        return attributes
-
-    return normalize
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
     """`@op` for an update with these slots, of which the last `numbers` are 0-d."""
     count = len(slots)
+    rule = _shapes_of(count, numbers)
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
     decorator: Any = op(
-        shape=_shapes_of(count, numbers),
+        shape=rule,
         dtype=stored(count),
         accuracy=ACCUMULATED,
         differentiable=False,
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
-        normalize=_checked(count, numbers),
+        # Shapes that would broadcast are an error: a kernel would take them without a word.
+        normalize=checked(rule),
     )
     return decorator  # type: ignore[no-any-return]
 

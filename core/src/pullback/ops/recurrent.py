@@ -15,7 +15,7 @@ from pullback.dtypes import Operands, Resolution, bool_
 from pullback.ops.activations import relu
 from pullback.ops.creation import zeros
 from pullback.ops.joining import concat, stack
-from pullback.ops.linear_algebra import matmul
+from pullback.ops.linear_algebra import linear, matmul
 from pullback.ops.manipulation import reshape
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.selection import where
@@ -83,9 +83,7 @@ def order_of(time: int, reverse: bool) -> range:
 def projected(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
     """x @ kernel + bias for all steps at once."""
     batch, time, features = x.shape
-    y = matmul(reshape(x, (batch * time, features)), kernel)
-    if bias is not None:
-        y = y + bias
+    y = linear(reshape(x, (batch * time, features)), kernel, bias)
     return reshape(y, (batch, time, kernel.shape[1]))
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from pullback import errors
 from pullback.dispatch import op
 from pullback.dtypes import real_floating
 from pullback.ops.exponential import exp, log
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
-from pullback.shapes import Axis, first
+from pullback.shapes import Axis, Shape, checked, first
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["log_softmax", "softmax"]
+__all__ = ["log_softmax", "log_softmax_gradient", "softmax", "softmax_gradient"]
+
+
+def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
+    """The shape that both have."""
+    if g != out:
+        raise errors.ShapeError(f"g must have the shape of the result {out}, got {g}")
+    return out
 
 
 # ACCUMULATED: the difference x - max is rounded, and exp makes a relative error of that: as many
@@ -32,9 +40,31 @@ def softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
     return narrowed(e / sum(e, axis=axis, keepdims=True), x)
 
 
-@softmax.vjp("x")
-def _(g: Tensor, out: Tensor, *, axis: int) -> Tensor:
-    return out * (g - sum(g * out, axis=axis, keepdims=True))
+@op(
+    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+)
+def softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """out * (g - sum(g * out)): the gradient of `softmax` along axis, whose result is `out`.
+
+    >>> pb.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
+    [0.25, -0.25]
+    """
+    h, wide = widened(g), widened(out)
+    return narrowed(wide * (h - sum(h * wide, axis=axis, keepdims=True)), out)
+
+
+softmax.vjp(x=lambda g, out, axis: softmax_gradient(g, out, axis=axis))
+
+
+@softmax_gradient.vjp("g")
+def _(h: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    return softmax_gradient(h, out, axis=axis)
+
+
+@softmax_gradient.vjp("out")
+def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    mean, passed = sum(g * out, axis=axis, keepdims=True), sum(h * out, axis=axis, keepdims=True)
+    return h * (g - mean) - g * passed
 
 
 # ACCUMULATED: x - log(sum(exp(x))) may cancel to anything near 0.
@@ -52,6 +82,27 @@ def log_softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
     return narrowed(shifted - log(sum(exp(shifted), axis=axis, keepdims=True)), x)
 
 
-@log_softmax.vjp("x")
-def _(g: Tensor, out: Tensor, *, axis: int) -> Tensor:
-    return g - exp(out) * sum(g, axis=axis, keepdims=True)
+@op(
+    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+)
+def log_softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """g - exp(out) * sum(g): the gradient of `log_softmax` along axis, whose result is `out`.
+
+    >>> pb.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
+    [0.0, 0.0]
+    """
+    h, wide = widened(g), widened(out)
+    return narrowed(h - exp(wide) * sum(h, axis=axis, keepdims=True), out)
+
+
+log_softmax.vjp(x=lambda g, out, axis: log_softmax_gradient(g, out, axis=axis))
+
+
+@log_softmax_gradient.vjp("g")
+def _(h: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    return h - sum(h * exp(out), axis=axis, keepdims=True)
+
+
+@log_softmax_gradient.vjp("out")
+def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    return -h * exp(out) * sum(g, axis=axis, keepdims=True)

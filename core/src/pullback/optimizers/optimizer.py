@@ -13,7 +13,8 @@ from pullback.config import Configurable
 from pullback.dispatch.convert import from_any
 from pullback.dispatch.recording import paused
 from pullback.ops.clipping import clip_by_global_norm
-from pullback.optimizers.slots import Exclusions, ExclusionsLike, Slots
+from pullback.optimizers.slots import Exclusions, ExclusionsLike, Numbers, Slots
+from pullback.spec import OPS
 from pullback.tape import GradientTape
 from pullback.tensor import CALL, Tensor
 from pullback.variable import Variable
@@ -87,6 +88,7 @@ class Optimizer(Configurable):
         self._step = 0
         self._gathered = 0
         self._slots = Slots()
+        self._numbers = Numbers()
         #: Slots that a checkpoint has given, until its step is restored, or one is taken.
         self._restored: set[tuple[int, str]] = set()
         if not isinstance(learning_rate, Variable) and not callable(learning_rate):
@@ -149,22 +151,14 @@ class Optimizer(Configurable):
 
     def update(self, variable: Variable, gradient: Tensor, rate: Any, step: int) -> None:
         """Moves one variable; a subclass with more in mind than an op writes this."""
-        slots = [self.slot(variable, name) for name in self.slot_names]
-        # Tensors of the dtypes that the op takes: calls of tensors alone are the quickest.
-        dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
-        numbers = [
-            number if isinstance(number, Tensor) else from_any(number, dtype, variable.device)
-            for number in ((rate, step) if self.takes_step else (rate,))
+        kept = self._slots.of(variable)
+        slots = [
+            kept[name] if name in kept else self.slot(variable, name) for name in self.slot_names
         ]
-        values = [slot.value for slot in slots]
-        moved = CALL[self.op](
-            variable.value, gradient, *values, *numbers, **self.settings_for(variable)
+        numbers = self._numbers.tensors((rate, step) if self.takes_step else (rate,), variable)
+        self._slots.update_of(variable)(
+            OPS[self.op], (variable, *slots), gradient, numbers, self.settings_for(variable)
         )
-        if not slots:
-            variable.assign(moved)
-            return
-        for one, value in zip((variable, *slots), moved, strict=True):
-            one.assign(value)
 
     def settings_for(self, variable: Variable) -> Mapping[str, Any]:
         """The attributes of the op for a variable: without weight decay where it is not for it."""
@@ -213,15 +207,16 @@ class Optimizer(Configurable):
         return _positive(rate(self._step) if callable(rate) else rate)
 
     def _clipped(self, pairs: Pairs) -> Pairs:
+        if self.clip_global_norm is self.clip_norm is self.clip_value is None:
+            return pairs
         gradients = [gradient for gradient, _ in pairs]
         if self.clip_global_norm is not None:
             found: Sequence[Any] = clip_by_global_norm(gradients, self.clip_global_norm)[0]
         elif self.clip_norm is not None:
             found = [CALL["clip_by_norm"](g, max_norm=self.clip_norm) for g in gradients]
-        elif self.clip_value is not None:
-            found = [CALL["clip"](g, -self.clip_value, self.clip_value) for g in gradients]
         else:
-            return pairs
+            assert self.clip_value is not None
+            found = [CALL["clip"](g, -self.clip_value, self.clip_value) for g in gradients]
         return [(one, variable) for one, (_, variable) in zip(found, pairs, strict=True)]
 
     def _gather(self, pairs: Pairs) -> Pairs:
@@ -370,8 +365,12 @@ def _checked(pairs: Iterable[tuple[Any, Variable]]) -> list[tuple[Tensor, Variab
         if id(variable) in seen:
             raise errors.InputValueError(f"{variable!r} is in two pairs; add its gradients first")
         seen.add(id(variable))
-        tensor = from_any(gradient, None, variable.device)
-        if tensor.shape != variable.shape:
+        device = variable._device
+        if type(gradient) is Tensor and gradient._device is device:
+            tensor = gradient
+        else:
+            tensor = from_any(gradient, None, device)
+        if tensor._array.shape != variable._array.shape:
             raise errors.ShapeError(
                 f"the gradient of {variable.name or 'a variable'} has shape {tensor.shape}, and "
                 f"the variable {variable.shape}"

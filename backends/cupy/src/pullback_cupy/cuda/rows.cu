@@ -111,7 +111,8 @@ KERNEL(sparse_cross_entropy_gradient)
   FOR_EACH(i, rows * columns) {
     const i64 row = i / (columns * inner) * inner + i % inner;
     const i64 label = i64(labels[row]);
-    const W slope = ignores && label == ignore ? W(0) : W(g[row]);
+    const W known = label >= 0 && label < columns ? W(g[row]) : W(NOT_A_NUMBER);
+    const W slope = ignores && label == ignore ? W(0) : known;
     W target = W(smoothing / columns);
     if (i / inner % columns == label) target += W(1 - smoothing);
     dx[i] = T(slope * (exp(W(x[i]) - normalizer[row]) - target));

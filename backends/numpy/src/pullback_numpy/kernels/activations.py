@@ -6,12 +6,14 @@ arithmetic takes 0.3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pullback.backend import Kernel
 from pullback_numpy import threads
+from pullback_numpy.kernels.elementwise import where
 from pullback_numpy.kernels.precision import SHORT, like, wide
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
@@ -72,63 +74,35 @@ def _leaky_relu(x: Any, *, negative_slope: float) -> Any:
     return like(np.where(w > 0, w, scaled), x)
 
 
-def _sigmoid(x: Any) -> Any:
-    if x.dtype in SHORT:
-        return _sigmoid(x.astype(np.float32)).astype(x.dtype)
-    if x.size and not x.min() >= -80:  # NaN too: it hides what else there is
-        # exp(-x) overflows, or has little left before it does: a second exponential then.
-        e = np.abs(x, out=fresh(x))
-        np.negative(e, out=e)
-        np.exp(e, out=e)
-        e += 1
-        y = np.minimum(x, 0, out=fresh(x))
-        np.exp(y, out=y)
-        y /= e
-        return y
-    y = np.negative(x, out=fresh(x))
-    np.exp(y, out=y)
-    y += 1
-    return np.reciprocal(y, out=y)
+# In pieces that stay in the cache: functions of arrays and of room for the result. ---------------
 
 
-def _softplus(x: Any) -> Any:
-    w = wide(x)
-    y = np.abs(w, out=fresh(w))
-    np.negative(y, out=y)
-    np.exp(y, out=y)
-    np.log1p(y, out=y)
-    y += np.maximum(w, 0)
-    return like(y, x)
+def _in_pieces(into: Callable[..., None]) -> Kernel:
+    """The kernel of an elementwise op for which into(*inputs, y) writes the result to y.
 
+    Large arrays are gone through in pieces, so that all passes but the first read from the cache,
+    and on all threads; 16-bit floats are computed in float32.
+    """
 
-def _log_sigmoid(x: Any) -> Any:
-    w = wide(x)
-    y = np.abs(w, out=fresh(w))
-    np.negative(y, out=y)
-    np.exp(y, out=y)
-    np.log1p(y, out=y)
-    np.subtract(np.minimum(w, 0), y, out=y)
-    return like(y, x)
-
-
-def _silu(x: Any) -> Any:
-    w = wide(x)
-    y = _sigmoid(w)
-    y *= np.maximum(w, w.dtype.type(-1000))  # where the sigmoid is 0, and 0 * inf would be NaN
-    return like(y, x)
-
-
-def _in_pieces(kernel: Kernel) -> Kernel:
-    """An elementwise kernel of several passes, over pieces: the passes then read from the cache."""
-
-    def run(x: Any) -> Any:
-        if x.size <= threads.LARGE // 2 or not x.flags.c_contiguous:
-            return kernel(x)
+    def run(*inputs: Any) -> Any:
+        x = inputs[0]
+        if len(inputs) > 1 and x.shape != inputs[1].shape:
+            inputs = np.broadcast_arrays(*inputs)
+            x = inputs[0]
         y = np.empty(x.shape, x.dtype)
-        source, target = x.reshape(-1), y.reshape(-1)
+        short = x.dtype in SHORT
+        if x.size <= threads.PIECE and not short:
+            into(*inputs, y)
+            return y
+        sources, target = [one.reshape(-1) for one in inputs], y.reshape(-1)
 
         def work(piece: slice) -> None:
-            target[piece] = kernel(source[piece])
+            if short:
+                room = np.empty(target[piece].shape, np.float32)
+                into(*(one[piece].astype(np.float32) for one in sources), room)
+                target[piece] = room
+            else:
+                into(*(one[piece] for one in sources), target[piece])
 
         threads.over(work, x.size)
         return y
@@ -136,12 +110,91 @@ def _in_pieces(kernel: Kernel) -> Kernel:
     return run
 
 
+def _sigmoid(x: Any, y: Any) -> None:
+    if x.size and not x.min() >= -80:  # NaN too: it hides what else there is
+        # exp(-x) overflows, or has little left before it does: a second exponential then.
+        e = np.abs(x, out=fresh(x))
+        np.negative(e, out=e)
+        np.exp(e, out=e)
+        e += 1
+        np.minimum(x, 0, out=y)
+        np.exp(y, out=y)
+        y /= e
+        return
+    np.negative(x, out=y)
+    np.exp(y, out=y)
+    y += 1
+    np.reciprocal(y, out=y)
+
+
+def _softplus(x: Any, y: Any) -> None:
+    np.abs(x, out=y)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    y += np.maximum(x, 0)
+
+
+def _log_sigmoid(x: Any, y: Any) -> None:
+    np.abs(x, out=y)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    np.subtract(np.minimum(x, 0), y, out=y)
+
+
+def _silu(x: Any, y: Any) -> None:
+    _sigmoid(x, y)
+    y *= np.maximum(x, -1000)  # where the sigmoid is 0, and 0 * inf would be NaN
+
+
+def _elu(x: Any, *, alpha: float) -> Any:
+    def into(x: Any, y: Any) -> None:
+        np.minimum(x, x.dtype.type(0), out=y)
+        np.expm1(y, out=y)
+        y *= y.dtype.type(alpha)
+        y[...] = where(np.greater(x, x.dtype.type(0)), x, y)
+
+    return _in_pieces(into)(x)
+
+
+#: 1 in each dtype: a ufunc takes half a microsecond to make an array of a Python number.
+_ONE = {np.dtype(kind): np.ones((), kind) for kind in ("f4", "f8", "c8", "c16")}
+
+
+def _tanh_gradient(g: Any, out: Any, y: Any) -> None:
+    one = _ONE[out.dtype]
+    np.subtract(one, out, y)
+    y *= np.add(one, out)
+    y *= g
+
+
+def _sigmoid_gradient(g: Any, out: Any, y: Any) -> None:
+    np.subtract(_ONE[out.dtype], out, y)
+    y *= out
+    y *= g
+
+
+def _silu_gradient(g: Any, x: Any, y: Any) -> None:
+    s = fresh(x)
+    _sigmoid(x, s)
+    np.subtract(_ONE[x.dtype], s, y)
+    y *= np.clip(x, -1000, 1000)  # where 1 - s or s is 0, and 0 * inf would be NaN
+    y += 1
+    y *= s
+    y *= g
+
+
 KERNELS: dict[str, Kernel] = {
+    "elu": _elu,
     "leaky_relu": _leaky_relu,
     "log_sigmoid": _in_pieces(_log_sigmoid),
     "relu": _relu,
     "relu_gradient": _relu_gradient,
     "sigmoid": _in_pieces(_sigmoid),
+    "sigmoid_gradient": _in_pieces(_sigmoid_gradient),
     "silu": _in_pieces(_silu),
+    "silu_gradient": _in_pieces(_silu_gradient),
     "softplus": _in_pieces(_softplus),
+    "tanh_gradient": _in_pieces(_tanh_gradient),
 }

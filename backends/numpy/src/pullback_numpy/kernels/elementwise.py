@@ -116,12 +116,29 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     """np.where for two arrays of one dtype."""
     if condition.size + x1.size + x2.size < 4096 or x1.itemsize > 8:
         return np.where(condition, x1, x2)
-    # np.where branches at every element. Without a branch, in bits: (x1 ^ x2) c ^ x2.
-    bits = _BITS[x1.itemsize]
+    bits, shape = _BITS[x1.itemsize], condition.shape
     first, second = x1.view(bits), x2.view(bits)
-    chosen = np.multiply(np.bitwise_xor(first, second), condition.view(np.int8))
-    chosen ^= second
-    return chosen.view(x1.dtype)
+    arrays = [one for one in (condition, first, second) if one.ndim]
+    if condition.size < threads.LARGE or not all(
+        one.shape == shape and one.flags.c_contiguous for one in arrays
+    ):
+        chosen = _chosen(condition, first, second)
+        return chosen.view(x1.dtype)
+    y = np.empty(shape, bits)
+    flat = [one.reshape(-1) if one.ndim else one for one in (condition, first, second, y)]
+
+    def work(piece: slice) -> None:
+        _chosen(*(one[piece] if one.ndim else one for one in flat))
+
+    threads.over(work, y.size)
+    return y.view(x1.dtype)
+
+
+def _chosen(condition: Any, first: Any, second: Any, out: Any = None) -> Any:
+    # np.where branches at every element. Without a branch, in bits: (x1 ^ x2) c ^ x2.
+    found = np.multiply(np.bitwise_xor(first, second), condition.view(np.int8), out=out)
+    found ^= second
+    return found
 
 
 KERNELS: dict[str, Kernel] = {

@@ -23,6 +23,17 @@ def _matmul(x1: Any, x2: Any) -> Any:
     return products.matmul(x1, x2)
 
 
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
+        raise ValueError("no matrix, or a bias of another size")
+    if _is_half(x):
+        wide = None if bias is None else bias.astype(np.float32)
+        return _linear(x.astype(np.float32), weight.astype(np.float32), wide).astype(x.dtype)
+    y = products.matmul(x, weight)
+    # It is an array of our own.
+    return y if bias is None else np.add(y, bias, y)
+
+
 def _in_float32(function: Callable[[Any], Any]) -> Kernel:
     @functools.wraps(function)
     def kernel(x: Any) -> Any:
@@ -135,6 +146,7 @@ KERNELS: dict[str, Kernel] = {
     "eigvals": _eigvals,
     "eigvalsh": _in_float32(_eigvalsh),
     "inv": _in_float32(_inv),
+    "linear": _linear,
     "matmul": _matmul,
     "outer": _outer,
     "svdvals": _in_float32(_svdvals),

@@ -79,6 +79,11 @@ def _stack(arrays: list[Any], *, axis: int) -> Any:
     return result
 
 
+def _split_at(x: Any, *, position: int, axis: int) -> Any:
+    before = (slice(None),) * axis
+    return x[(*before, slice(position))], x[(*before, slice(position, None))]
+
+
 def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
     return np.roll(x, shift, axis)
 
@@ -134,6 +139,7 @@ KERNELS: dict[str, Kernel] = {
     "permute_dims": _permute_dims,
     "reshape": _reshape,
     "roll": _roll,
+    "split_at": _split_at,
     "squeeze": _squeeze,
     "stack": _stack,
     "strided_place": _strided_place,

@@ -117,9 +117,34 @@ suite("elu", _elu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3}))
 suite("celu", _celu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
 suite("selu", _selu, (*_KINKED, _ALL_EDGES))
 suite("sigmoid", _sigmoid, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
+suite(
+    "sigmoid_gradient",
+    lambda g, out: g * out * (1 - out),
+    (
+        Sample((normal(3, 4), _sigmoid(normal(3, 4, seed=1) * 3)), note="of sigmoid"),
+        Sample((normal(3, 1), _sigmoid(normal(4))), note="broadcast"),
+        Sample((normal(seed=2), _sigmoid(normal(seed=3))), note="0-d"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample((normal(6), np.array([0.0, 1.0, 1e-20, 0.999, 0.001, 0.5])), note="flat"),
+        Sample((_EDGES[4:], np.full(5, 0.25)), gradient=False, note="infinities and NaN"),
+    ),
+)
 suite("softplus", _softplus, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
 suite("log_sigmoid", lambda x: -_softplus(-x), (*_SMOOTH, _ALL_EDGES, _INTEGERS))
 suite("silu", lambda x: _finite_below(x) * _sigmoid(x), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
+suite(
+    "silu_gradient",
+    lambda g, x: g * (_sigmoid(x) * (1 + np.clip(x, -1e4, 1e4) * _sigmoid(-x))),
+    (
+        Sample((normal(3, 4, seed=1), normal(3, 4) * 4)),
+        Sample((normal(3, 1, seed=1), normal(4) * 4), note="broadcast"),
+        Sample((normal(seed=1), normal(seed=2)), note="0-d"),
+        Sample((normal(0, 3), normal(0, 3)), note="empty"),
+        Sample((normal(61), np.linspace(-30.0, 30.0, 61)), note="line"),
+        Sample((np.ones(5), np.array([1e6, -1e6, np.inf, -np.inf, np.nan])), gradient=False),
+    ),
+    scale=lambda g, x: np.abs(g) * _sigmoid(x) * (1 + np.clip(np.abs(x), 0, 1e4)),
+)
 suite(
     "mish", lambda x: _finite_below(x) * np.tanh(_softplus(x)), (*_SMOOTH, _FINITE_EDGES, _INTEGERS)
 )

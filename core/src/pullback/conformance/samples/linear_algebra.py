@@ -60,6 +60,51 @@ suite(
 )
 
 
+def _linear(x: Array, weight: Array, bias: Array | None = None) -> Any:
+    product = np.tensordot(x, weight, 1)
+    return product if bias is None else product + bias
+
+
+suite(
+    "linear",
+    _linear,
+    [
+        Sample((normal(3, 4), normal(4, 2, seed=1), normal(2))),
+        Sample((normal(3, 4), normal(4, 2, seed=1), None), note="no bias"),
+        Sample((normal(4), normal(4, 2, seed=1), normal(2)), note="one row without its axis"),
+        Sample((normal(2, 5, 3, 4), normal(4, 2, seed=1), normal(2)), note="leading axes"),
+        Sample((normal(3, 1), normal(1, 1, seed=1), normal(1))),
+        Sample((cnormal(2, 3, 4), cnormal(4, 2, seed=3), cnormal(2, seed=5)), note="complex"),
+        Sample((integers(-9, 9, 3, 4), integers(-9, 9, 4, 2), integers(-9, 9, 2)), note="integers"),
+        Sample((normal(0, 4), normal(4, 2), normal(2)), note="an empty batch"),
+        Sample((normal(3, 0), normal(0, 2), normal(2)), note="no inputs"),
+        Sample((normal(3, 4), normal(4, 0), normal(0)), note="no outputs"),
+        Sample((uniform(0, 1, 8, 3000), uniform(0, 1, 3000, 5), normal(5)), note="long rows"),
+        Sample((normal(70, 96), normal(96, 80, seed=1), normal(80)), gradient=False, note="larger"),
+        Sample(
+            (
+                np.array([[np.inf, 1.0], [np.nan, 0.0]]),
+                np.array([[0.0, 1.0], [1.0, 2.0]]),
+                np.array([-np.inf, 1.0]),
+            ),
+            gradient=False,
+            note="infinities and NaN",
+        ),
+    ],
+    errors_=[
+        ((normal(3, 4), normal(3, 4), normal(4)), {}, errors.ShapeError),
+        ((normal(3, 4), normal(4, 2), normal(3)), {}, errors.ShapeError),
+        ((normal(3, 4), normal(4, 2), normal(1)), {}, errors.ShapeError),
+        ((normal(3, 4), normal(4, 2), normal()), {}, errors.ShapeError),
+        ((normal(3, 4), normal(4, 2), normal(3, 2)), {}, errors.ShapeError),
+        ((normal(3, 4), normal(4), None), {}, errors.ShapeError),
+        ((normal(5, 3, 4), normal(5, 4, 2), None), {}, errors.ShapeError),
+        ((normal(), normal(1, 2), None), {}, errors.ShapeError),
+        ((booleans(2, 2), booleans(2, 2), None), {}, errors.DTypeError),
+    ],
+)
+
+
 def _vecdot(x1: Array, x2: Array, *, axis: int = -1) -> Any:
     x1, x2 = np.broadcast_arrays(x1, x2)
     return np.sum(np.conj(x1) * x2, axis=axis, dtype=x1.dtype)

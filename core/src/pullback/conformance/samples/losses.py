@@ -75,7 +75,11 @@ def _sparse_gradient(
         p[place] -= label_smoothing / classes
         if 0 <= labels[place] < classes:
             p[place][labels[place]] -= 1 - label_smoothing
-        p[place] *= 0 if labels[place] == ignore_label else g[place]
+            p[place] *= g[place]
+        elif labels[place] != ignore_label:
+            p[place] = np.nan
+        if labels[place] == ignore_label:
+            p[place] = 0
     return np.moveaxis(p, -1, axis)
 
 
@@ -145,8 +149,14 @@ suite(
     (
         Sample((normal(4, 5), integers(0, 5, 4), normal(4, 1, seed=1) + 3, normal(4, seed=2))),
         Sample(
-            (normal(4, 5), np.array([1, -1, 9, 0]), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
+            (normal(4, 5), np.array([1, -1, 2, 0]), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
             {"label_smoothing": 0.1, "ignore_label": -1},
+        ),
+        Sample(
+            (normal(4, 5), np.array([1, -1, 9, 2]), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
+            {"ignore_label": 2},
+            gradient=False,
+            note="outside is NaN",
         ),
         Sample(
             (normal(4, 5), integers(0, 4, 5), normal(1, 5, seed=1) + 3, normal(5, seed=2)),

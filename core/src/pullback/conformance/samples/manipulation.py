@@ -171,6 +171,28 @@ suite(
 )
 
 suite(
+    "split_at",
+    lambda x, position, axis=0: tuple(np.split(x, [position], axis)),
+    [
+        Sample((normal(5),), {"position": 2}),
+        Sample((normal(2, 5, 3),), {"position": 3, "axis": 1}),
+        Sample((normal(2, 3),), {"position": -1, "axis": -1}, note="counted from the end"),
+        Sample((normal(3, 2),), {"position": 0}, note="nothing before"),
+        Sample((normal(3, 2),), {"position": 3}, note="nothing behind"),
+        Sample((normal(0, 2),), {"position": 0}, note="empty"),
+        Sample((cnormal(4, 2),), {"position": 1}, note="complex"),
+        Sample((integers(-9, 9, 4),), {"position": 1}, note="integers"),
+        Sample((booleans(4, 2),), {"position": 1, "axis": 1}, note="truth values"),
+    ],
+    errors_=[
+        ((normal(3),), {"position": 4}, errors.ShapeError),
+        ((normal(3),), {"position": -4}, errors.ShapeError),
+        ((normal(3),), {"position": 1, "axis": 1}, errors.AxisError),
+        ((normal(),), {"position": 0}, errors.AxisError),
+    ],
+)
+
+suite(
     "stack",
     lambda arrays, axis=0: np.stack(arrays, axis),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,3 +66,59 @@ def _weighted(x: Array, *, axis: int = -1) -> Array:
 
 suite("softmax", _softmax, _SAMPLES, errors_=_ERRORS, scale=_weighted)
 suite("log_softmax", _log_softmax, _SAMPLES, errors_=_ERRORS, scale=_terms)
+
+
+# Their gradients, given g and the result. -------------------------------------------------------
+
+
+def _softmax_gradient(g: Array, out: Array, *, axis: int = -1) -> Array:
+    return out * (g - np.sum(g * out, axis=axis, keepdims=True))
+
+
+def _softmax_gradient_terms(g: Array, out: Array, *, axis: int = -1) -> Array:
+    return out * (np.abs(g) + np.sum(np.abs(g * out), axis=axis, keepdims=True))
+
+
+def _log_softmax_gradient(g: Array, out: Array, *, axis: int = -1) -> Array:
+    return g - np.exp(out) * np.sum(g, axis=axis, keepdims=True)
+
+
+def _log_softmax_gradient_terms(g: Array, out: Array, *, axis: int = -1) -> Array:
+    # What is rounded in `out` becomes a relative error of its exponential.
+    total = np.sum(np.abs(g), axis=axis, keepdims=True)
+    return np.abs(g) + np.exp(out) * (1 + np.abs(out)) * total
+
+
+def _with_cotangents(forward: Callable[..., Array]) -> tuple[Sample, ...]:
+    """What goes in: cotangents, and results for the inputs of some samples."""
+    chosen = [one for one in _SAMPLES if one.gradient and one.note != "integers"]
+    pairs = [
+        Sample(
+            (normal(*one.inputs[0].shape, seed=9), forward(one.inputs[0], **one.attributes)),
+            one.attributes,
+            note=one.note,
+        )
+        for one in chosen
+    ]
+    masked = forward(np.array([[0.5, -np.inf, 1.5]]))
+    return *pairs, Sample((normal(1, 3), masked), note="masked", gradient=False)
+
+
+_GRADIENT_ERRORS = [
+    ((normal(2, 3), normal(2, 3)), {"axis": 2}, errors.AxisError),
+    ((normal(3), normal(2, 3)), {}, errors.ShapeError),
+]
+suite(
+    "softmax_gradient",
+    _softmax_gradient,
+    _with_cotangents(_softmax),
+    errors_=_GRADIENT_ERRORS,
+    scale=_softmax_gradient_terms,
+)
+suite(
+    "log_softmax_gradient",
+    _log_softmax_gradient,
+    _with_cotangents(_log_softmax),
+    errors_=_GRADIENT_ERRORS,
+    scale=_log_softmax_gradient_terms,
+)

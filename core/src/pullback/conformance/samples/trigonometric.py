@@ -50,6 +50,21 @@ suite("atan", np.arctan, _on(-3, 3, _ALL_SIZES))
 suite("sinh", np.sinh, _on(-3, 3, _BOTH_SIGNS))
 suite("cosh", np.cosh, _on(-3, 3, _BOTH_SIGNS))
 suite("tanh", np.tanh, _on(-3, 3, _ALL_SIZES))
+suite(
+    "tanh_gradient",
+    # float64 has the digits of the square, extended precision those of its difference from 1.
+    lambda g, out: g * ((1 - out) * (1 + out)),
+    (
+        Sample((normal(3, 4), np.tanh(normal(3, 4, seed=1))), note="of tanh"),
+        Sample((normal(3, 1), uniform(-1, 1, 4)), note="broadcast"),
+        Sample((normal(), uniform(-1, 1)), note="0-d"),
+        Sample((normal(0, 3), normal(1, 3)), note="empty"),
+        Sample((normal(8), np.array([1.0, -1, 0.999, -0.999, 0, -0.0, 1e-30, 1])), note="flat"),
+        Sample((np.array([np.inf, 1.0, np.nan]), np.array([0.5, np.nan, 0.5])), gradient=False),
+        Sample((integers(-5, 5, 3), integers(-1, 2, 3)), note="integers"),
+        Sample((cnormal(3, 4), cnormal(3, 4, seed=2) * 0.5), note="complex"),
+    ),
+)
 suite("asinh", np.arcsinh, _on(-3, 3, _ALL_SIZES))
 suite("acosh", np.arccosh, _on(1.1, 5, Sample((_LARGE,), gradient=False, note="all sizes")))
 suite("atanh", np.arctanh, _on(-0.9, 0.9, _BOTH_SIGNS))

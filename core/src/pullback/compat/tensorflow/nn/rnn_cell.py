@@ -53,7 +53,7 @@ class RNNCell(Layer):
 
     def _linear(self, name: str, x: Tensor, h: Tensor) -> Any:
         kernel, bias = getattr(self, f"{name}kernel"), getattr(self, f"{name}bias")
-        return CALL["matmul"](CALL["concat"]([x, h], axis=-1), kernel) + bias
+        return CALL["linear"](CALL["concat"]([x, h], axis=-1), kernel, bias)
 
 
 class BasicRNNCell(RNNCell):
