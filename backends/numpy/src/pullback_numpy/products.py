@@ -1,7 +1,8 @@
-"""Matrix products, the large ones split over threads."""
+"""Matrix products, the large ones split over threads: BLAS's own, or else ours."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -13,7 +14,8 @@ from pullback_numpy.windows import even_ranges
 #: BLAS takes a second thread from so many terms on; smaller products are left to it as they are.
 _FEW = 1 << 18
 _FEW_OF_MATRIX = 8192  # elements, where the other factor is a vector
-#: From so many terms on (200 us) a product is worth a second thread of ours.
+#: From so many terms on (200 us) a product is worth a second thread, ours or BLAS's. Smaller ones
+#: would gain little, and on a machine with other work wait for its second thread many times over.
 _MANY = 1 << 23
 
 
@@ -27,6 +29,9 @@ def matmul(x1: Any, x2: Any) -> Any:
         # One product over all rows of the stack instead of one a matrix.
         y = matmul(x1.reshape(-1, x1.shape[-1]), x2)
         return y.reshape(*x1.shape[:-1], x2.shape[1])
+    many = x1.size * x2.shape[-1] >= _MANY
+    if many and x1.ndim == x2.ndim == 2 and threads.blas_splits():
+        return np.matmul(x1, x2)
     with threads.single_blas:
         return _split(x1, x2)
 
@@ -40,12 +45,21 @@ def _with_vector(x1: Any, x2: Any) -> Any:
 
 def row_totals(x: Any) -> Any:
     """The sums of the rows of a matrix: BLAS adds in several lanes, and starts no loop for each."""
-    return _with_vector(x, np.ones(x.shape[1], x.dtype))
+    return _with_vector(x, _ones(x.shape[1], x.dtype))
 
 
 def column_totals(x: Any) -> Any:
     """The sums of the columns of a matrix."""
-    return _with_vector(np.ones(x.shape[0], x.dtype), x)
+    return _with_vector(_ones(x.shape[0], x.dtype), x)
+
+
+def _ones(size: int, dtype: Any) -> Any:
+    return _kept_ones(size, dtype) if size <= 4096 else np.ones(size, dtype)
+
+
+@lru_cache(maxsize=256)
+def _kept_ones(size: int, dtype: Any) -> Any:
+    return np.ones(size, dtype)
 
 
 def _split(x1: Any, x2: Any) -> Any:

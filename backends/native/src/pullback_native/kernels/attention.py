@@ -56,9 +56,10 @@ def _prepared(
         across = tuple(step // mask.itemsize for step in wide.strides[-2:])
     (queries, depth), (keys, width) = q.shape[-2:], v.shape[-2:]
     rows = (x.strides[-2] // 4 for x in (q, k, v))
+    of_truth = mask is not None and mask.dtype == bool
     numbers = (
         *(keys, is_causal, queries, depth, width, *rows, *across),
-        *(mask is not None and mask.dtype == bool, prod(q.shape[:-2]), min(queries, _QUERIES), heads),
+        *(of_truth, prod(q.shape[:-2]), min(queries, _QUERIES), heads),
     )
     cost = queries * keys * ((depth + width) / _SPEED + 1)
     return ((q,), (k,), (v,), mask), numbers, np.concatenate(offsets), cost

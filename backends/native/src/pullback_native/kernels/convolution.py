@@ -100,7 +100,9 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
     for places in product(*map(range, strides)):
         # Inputs at these places meet the taps at the same places, and no others.
         taps = kernel[tuple(slice(p, None, s) for p, s in zip(places, strides, strict=True))]
-        begins = [(p - low) % s for p, s, (low, _) in zip(places, strides, how["padding"], strict=True)]
+        begins = [
+            (p - low) % s for p, s, (low, _) in zip(places, strides, how["padding"], strict=True)
+        ]
         inputs = tuple(slice(b, None, s) for b, s in zip(begins, strides, strict=True))
         part = dx[:, *inputs]
         if taps.size and part.size:

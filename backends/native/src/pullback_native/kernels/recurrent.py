@@ -13,7 +13,7 @@ import numpy as np
 from pullback.backend import Kernel
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run
-from pullback_numpy import products, threads
+from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
 _LSTM, _LSTM_GRADIENT = LOOPS["lstm_step"], LOOPS["lstm_step_gradient"]
@@ -43,9 +43,14 @@ def _run(loop: int, x: Any, units: int, reverse: bool, *arrays: Any) -> None:
     """Goes through all of time, with a batch split over threads."""
     batch, time, _ = x.shape
     failed = np.zeros(1, np.int32)
-    run(loop, batch, _grain(batch), _cost(time, units), (*arrays, failed), (time, units, reverse), ())
+    grain, numbers = _grain(batch), (time, units, reverse)
+    run(loop, batch, grain, _cost(time, units), (*arrays, failed), numbers, ())
     if failed[0]:
         raise MemoryError("no room for a copy of the recurrent kernel")
+
+
+def _columns(x: Any) -> Any:
+    return _native.sum(x, axis=(0,), keepdims=False, dtype=None)
 
 
 def _before(out: Any, initial_h: Any, reverse: bool) -> Any:
@@ -97,7 +102,7 @@ def _lstm_gradient(
         dc,
         _native.matmul(plain(x).reshape(-1, features).T, flat),
         _native.matmul(before.T, flat),
-        products.column_totals(flat),
+        _columns(flat),
     )
 
 
@@ -138,8 +143,8 @@ def _gru_gradient(
         dh,
         _native.matmul(plain(x).reshape(-1, features).T, da),
         _native.matmul(_before(out, initial_h, reverse).T, db),
-        products.column_totals(da),
-        products.column_totals(db),
+        _columns(da),
+        _columns(db),
     )
 
 

@@ -1,7 +1,12 @@
-"""Attention in NumPy: the scores in place, all else in BLAS."""
+"""Attention in NumPy: the scores in place, all else in BLAS.
+
+Scores lie with the keys before the queries: a maximum or a sum over keys is then one of rows, which
+NumPy takes several at a time, where it would start anew for every query.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,35 +14,46 @@ import numpy as np
 from pullback.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.precision import like, wide
-from pullback_numpy.kernels.softmax import row_max, row_sum
+from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.windows import even_ranges
+
+
+def _by_group(x: Any, shared: Any) -> Any:
+    """Matrices of x's heads, with an axis for those that share one of `shared`."""
+    *batch, heads, rows, columns = x.shape
+    fewer = shared.shape[-3]
+    return x.reshape(*batch, fewer, heads // fewer if fewer else 1, rows, columns)
 
 
 def _times_shared(x: Any, shared: Any) -> Any:
     """x times matrices that each serve a group of x's heads."""
     if x.shape[:-2] == shared.shape[:-2]:
         return np.matmul(x, shared)
-    product = np.matmul(x.reshape(_split(x, shared)), shared[..., None, :, :])
+    product = np.matmul(_by_group(x, shared), shared[..., None, :, :])
     return product.reshape((*x.shape[:-1], shared.shape[-1]))
 
 
-def _split(x: Any, shared: Any) -> Any:
-    *batch, heads, length, depth = x.shape
-    fewer = shared.shape[-3]
-    return (*batch, fewer, heads // fewer if fewer else 1, length, depth)
+def _shared_times(shared: Any, x: Any) -> Any:
+    """Matrices that each serve a group of x's heads, times x."""
+    if x.shape[:-2] == shared.shape[:-2]:
+        return np.matmul(shared, x)
+    product = np.matmul(shared[..., None, :, :], _by_group(x, shared))
+    return product.reshape((*x.shape[:-2], shared.shape[-2], x.shape[-1]))
 
 
 def _onto_shared(x: Any, shared: Any) -> Any:
     if x.shape[:-2] == shared.shape[:-2]:
         return x
-    return np.add.reduce(x.reshape(_split(x, shared)), -3)
+    return np.add.reduce(_by_group(x, shared), -3)
 
 
 def _scores(q: Any, k: Any, mask: Any, unseen: Any, scale: float) -> Any:
-    scores = _times_shared(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    """(..., keys, queries)."""
+    scores = _shared_times(k, (q * q.dtype.type(scale)).swapaxes(-1, -2))
     if unseen is not None:
         scores += unseen
     if mask is not None:
+        mask = mask.swapaxes(-1, -2) if mask.ndim > 1 else mask[..., None]
         if mask.dtype == np.bool_:
             np.copyto(scores, scores.dtype.type(-np.inf), where=~mask)
         else:
@@ -49,8 +65,14 @@ def _unseen(q: Any, k: Any, is_causal: bool) -> Any:
     """0 where a query may look and -inf where it may not; None where it may everywhere."""
     if not is_causal:
         return None
-    length, others = q.shape[-2], k.shape[-2]
-    return np.where(np.tri(length, others, dtype=np.bool_), q.dtype.type(0), q.dtype.type(-np.inf))
+    keys, queries = k.shape[-2], q.shape[-2]
+    build = _triangle if keys * queries <= threads.PIECE else _triangle.__wrapped__
+    return build(keys, queries, q.dtype)
+
+
+@lru_cache(maxsize=16)
+def _triangle(keys: int, queries: int, dtype: Any) -> Any:
+    return np.where(np.tri(keys, queries, -1, np.bool_), dtype.type(-np.inf), dtype.type(0))
 
 
 def _items(q: Any, k: Any, mask: Any) -> list[Any]:
@@ -78,15 +100,18 @@ def _attention(
 
     def work(item: Any) -> None:
         part, its_mask = item
-        scores = _scores(q[part], k[part], its_mask, unseen, scale)
-        top = row_max(scores, scores.ndim - 1)
+        weights = _scores(q[part], k[part], its_mask, unseen, scale)
+        keys = weights.ndim - 2
+        top = np.maximum.reduce(weights, keys, keepdims=True)
         top = np.where(top == -np.inf, top.dtype.type(0), top)
-        scores -= top
-        np.exp(scores, out=scores)
-        total = row_sum(scores, scores.ndim - 1)
+        weights -= top
+        np.exp(weights, out=weights)
+        total = tree_sum(weights, (keys,), True)
         total += total == 0  # a query that may look nowhere
-        np.divide(_times_shared(scores, v[part]), total, out=y[part])
-        np.add(top, np.log(total), out=normalizer[part])
+        found = _times_shared(weights.swapaxes(-1, -2), v[part])
+        np.divide(found, total.swapaxes(-1, -2), out=y[part])
+        top += np.log(total)
+        normalizer[part] = top.swapaxes(-1, -2)
 
     threads.run_with_blas(work, _items(q, k, mask))
     return like(y, query), normalizer
@@ -104,14 +129,14 @@ def _attention_gradient(
     def work(item: Any) -> None:
         part, its_mask = item
         weights = _scores(q[part], k[part], its_mask, unseen, scale)
-        weights -= normalizer[part]
+        weights -= normalizer[part].swapaxes(-1, -2)
         np.exp(weights, out=weights)
-        dv[part] = _onto_shared(np.matmul(weights.swapaxes(-1, -2), h[part]), v[part])
-        slope = _times_shared(h[part], v[part].swapaxes(-1, -2))
-        slope -= np.vecdot(h[part], y[part])[..., None]
+        dv[part] = _onto_shared(np.matmul(weights, h[part]), v[part])
+        slope = _shared_times(v[part], h[part].swapaxes(-1, -2))
+        slope -= np.vecdot(h[part], y[part])[..., None, :]
         slope *= weights
-        np.multiply(_times_shared(slope, k[part]), factor, out=dq[part])
-        by_key = _onto_shared(np.matmul(slope.swapaxes(-1, -2), q[part]), k[part])
+        np.multiply(_times_shared(slope.swapaxes(-1, -2), k[part]), factor, out=dq[part])
+        by_key = _onto_shared(np.matmul(slope, q[part]), k[part])
         np.multiply(by_key, factor, out=dk[part])
 
     threads.run_with_blas(work, _items(q, k, mask))

@@ -35,7 +35,9 @@ def _lines(x: Any, axis: int) -> Any:
 
 def _along(values: Any, lines: Any) -> Any:
     """A value for each channel, repeated along a line."""
-    return np.tile(values, lines.shape[1] // values.size)
+    along = np.empty((lines.shape[1] // values.size, values.size), values.dtype)
+    along[...] = values
+    return along.reshape(-1)
 
 
 def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:

@@ -55,65 +55,64 @@ def _tail(size: Any) -> tuple[Any, Any]:
     return q, falling
 
 
-def _exact(x: Any) -> Any:
+def _exact(x: Any, y: Any) -> None:
     # x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|)), which cancels on neither side.
     size = np.abs(x)
     tail, _ = _tail(size)
     tail *= np.minimum(size, 100, out=size)  # from 38 on the tail is 0, and 0 * inf would be NaN
-    return np.subtract(np.maximum(x, 0), tail, out=tail)
+    # np.clip is three times as fast as np.maximum with a number.
+    np.subtract(np.clip(x, 0, np.inf, out=size), tail, out=y)
 
 
-def _exact_slope(x: Any) -> Any:
+def _exact_slope(x: Any, y: Any) -> None:
     """Phi(x) + x phi(x)."""
     x = np.clip(x, -100, 100)  # where phi(x) is 0, and inf * 0 would be NaN
     tail, falling = _tail(np.abs(x))
     falling *= x
     falling *= x.dtype.type(_TANH_SLOPE * 0.5)
-    falling -= np.copysign(tail, x)
-    falling += np.greater_equal(x, 0)
-    return falling
+    falling -= np.copysign(tail, x, out=tail)
+    np.add(falling, np.greater_equal(x, 0), out=y)
 
 
-def _sigmoid_of(x: Any, square: Any) -> Any:
-    """sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), for x far below 0 by way of 1 / inf = 0."""
-    z = np.multiply(square, x.dtype.type(-2 * _TANH_SLOPE * _TANH_CUBIC))
+def _growth_of(x: Any, square: Any, out: Any) -> Any:
+    """exp(-2 u) for u = sqrt(2 / pi) (x + 0.044715 x^3): sigmoid(2 u) is 1 / (1 + that)."""
+    z = np.multiply(square, x.dtype.type(-2 * _TANH_SLOPE * _TANH_CUBIC), out=out)
     z -= x.dtype.type(2 * _TANH_SLOPE)
     z *= x
-    np.exp(z, out=z)
-    z += 1
-    return np.reciprocal(z, out=z)
+    return np.exp(z, out=z)
 
 
-def _approximate(x: Any) -> Any:
-    y = _sigmoid_of(x, np.multiply(x, x))
-    y *= np.maximum(x, -100)  # where the sigmoid is 0, and 0 * inf would be NaN
-    return y
+def _approximate(x: Any, y: Any) -> None:
+    """x sigmoid(2 u), for x far below 0 by way of 1 / inf = 0."""
+    square = np.multiply(x, x)
+    growth = _growth_of(x, square, square)
+    growth += growth.dtype.type(1)
+    # There the result is 0, and inf / inf would be NaN.
+    np.divide(np.clip(x, -100, np.inf, out=y), growth, out=y)
 
 
-def _approximate_slope(x: Any) -> Any:
+def _approximate_slope(x: Any, y: Any) -> None:
+    """s + x s (1 - s) 2 u', for s = sigmoid(2 u)."""
     x = np.clip(x, -100, 100)  # where the slope is 0 or 1, and no product overflows
     square = np.multiply(x, x)
-    s = _sigmoid_of(x, square)
+    s = _growth_of(x, square, y)
+    s += s.dtype.type(1)
+    np.reciprocal(s, out=s)
     square *= x.dtype.type(6 * _TANH_SLOPE * _TANH_CUBIC)
     square += x.dtype.type(2 * _TANH_SLOPE)
     square *= x
-    # s + x slope s (1 - s); far out x^3 is large and 1 - s is 0.
-    rest = np.subtract(1, s)
+    # Far out x^3 is large and 1 - s is 0.
+    rest = np.subtract(s.dtype.type(1), s, out=x)
     rest *= s
     rest *= square
     s += rest
-    return s
 
 
 def _gelu(x: Any, *, approximate: bool) -> Any:
     w = np.ascontiguousarray(wide(x)).reshape(-1)
     y = np.empty(w.shape, w.dtype)
     piecewise = _approximate if approximate else _exact
-
-    def work(piece: slice) -> None:
-        y[piece] = piecewise(w[piece])
-
-    threads.over(work, w.size)
+    threads.over(lambda piece: piecewise(w[piece], y[piece]), w.size)
     return like(y.reshape(x.shape), x)
 
 
@@ -125,7 +124,9 @@ def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
     slope = _approximate_slope if approximate else _exact_slope
 
     def work(piece: slice) -> None:
-        np.multiply(slope(w[piece]), h[piece], out=y[piece])
+        part = y[piece]
+        slope(w[piece], part)
+        part *= h[piece]
 
     threads.over(work, w.size)
     return like(y.reshape(x.shape), x)

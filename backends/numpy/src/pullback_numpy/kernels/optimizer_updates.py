@@ -16,8 +16,15 @@ from pullback_numpy import threads
 from pullback_numpy.kernels.precision import SHORT, wide
 
 
-def _flat(x: Any) -> Any:
-    return np.ascontiguousarray(x).reshape(-1)
+def _over(work: Any, inputs: Any, outputs: Any) -> None:
+    """Calls work(*parts of inputs, *parts of outputs) for parts that make up the whole arrays."""
+    size = outputs[0].size
+    if size <= threads.PIECE:
+        work(*inputs, *outputs)
+        return
+    flat = [np.ascontiguousarray(a).reshape(-1) for a in inputs]
+    flat += [a.reshape(-1) for a in outputs]
+    threads.over(lambda piece: work(*(a[piece] for a in flat)), size)
 
 
 def _sgd(p: Any, g: Any, rate: Any, *, weight_decay: float) -> Any:
@@ -35,20 +42,23 @@ def _momentum(
     weight_decay: float,
 ) -> Any:  # fmt: skip
     new_p, new_v = np.empty(p.shape, p.dtype), np.empty(velocity.shape, velocity.dtype)
-    flat = [_flat(a) for a in (p, g, velocity)]
-    out_p, out_v = new_p.reshape(-1), new_v.reshape(-1)
+    share = wide(velocity).dtype.type(momentum)
 
-    def work(piece: slice) -> None:
-        w, h, v = (wide(a[piece]) for a in flat)
+    def work(w: Any, h: Any, v: Any, out_p: Any, out_v: Any) -> None:
+        w, h = wide(w), wide(h)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
-        v = v * v.dtype.type(momentum)
-        v += h
-        out_v[piece] = v
-        step = v * v.dtype.type(momentum) + h if nesterov else v
-        out_p[piece] = w - step * rate
+        fresh = np.multiply(wide(v), share, out=_room(out_v, h))
+        fresh += h
+        if fresh is not out_v:
+            out_v[...] = fresh
+        step = np.multiply(fresh, share if nesterov else rate, out=np.empty(h.shape, h.dtype))
+        if nesterov:
+            step += h
+            step *= rate
+        np.subtract(w, step, out=out_p, casting="same_kind")
 
-    threads.over(work, out_p.size)
+    _over(work, (p, g, velocity), (new_p, new_v))
     return new_p, new_v
 
 
@@ -57,8 +67,6 @@ def _adam(
     epsilon: float, weight_decay: float,
 ) -> Any:  # fmt: skip
     new = [np.empty(a.shape, a.dtype) for a in (p, m, v)]
-    flat = [_flat(a) for a in (p, g, m, v)]
-    out_p, out_m, out_v = (a.reshape(-1) for a in new)
     count, speed = float(step), float(rate)
     # rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together.
     root = math.sqrt(1 - beta2**count)
@@ -69,36 +77,37 @@ def _adam(
          weight_decay * speed),
     )  # fmt: skip
 
-    def work(piece: slice) -> None:
-        w, h, first, second = (wide(a[piece]) for a in flat)
-        square = _room(out_v[piece], h)
+    def work(
+        w: Any, h: Any, first: Any, second: Any, out_p: Any, out_m: Any, out_v: Any
+    ) -> None:  # fmt: skip
+        w, h, first, second = wide(w), wide(h), wide(first), wide(second)
+        square, mean = _room(out_v, h), _room(out_m, h)
         np.multiply(h, h, out=square)
         square -= second
         square *= share2
         square += second
-        mean = _room(out_m[piece], h)
         np.subtract(h, first, out=mean)
         mean *= share1
         mean += first
-        change = np.sqrt(square)
+        change = np.sqrt(square, out=np.empty(h.shape, h.dtype))
         change += least
         np.divide(mean, change, out=change)
         change *= scale
         if weight_decay:
             change += w * decay
-        np.subtract(w, change, out=out_p[piece], casting="same_kind")
-        if square.dtype != out_v.dtype:
-            out_v[piece] = square
-        if mean.dtype != out_m.dtype:
-            out_m[piece] = mean
+        np.subtract(w, change, out=out_p, casting="same_kind")
+        if square is not out_v:
+            out_v[...] = square
+        if mean is not out_m:
+            out_m[...] = mean
 
-    threads.over(work, out_p.size)
+    _over(work, (p, g, m, v), new)
     return tuple(new)
 
 
 def _room(out: Any, like: Any) -> Any:
     """The place of a result where it is stored as it is computed, else memory of its own."""
-    return out if out.dtype == like.dtype else np.empty(out.shape, like.dtype)
+    return out if out.dtype is like.dtype else np.empty(out.shape, like.dtype)
 
 
 KERNELS: dict[str, Kernel] = {

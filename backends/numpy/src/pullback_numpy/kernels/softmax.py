@@ -6,6 +6,7 @@ BLAS, and maxima are taken over a transposed copy: 0.3 to 0.5 ns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,42 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
     return like(y.reshape(x.shape), x)
 
 
+def _gradient(of: Callable[..., Any], g: Any, out: Any, axis: int) -> Any:
+    """of(g, out, axis, y) for the whole, or for pieces of rows."""
+    if g.shape != out.shape:
+        raise ValueError("shapes differ")
+    if not out.size:
+        return out
+    h, w = wide(g), wide(out)
+    rows = _rows(w, axis)
+    if rows is None:
+        return like(of(h, w, axis), out)
+    h, y = h.reshape(rows.shape), np.empty(rows.shape, rows.dtype)
+    threads.over(lambda piece: of(h[piece], rows[piece], 1, y[piece]), *rows.shape)
+    return like(y.reshape(out.shape), out)
+
+
+def _softmax_gradient_of(g: Any, out: Any, axis: int, y: Any = None) -> Any:
+    y = np.multiply(g, out, out=y)
+    np.subtract(g, row_sum(y, axis), out=y)
+    y *= out
+    return y
+
+
+def _log_softmax_gradient_of(g: Any, out: Any, axis: int, y: Any = None) -> Any:
+    y = np.exp(out, out=y)
+    y *= row_sum(g, axis)
+    return np.subtract(g, y, out=y)
+
+
+def _softmax_gradient(g: Any, out: Any, *, axis: int) -> Any:
+    return _gradient(_softmax_gradient_of, g, out, axis)
+
+
+def _log_softmax_gradient(g: Any, out: Any, *, axis: int) -> Any:
+    return _gradient(_log_softmax_gradient_of, g, out, axis)
+
+
 def _log_normalizer(w: Any, axis: int) -> Any:
     """log(sum(exp(w))) along axis, which is kept."""
     rows = _rows(w, axis)
@@ -135,9 +172,22 @@ def _flat(logits: Any, labels: Any, axis: int) -> tuple[Any, Any, Any]:
     if not classes:
         raise ValueError("there are no classes")
     rows, flat = w.reshape(-1, classes), labels.reshape(-1)
-    if flat.size and not (flat.min() >= 0 and flat.max() < classes):
+    if not flat.size:
+        return rows, flat, None
+    # Without a sign, what is below 0 is large too: one maximum for both ends.
+    top = np.maximum.reduce(flat.view(_UNSIGNED.get(flat.dtype.char, flat.dtype)))
+    if top >= classes:
         return rows, flat, (flat >= 0) & (flat < classes)
     return rows, flat, None
+
+
+#: By an integer's character: the integer of its size that has no sign.
+_UNSIGNED = {char: np.dtype(char.upper()) for char in "bhilq"}
+
+
+def _places(rows: Any, flat: Any) -> Any:
+    """Where in all of the rows the labels' classes are."""
+    return np.arange(0, rows.size, rows.shape[1]) + flat.astype(np.intp, copy=False)
 
 
 def _sparse_cross_entropy(
@@ -145,10 +195,9 @@ def _sparse_cross_entropy(
 ) -> Any:
     rows, flat, valid = _flat(logits, labels, axis)
     normalizer = _log_normalizer(rows, 1)
-    index = np.arange(flat.size)
-    right = rows[index, flat if valid is None else np.where(valid, flat, 0)]
+    places = _places(rows, flat if valid is None else np.where(valid, flat, 0))
     # An infinite normalizer leaves -inf - -inf where a class is masked out; elsewhere it is finite.
-    loss = normalizer[:, 0] - right
+    loss = normalizer[:, 0] - rows.reshape(-1)[places]
     if label_smoothing:
         mean = normalizer[:, 0] - row_sum(rows, 1)[:, 0] / rows.shape[1]
         loss = loss * rows.dtype.type(1 - label_smoothing) + rows.dtype.type(label_smoothing) * mean
@@ -174,6 +223,8 @@ def _sparse_cross_entropy_gradient(
     rows, flat, valid = _flat(logits, labels, axis)
     dtype = rows.dtype
     g = wide(g).reshape(-1, 1)
+    if valid is not None:
+        g = np.where(valid[:, None], g, dtype.type(np.nan))
     if ignore_label is not None:
         g = np.where((flat == ignore_label)[:, None], dtype.type(0), g)
     p = np.empty(rows.shape, dtype)
@@ -187,9 +238,13 @@ def _sparse_cross_entropy_gradient(
         part *= g[piece]
 
     threads.over(work, *rows.shape)
-    index = np.arange(flat.size) if valid is None else np.flatnonzero(valid)
-    right = g[index, 0] * dtype.type(1 - label_smoothing)
-    p[index, flat if valid is None else flat[valid]] -= right
+    places, right = _places(rows, flat), g[:, 0]
+    if valid is not None:
+        places, right = places[valid], right[valid]
+    if label_smoothing:
+        right = right * dtype.type(1 - label_smoothing)
+    every = p.reshape(-1)
+    every[places] -= right
     if axis == logits.ndim - 1:
         return like(p.reshape(logits.shape), logits)
     moved = p.reshape(*labels.shape, rows.shape[1])
@@ -198,7 +253,9 @@ def _sparse_cross_entropy_gradient(
 
 KERNELS: dict[str, Kernel] = {
     "log_softmax": _log_softmax,
+    "log_softmax_gradient": _log_softmax_gradient,
     "softmax": _softmax,
+    "softmax_gradient": _softmax_gradient,
     "softmax_cross_entropy_with_logits": _cross_entropy,
     "sparse_softmax_cross_entropy_gradient": _sparse_cross_entropy_gradient,
     "sparse_softmax_cross_entropy_with_logits": _sparse_cross_entropy,
