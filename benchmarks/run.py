@@ -23,6 +23,7 @@ from typing import Any
 
 import peers
 import processes
+import quiet
 import report
 from workloads.shared import TRAINING, WORKLOADS
 
@@ -66,7 +67,9 @@ def differs(results: list[list[float]], reference: list[list[float]]) -> bool:
     return False
 
 
-def measure(running: list[peers.Process], workload: str, repeats: int) -> dict[str, Any]:
+def measure(
+    running: list[peers.Process], workload: str, repeats: int, machine: quiet.Quiet
+) -> dict[str, Any]:
     """Seconds a step of each peer and round, of wall and of processor time."""
     ready, answers = loaded(running, workload)
     found: dict[str, Any] = {"wall": {}, "cpu": {}, "loaded": answers}
@@ -77,6 +80,7 @@ def measure(running: list[peers.Process], workload: str, repeats: int) -> dict[s
             n *= 2
         counts[process] = max(1, round(n * BLOCK_SECONDS / took))
     for _ in range(repeats):
+        machine.wait()
         for process, n in counts.items():
             time.sleep(PAUSE)
             for clock, seconds in zip(("wall", "cpu"), process.ask("time", n), strict=True):
@@ -118,6 +122,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--repeats", type=int, default=15, help="rounds")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for each peer")
+    parser.add_argument(
+        "--wait", type=float, default=0, metavar="SECONDS",
+        help="before each round, wait so long at most for the machine to be quiet",
+    )  # fmt: skip
     parser.add_argument("--cpu-time", action="store_true", help="print processor time, not wall")
     parser.add_argument("--output", help="where PATH.json, PATH.txt and PATH.svg are written")
     given = parser.parse_args()
@@ -141,11 +149,12 @@ def main() -> None:
     print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
 
     steps: dict[str, Any] = {}
+    waiting = quiet.Quiet(given.wait)
     workloads = [name for name in WORKLOADS if name in given.only]
     if workloads:
         running = [peers.Process(peer, python, given.threads) for peer, python in found.items()]
         for workload in workloads:
-            steps[workload] = measure(running, workload, given.repeats)
+            steps[workload] = measure(running, workload, given.repeats, waiting)
             print(report.text(report.rows({workload: steps[workload]}, names, clock(given))[1:]))
         for process in running:
             process.close()
@@ -153,7 +162,7 @@ def main() -> None:
     parts = []
     if steps:
         parts.append(report.text(report.rows(steps, names, clock(given))))
-    result: dict[str, Any] = {"about": about, "steps": steps}
+    result: dict[str, Any] = {"about": about, "steps": steps, "noise": waiting.noise}
     by_framework = {"numpy": sys.executable} | {p.framework: path for p, path in found.items()}
     if "start" in given.only or "size" in given.only:
         result["start"] = processes.started(by_framework, min(given.repeats, 9))

@@ -6,6 +6,8 @@
 /* Rows of a piece, and the fewest that are worth splitting instead of columns. */
 #define PIECE_ROWS 528
 #define ENOUGH_ROWS 240
+/* From so many nanoseconds on there are two pieces for each thread: one may come late. */
+#define MUCH 2e5
 
 static ptrdiff_t step(PyObject *x, int axis) {
     return PyArray_STRIDE(as_array(x), axis) / (ptrdiff_t)sizeof(float);
@@ -76,7 +78,7 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
     int threads = threads_for(cost * (double)items);
     if (threads > 1 && items < 2 * threads) {
-        ptrdiff_t parts = (threads + items - 1) / items;
+        ptrdiff_t parts = (threads + items - 1) / items * (cost > MUCH ? 2 : 1);
         if (rows >= ENOUGH_ROWS || rows >= columns) {
             parts *= (rows + parts * PIECE_ROWS - 1) / (parts * PIECE_ROWS);
             high = up((rows + parts - 1) / parts, 12);

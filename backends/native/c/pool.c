@@ -21,9 +21,9 @@ void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int t
 #include <stdlib.h>
 
 #define MOST 64
-/* How often a helper looks for the next job before it sleeps: some 20 us. Kernels come in rows, and
- * waking a thread takes 40 us. */
-#define SPINS 400
+/* How often a helper looks for the next job before it sleeps: some 100 us. Kernels come in rows, with
+ * some 10 us of Python between them, and waking a thread takes 40 us. */
+#define SPINS 2000
 #define CALLER_SPINS 2000
 
 typedef struct {

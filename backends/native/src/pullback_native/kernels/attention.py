@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pullback_numpy.kernels import KERNELS as NUMPYS
 
 _FORWARD, _GRADIENT = LOOPS["attention"], LOOPS["attention_gradient"]
 #: Queries of a block.
-_QUERIES = 128
+_QUERIES = 64
 #: Multiplications a nanosecond, on one thread.
 _SPEED = 50
 
@@ -33,12 +34,39 @@ def _in_rows(x: Any) -> Any:
     return x if steps[-1] == 4 and not any(s % 4 for s in steps) and x.flags.aligned else plain(x)
 
 
-def _offsets(x: Any, heads: int) -> Any:
-    """Where the matrices of a stack begin, in elements; each `heads` times in a row."""
-    places = np.zeros((), np.int64)
-    for length, step in zip(x.shape[:-2], x.strides[:-2], strict=True):
-        places = places[..., None] + np.arange(length) * (step // x.itemsize)
-    return np.repeat(places.reshape(-1), heads)
+class _Layout(NamedTuple):
+    """How an array lies in memory; steps and size of an element are in bytes."""
+
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    itemsize: int
+
+    def offsets(self, heads: int = 1) -> Any:
+        """Where the matrices of a stack begin, in elements; each `heads` times in a row."""
+        places = np.zeros((), np.int64)
+        for length, step in zip(self.shape[:-2], self.steps[:-2], strict=True):
+            places = places[..., None] + np.arange(length) * (step // self.itemsize)
+        return np.repeat(places.reshape(-1), heads)
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    q: _Layout, k: _Layout, v: _Layout, mask: _Layout | None, is_causal: bool
+) -> tuple[tuple[int, ...], Any, float]:
+    """Numbers and offsets for the loops, and the nanoseconds for all of one head."""
+    heads = prod(q.shape[:-2]) // prod(k.shape[:-2])
+    stacks = [q.offsets(), k.offsets(heads), v.offsets(heads)]
+    across = (0, 0)
+    if mask is not None:
+        stacks.append(mask.offsets())
+        across = (mask.steps[-2] // mask.itemsize, mask.steps[-1] // mask.itemsize)
+    (queries, depth), (keys, width) = q.shape[-2:], v.shape[-2:]
+    numbers = (
+        *(keys, is_causal, queries, depth, width, *(x.steps[-2] // 4 for x in (q, k, v)), *across),
+        *(mask is not None and mask.itemsize == 1, prod(q.shape[:-2])),
+        *(min(queries, _QUERIES), heads),
+    )
+    return numbers, np.concatenate(stacks), queries * keys * ((depth + width) / _SPEED + 1)
 
 
 def _prepared(
@@ -46,23 +74,13 @@ def _prepared(
 ) -> tuple[tuple[Any, ...], tuple[int, ...], Any, float]:
     """Arrays, numbers and offsets for the loops, and the nanoseconds for all of one head."""
     q, k, v = map(_in_rows, (q, k, v))
-    heads = prod(q.shape[:-2]) // prod(k.shape[:-2])
-    across = (0, 0)
-    offsets = [_offsets(q, 1), _offsets(k, heads), _offsets(v, heads)]
+    layouts = [_Layout(x.shape, x.strides, 4) for x in (q, k, v)]
+    seen = None
     if mask is not None:
         mask = plain(mask)
         wide = np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
-        offsets.append(_offsets(wide, 1))
-        across = tuple(step // mask.itemsize for step in wide.strides[-2:])
-    (queries, depth), (keys, width) = q.shape[-2:], v.shape[-2:]
-    rows = (x.strides[-2] // 4 for x in (q, k, v))
-    of_truth = mask is not None and mask.dtype == bool
-    numbers = (
-        *(keys, is_causal, queries, depth, width, *rows, *across),
-        *(of_truth, prod(q.shape[:-2]), min(queries, _QUERIES), heads),
-    )
-    cost = queries * keys * ((depth + width) / _SPEED + 1)
-    return ((q,), (k,), (v,), mask), numbers, np.concatenate(offsets), cost
+        seen = _Layout(wide.shape, wide.strides, mask.itemsize)
+    return ((q,), (k,), (v,), mask), *_plan(*layouts, seen, is_causal)
 
 
 def _run(loop: int, count: int, cost: float, arrays: Any, numbers: Any, scale: float) -> None:
