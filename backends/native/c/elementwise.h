@@ -89,8 +89,8 @@ BINARY(add, a + b)
 BINARY(subtract, a - b)
 BINARY(multiply, a * b)
 BINARY(divide, a / b)
-BINARY(maximum, (a < b) | (b != b) ? b : a)
-BINARY(minimum, (b < a) | (b != b) ? b : a)
+BINARY(maximum, ((a < b) | (b != b)) ? b : a)
+BINARY(minimum, ((b < a) | (b != b)) ? b : a)
 
 /* With a number, c[0]. */
 #define WITH_NUMBER(name, expression)                                                             \
@@ -111,8 +111,8 @@ WITH_NUMBER(subtract_from, b - a)
 WITH_NUMBER(divide_from, b / a)
 WITH_NUMBER(leaky_relu, a > 0.0f ? a : a * b)
 WITH_NUMBER(elu, a > 0.0f ? a : expm1_32(at_most(a, 0.0f)) * b)
-WITH_NUMBER(maximum_number, (a < b) | (b != b) ? b : a)
-WITH_NUMBER(minimum_number, (b < a) | (b != b) ? b : a)
+WITH_NUMBER(maximum_number, ((a < b) | (b != b)) ? b : a)
+WITH_NUMBER(minimum_number, ((b < a) | (b != b)) ? b : a)
 
 /* p[1] where the bytes p[0] are not 0, else p[2]; a number where n says that there is only one. */
 LOOP(where) {

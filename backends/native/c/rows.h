@@ -2,9 +2,17 @@
  *
  * Sums are taken in lanes, `omp simd reduction`, in an order that the machine code fixes. */
 
+/* The largest element; -inf for none. By hand: OpenMP's reduction begins with the least finite number. */
 INLINE float row_max(const float *x, ptrdiff_t width) {
-    float most = -INFINITY;
-    _Pragma("omp simd reduction(max : most)") for (ptrdiff_t i = 0; i < width; i++)
+    float lanes[16], most = -INFINITY;
+    ptrdiff_t i = 0;
+    for (int k = 0; k < 16; k++)
+        lanes[k] = -INFINITY;
+    for (; i + 16 <= width; i += 16)
+        _Pragma("omp simd") for (int k = 0; k < 16; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+    for (int k = 0; k < 16; k++)
+        most = lanes[k] > most ? lanes[k] : most;
+    for (; i < width; i++)
         most = x[i] > most ? x[i] : most;
     return most;
 }

@@ -155,18 +155,23 @@ static inline void any_tile(int turned, ptrdiff_t rows, TILE_ARGUMENTS) {
 /* Copies. --------------------------------------------------------------------------------------- */
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+#if defined(__clang__) || __GNUC__ >= 12
+#define MIX(x, y, a, b, c, d) __builtin_shufflevector(x, y, a, b, c, d)
+#else
 typedef int Places __attribute__((vector_size(16)));
+#define MIX(x, y, a, b, c, d) __builtin_shuffle(x, y, (Places){a, b, c, d})
+#endif
 
 /* out[k * wide + i] = in[i * step + k] for 4 rows i and 4 columns k. */
 static inline void turn_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
     Four a = *(const Four *)in, b = *(const Four *)(in + step);
     Four c = *(const Four *)(in + 2 * step), d = *(const Four *)(in + 3 * step);
-    Four ab = __builtin_shuffle(a, b, (Places){0, 4, 1, 5}), cd = __builtin_shuffle(c, d, (Places){0, 4, 1, 5});
-    *(Four *)out = __builtin_shuffle(ab, cd, (Places){0, 1, 4, 5});
-    *(Four *)(out + wide) = __builtin_shuffle(ab, cd, (Places){2, 3, 6, 7});
-    ab = __builtin_shuffle(a, b, (Places){2, 6, 3, 7}), cd = __builtin_shuffle(c, d, (Places){2, 6, 3, 7});
-    *(Four *)(out + 2 * wide) = __builtin_shuffle(ab, cd, (Places){0, 1, 4, 5});
-    *(Four *)(out + 3 * wide) = __builtin_shuffle(ab, cd, (Places){2, 3, 6, 7});
+    Four ab = MIX(a, b, 0, 4, 1, 5), cd = MIX(c, d, 0, 4, 1, 5);
+    *(Four *)out = MIX(ab, cd, 0, 1, 4, 5);
+    *(Four *)(out + wide) = MIX(ab, cd, 2, 3, 6, 7);
+    ab = MIX(a, b, 2, 6, 3, 7), cd = MIX(c, d, 2, 6, 3, 7);
+    *(Four *)(out + 2 * wide) = MIX(ab, cd, 0, 1, 4, 5);
+    *(Four *)(out + 3 * wide) = MIX(ab, cd, 2, 3, 6, 7);
 }
 
 /* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to `wide`. */
