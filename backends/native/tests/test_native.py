@@ -282,16 +282,17 @@ def test_matmul_within_the_rounding_of_its_terms(how, threads, instructions):
         assert (np.abs(y - np.matmul(*wide)) <= bound).all()
 
 
-# Without wide vectors products are BLAS's, which promises less.
-@pytest.mark.parametrize("instructions", [x for x in available() if x != "base"], indirect=True)
-def test_matmul_does_not_depend_on_the_threads_at_all(instructions):
+def test_matmul_does_not_depend_on_the_threads(instructions):
     for rows, inner, columns in ((256, 784, 500), (1024, 300, 64), (33, 2000, 1000)):
         x1, x2, found = normal(rows, inner), normal(inner, columns), []
         for threads in (1, 2, 5):
             with number_of_threads(threads):
                 found.append(_native.matmul(x1, x2))
         for other in found[1:]:
-            np.testing.assert_array_equal(found[0], other)
+            if instructions == "base":  # these products are BLAS's, which promises less
+                np.testing.assert_allclose(found[0], other, rtol=1e-6, atol=1e-4)
+            else:
+                np.testing.assert_array_equal(found[0], other)
 
 
 def test_matmul_keeps_infinities_and_nan_where_they_belong():
