@@ -1,0 +1,80 @@
+"""Matrix products: within the rounding of their terms, for any layout and number of threads."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pullback_native import _native
+from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.threads import number_of_threads
+
+rng = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape, np.float32)
+
+
+def laid_out(x, how):
+    """x as a matrix that is turned round, strided, or reversed in memory."""
+    if how == "turned":
+        return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if how == "strided":
+        return np.repeat(x, 2, axis=-1)[..., ::2]
+    if how == "reversed":
+        return np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :]
+    return x
+
+
+LAYOUTS = ("plain", "turned", "strided", "reversed")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("how", itertools.product(LAYOUTS, LAYOUTS), ids="-".join)
+def test_matmul_within_the_rounding_of_its_terms(how, threads, instructions):
+    sizes = [0, 1, 2, 5, 11, 12, 13, 24, 31, 32, 33, 48, 95, 97, 130, 257, 600]
+    for _ in range(20):
+        rows, inner, columns = rng.choice(sizes, 3)
+        lead = [(), (), (2,), (3, 1, 2)][rng.integers(4)]
+        x1 = laid_out(normal(*lead, rows, inner), how[0])
+        x2 = laid_out(normal(*lead[: len(lead) * rng.integers(2)], inner, columns), how[1])
+        with number_of_threads(threads):
+            y = _native.matmul(x1, x2)
+        wide = x1.astype(np.float64), x2.astype(np.float64)
+        bound = np.matmul(*map(np.abs, wide)) * 2e-6
+        assert y.shape == bound.shape
+        assert y.dtype == np.float32
+        assert (np.abs(y - np.matmul(*wide)) <= bound).all()
+
+
+def test_matmul_does_not_depend_on_the_threads(instructions):
+    for rows, inner, columns in ((256, 784, 500), (1024, 300, 64), (33, 2000, 1000)):
+        x1, x2, found = normal(rows, inner), normal(inner, columns), []
+        for threads in (1, 2, 5):
+            with number_of_threads(threads):
+                found.append(_native.matmul(x1, x2))
+        for other in found[1:]:
+            if instructions == "base":  # these products are BLAS's, which promises less
+                np.testing.assert_allclose(found[0], other, rtol=1e-6, atol=1e-4)
+            else:
+                np.testing.assert_array_equal(found[0], other)
+
+
+def test_matmul_keeps_infinities_and_nan_where_they_belong():
+    x1, x2 = normal(40, 50), normal(50, 70)
+    x1[3, 7], x1[5, 9], x2[20, 69] = np.inf, np.nan, -np.inf
+    y = _native.matmul(x1, x2)
+    bad = ~np.isfinite(y)
+    expected = np.zeros_like(bad)
+    expected[[3, 5]] = expected[:, 69] = True
+    np.testing.assert_array_equal(bad, expected)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (40, 300), (2, 3, 64), (1, 9), (0, 4), (3, 0)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_linear(shape, biased):
+    given = normal(*shape), normal(shape[-1], 70), normal(70) if biased else None
+    ours, theirs = _native.linear(*given), NUMPYS["linear"](*given)
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-4)
