@@ -149,9 +149,11 @@ def main() -> None:
     print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
 
     steps: dict[str, Any] = {}
-    waiting = quiet.Quiet(given.wait)
     workloads = [name for name in WORKLOADS if name in given.only]
+    noise: list[float] = []
     if workloads:
+        waiting = quiet.Quiet(given.wait)
+        noise = waiting.noise
         running = [peers.Process(peer, python, given.threads) for peer, python in found.items()]
         for workload in workloads:
             steps[workload] = measure(running, workload, given.repeats, waiting)
@@ -162,7 +164,7 @@ def main() -> None:
     parts = []
     if steps:
         parts.append(report.text(report.rows(steps, names, clock(given))))
-    result: dict[str, Any] = {"about": about, "steps": steps, "noise": waiting.noise}
+    result: dict[str, Any] = {"about": about, "steps": steps, "noise": noise}
     by_framework = {"numpy": sys.executable} | {p.framework: path for p, path in found.items()}
     if "start" in given.only or "size" in given.only:
         result["start"] = processes.started(by_framework, min(given.repeats, 9))

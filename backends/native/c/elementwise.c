@@ -217,8 +217,8 @@ KERNEL(elu) {
 /* Arrays or numbers, chosen by an array of truth values. */
 KERNEL(where) {
     (void)module;
-    PyObject *chosen = x[0];
-    if (count != 3 || names || !PyArray_CheckExact(chosen) || PyArray_TYPE(as_array(chosen)) != NPY_BOOL
+    PyObject *chosen = count == 3 && !names ? x[0] : NULL;
+    if (!chosen || !PyArray_CheckExact(chosen) || PyArray_TYPE(as_array(chosen)) != NPY_BOOL
         || !PyArray_ISCARRAY_RO(as_array(chosen)) || !size(chosen) || !is_plain(x[1])
         || !is_plain(x[2]))
         return NUMPYS(where);

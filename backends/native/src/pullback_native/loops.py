@@ -16,6 +16,17 @@ run: Callable[..., None] = _native.run
 LOOPS: dict[str, int] = _native.LOOPS
 
 
+def run_with_room(
+    loop: int, count: int, grain: int, cost: float, arrays: tuple[Any, ...],
+    numbers: tuple[int, ...], constants: tuple[float, ...] = (), *, room: str,
+) -> None:  # fmt: skip
+    """`run`, for a loop that asks for memory: its last array becomes 1 where there is none."""
+    failed = np.zeros(1, np.int32)
+    run(loop, count, grain, cost, (*arrays, failed), numbers, constants)
+    if failed[0]:
+        raise MemoryError(f"no room for {room}")
+
+
 def plain(x: Any) -> Any:
     """x, or a copy of it in C order and at an address that suits its dtype: what a loop reads."""
     flags = x.flags

@@ -187,8 +187,9 @@ class _SingleBlas(ContextDecorator):
 
 _HERE = _Here()
 _POOL = _Pool(_given())
-_BLAS = _find_blas(_library())
-_BRIEF = _BLAS is not None and _spin_briefly(_library())
+_LIBRARY = _library()
+_BLAS = _find_blas(_LIBRARY)
+_BRIEF = _BLAS is not None and _spin_briefly(_LIBRARY)
 single_blas = _SingleBlas()
 
 

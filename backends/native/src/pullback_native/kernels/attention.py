@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run
+from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run_with_room
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
 _FORWARD, _GRADIENT = LOOPS["attention"], LOOPS["attention_gradient"]
@@ -84,10 +84,8 @@ def _prepared(
 
 
 def _run(loop: int, count: int, cost: float, arrays: Any, numbers: Any, scale: float) -> None:
-    failed = np.zeros(1, np.int32)
-    run(loop, count, 1, cost, (*arrays, failed), numbers, (scale,))
-    if failed[0]:
-        raise MemoryError("no room for the scores of a few queries")
+    room = "the scores of a few queries"
+    run_with_room(loop, count, 1, cost, arrays, numbers, (scale,), room=room)
 
 
 def _attention(

@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.backend import Kernel
 from pullback_native import _native
-from pullback_native.loops import FLOAT32, LOOPS, plain, run
+from pullback_native.loops import FLOAT32, LOOPS, plain, run_with_room
 from pullback_numpy.convolution import GRADIENT_PARTS
 from pullback_numpy.kernels import KERNELS as NUMPYS
 from pullback_numpy.windows import output_sizes
@@ -25,6 +25,7 @@ _CONV, _KERNEL_GRADIENT = LOOPS["conv"], LOOPS["conv_kernel_gradient"]
 _SPEED = 50
 #: Pixels of the output that make a block: its band of the input stays in the second-level cache.
 _PIXELS = 256
+_ROOM = "a part of the image"
 
 
 def _fits(x: Any, other: Any, how: Any) -> bool:
@@ -63,11 +64,6 @@ def _numbers(
     return -(-rows // step), step * cost, numbers
 
 
-def _raise_without_memory(failed: Any) -> None:
-    if failed[0]:
-        raise MemoryError("no room for a part of the image")
-
-
 def _conv(x: Any, kernel: Any, **how: Any) -> Any:
     window, (channels, features) = kernel.shape[:-2], kernel.shape[-2:]
     if not _fits(x, kernel, how):
@@ -78,10 +74,8 @@ def _conv(x: Any, kernel: Any, **how: Any) -> Any:
     y = np.empty((x.shape[0], *out, features), FLOAT32)
     if not y.size:
         return y
-    failed = np.zeros(1, np.int32)
     blocks, cost, numbers = _numbers(x, out, window, features, how)
-    run(_CONV, blocks, 1, cost, (plain(x), plain(kernel), y, failed), numbers, ())
-    _raise_without_memory(failed)
+    run_with_room(_CONV, blocks, 1, cost, (plain(x), plain(kernel), y), numbers, room=_ROOM)
     return y
 
 
@@ -136,13 +130,11 @@ def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> A
     if _is_product(window, how):
         left, right = plain(x).reshape(-1, x.shape[-1]), plain(g).reshape(-1, features)
         return _native.matmul(left.T, right).reshape(kernel_shape)
-    failed = np.zeros(1, np.int32)
     blocks, cost, numbers = _numbers(x, g.shape[1:-1], window, features, how)
     parts = min(GRADIENT_PARTS, blocks)
     sums = np.empty((parts, *kernel_shape), FLOAT32)
-    run(_KERNEL_GRADIENT, parts, 1, cost * blocks / parts,
-        (plain(x), plain(g), sums, failed), numbers, (float(parts),))  # fmt: skip
-    _raise_without_memory(failed)
+    run_with_room(_KERNEL_GRADIENT, parts, 1, cost * blocks / parts,
+                  (plain(x), plain(g), sums), numbers, (float(parts),), room=_ROOM)  # fmt: skip
     total = sums[0]
     for other in sums[1:]:
         total += other

@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.backend import Kernel
 from pullback_native import _native
-from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run
+from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run_with_room
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
@@ -39,14 +39,17 @@ def _projected(x: Any, kernel: Any, bias: Any) -> Any:
     return z.reshape(batch, time, kernel.shape[1])
 
 
+def _serves(mask: Any, x: Any, *others: Any) -> bool:
+    """Whether the loops are for it: float32, no mask, and something to go through."""
+    batch, time, _ = x.shape
+    return mask is None and bool(batch and time) and all_float32(x, *others)
+
+
 def _run(loop: int, x: Any, units: int, reverse: bool, *arrays: Any) -> None:
     """Goes through all of time, with a batch split over threads."""
     batch, time, _ = x.shape
-    failed = np.zeros(1, np.int32)
-    grain, numbers = _grain(batch), (time, units, reverse)
-    run(loop, batch, grain, _cost(time, units), (*arrays, failed), numbers, ())
-    if failed[0]:
-        raise MemoryError("no room for a copy of the recurrent kernel")
+    room, numbers = "a copy of the recurrent kernel", (time, units, reverse)
+    run_with_room(loop, batch, _grain(batch), _cost(time, units), arrays, numbers, room=room)
 
 
 def _columns(x: Any) -> Any:
@@ -69,7 +72,7 @@ def _lstm(
 ) -> Any:  # fmt: skip
     given = (x, initial_h, initial_c, kernel, recurrent_kernel, bias)
     batch, time, _ = x.shape
-    if mask is not None or not time or not batch or not all_float32(*given):
+    if not _serves(mask, *given):
         return NUMPYS["lstm"](*given, mask, reverse=reverse)
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
@@ -87,7 +90,7 @@ def _lstm_gradient(
     given = (x, initial_h, initial_c, kernel, recurrent_kernel)
     rest = (out, gates, cells, out_g, h_g, c_g)
     batch, time, features = x.shape
-    if mask is not None or not time or not batch or not all_float32(*given, *rest):
+    if not _serves(mask, *given, *rest):
         return NUMPYS["lstm_gradient"](*given, mask, *rest, reverse=reverse)
     units = recurrent_kernel.shape[0]
     dh, dc = (np.array(one, FLOAT32, order="C") for one in (h_g, c_g))
@@ -112,7 +115,7 @@ def _gru(
 ) -> Any:  # fmt: skip
     given = (x, initial_h, kernel, recurrent_kernel, bias, recurrent_bias)
     batch, time, _ = x.shape
-    if mask is not None or not time or not batch or not all_float32(*given):
+    if not _serves(mask, *given):
         return NUMPYS["gru"](*given, mask, reverse=reverse)
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
@@ -130,7 +133,7 @@ def _gru_gradient(
     given = (x, initial_h, kernel, recurrent_kernel)
     rest = (out, gates, candidates, out_g, h_g)
     batch, time, features = x.shape
-    if mask is not None or not time or not batch or not all_float32(*given, *rest):
+    if not _serves(mask, *given, *rest):
         return NUMPYS["gru_gradient"](*given, mask, *rest, reverse=reverse)
     units = recurrent_kernel.shape[0]
     dh = np.array(h_g, FLOAT32, order="C")
