@@ -61,7 +61,7 @@ INLINE float weigh(float *x, ptrdiff_t seen, ptrdiff_t width) {
 LOOP(attention) {
     const ptrdiff_t *n = job->n, *offsets = job->p[6];
     ptrdiff_t blocks = (n[2] + n[12] - 1) / n[12];
-    float *scores = malloc((size_t)(n[12] * n[0]) * sizeof(float));
+    float *scores = room_for(n[12] * n[0]);
     int failed = !scores;
     for (ptrdiff_t block = from; !failed && block < to; block++) {
         ptrdiff_t item = block / blocks, first = block % blocks * n[12];
@@ -84,7 +84,7 @@ LOOP(attention) {
  * and value, each in C order. Heads of key and value are counted. */
 LOOP(attention_gradient) {
     const ptrdiff_t *n = job->n, *offsets = job->p[10];
-    float *weights = malloc((size_t)(2 * n[12] * n[0]) * sizeof(float)), *slopes = weights + n[12] * n[0];
+    float *weights = room_for(2 * n[12] * n[0]), *slopes = weights + n[12] * n[0];
     int failed = !weights;
     for (ptrdiff_t shared = from; !failed && shared < to; shared++) {
         float *dk = (float *)job->p[8] + shared * n[0] * n[3], *dv = (float *)job->p[9] + shared * n[0] * n[4];

@@ -64,9 +64,8 @@ static inline int is_plain(PyObject *x) {
 static inline void *data(PyObject *x) { return PyArray_DATA(as_array(x)); }
 static inline ptrdiff_t size(PyObject *x) { return PyArray_SIZE(as_array(x)); }
 
-static inline PyObject *new_array(int ndim, const npy_intp *shape) {
-    return PyArray_SimpleNew(ndim, (npy_intp *)shape, NPY_FLOAT);
-}
+/* A new array of float32; a large one begins with a line of the cache. */
+PyObject *new_array(int ndim, const npy_intp *shape);
 
 static inline PyObject *new_like(PyObject *x) {
     return new_array(PyArray_NDIM(as_array(x)), PyArray_DIMS(as_array(x)));

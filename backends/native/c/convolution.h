@@ -81,7 +81,7 @@ INLINE Chunk next_chunk(const ptrdiff_t *n, ptrdiff_t apart, ptrdiff_t first) {
 LOOP(conv) {
     const ptrdiff_t *n = job->n, features = n[13], terms_in_all = n[5] * n[6] * n[2];
     const float *kernel = job->p[1];
-    float strip[TILE_COLUMNS * DEPTH];
+    float strip[TILE_COLUMNS * DEPTH] ON_A_LINE;
     Band band;
     if (!open_band(n, &band)) {
         *(int32_t *)job->p[3] = 1;
@@ -129,7 +129,7 @@ static void add_slopes(const ptrdiff_t *n, const float *image, ptrdiff_t apart, 
                        int add) {
     const ptrdiff_t features = n[13];
     ptrdiff_t taps = n[12] == 1 ? 1 : n[6], run = n[6] * n[2] / taps;
-    float strip[TILE_COLUMNS * DEPTH];
+    float strip[TILE_COLUMNS * DEPTH] ON_A_LINE;
     for (ptrdiff_t j = 0; j < features; j += TILE_COLUMNS) {
         ptrdiff_t wide = least(TILE_COLUMNS, features - j);
         Terms terms = {.length = length, .runs = rows, .skip = n[7] * apart, .groups = images,

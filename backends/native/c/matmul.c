@@ -1,13 +1,18 @@
 /* The kernels of matmul and linear. */
 #include "calls.h"
 
+#include <math.h>
+
 /* Multiplications a nanosecond, on one thread. */
 #define SPEED 50.0
-/* Rows of a piece, and the fewest that are worth splitting instead of columns. */
-#define PIECE_ROWS 528
-#define ENOUGH_ROWS 240
 /* From so many nanoseconds on there are two pieces for each thread: one may come late. */
-#define MUCH 2e5
+#define MUCH 5e6
+/* A tile of the widest vectors: pieces are whole ones. */
+#define ROWS 12
+#define COLUMNS 32
+/* What copying an element of a or b costs, in multiplications: all of a piece of either is copied. */
+#define COPY_A 30.0
+#define COPY_B 20.0
 
 static ptrdiff_t step(PyObject *x, int axis) {
     return PyArray_STRIDE(as_array(x), axis) / (ptrdiff_t)sizeof(float);
@@ -44,6 +49,21 @@ static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *
 
 static ptrdiff_t up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
 
+/* Cuts a product into `parts` pieces of the same size, so that little is copied. */
+static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t *high, ptrdiff_t *wide) {
+    double least = HUGE_VAL;
+    for (ptrdiff_t down = 1; down <= parts; down++) {
+        if (parts % down)
+            continue;
+        ptrdiff_t across = parts / down;
+        ptrdiff_t i = up((rows + down - 1) / down, ROWS), j = up((columns + across - 1) / across, COLUMNS);
+        double cost = (double)parts * (double)i * (double)j + COPY_A * (double)across * (double)rows
+                    + COPY_B * (double)down * (double)columns;
+        if (cost < least)
+            least = cost, *high = i, *wide = j;
+    }
+}
+
 /* The products of matrices, or of the matrices of stacks, plus a row if given; NULL with no error set
  * for what else it is. */
 static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
@@ -77,15 +97,8 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     ptrdiff_t high = rows, wide = columns;
     double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
     int threads = threads_for(cost * (double)items);
-    if (threads > 1 && items < 2 * threads) {
-        ptrdiff_t parts = (threads + items - 1) / items * (cost > MUCH ? 2 : 1);
-        if (rows >= ENOUGH_ROWS || rows >= columns) {
-            parts *= (rows + parts * PIECE_ROWS - 1) / (parts * PIECE_ROWS);
-            high = up((rows + parts - 1) / parts, 12);
-        } else {
-            wide = up((columns + parts - 1) / parts, 32);
-        }
-    }
+    if (threads > 1 && items < 2 * threads)
+        cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns, &high, &wide);
     ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
     job.p[0] = data(x1), job.p[1] = data(x2), job.p[2] = data(y), job.p[3] = &failed, job.p[4] = (void *)bias;
     job.n[0] = rows, job.n[8] = high, job.n[9] = wide;

@@ -96,6 +96,19 @@ static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
     Py_RETURN_NONE;
 }
 
+/* empty(shape): a new array of float32, for kernels written in Python. */
+static PyObject *empty(PyObject *module, PyObject *shape) {
+    (void)module;
+    npy_intp sizes[NPY_MAXDIMS];
+    if (!PyTuple_CheckExact(shape) || PyTuple_GET_SIZE(shape) > NPY_MAXDIMS) {
+        PyErr_SetString(PyExc_TypeError, "empty(shape) takes a tuple of sizes");
+        return NULL;
+    }
+    for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); axis++)
+        sizes[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
+    return PyErr_Occurred() ? NULL : new_array((int)PyTuple_GET_SIZE(shape), sizes);
+}
+
 /* prepare(kernels of NumPy, what says how many threads to use). */
 static PyObject *prepare(PyObject *module, PyObject *args) {
     (void)module;
@@ -141,6 +154,7 @@ static PyObject *use(PyObject *module, PyObject *args) {
 static PyMethodDef methods[] = {
     KERNELS(METHOD)
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL},
+    {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -13,6 +13,8 @@
 #endif
 /* With fewer columns than this, a is read where it is. */
 #define FEW_COLUMNS (3 * TILE_COLUMNS)
+/* With so many rows, and fewer columns than a vector has, rows become columns. */
+#define MANY_ROWS 48
 
 /* A matrix: the element (i, j) is at[i * row + j * column]. */
 typedef struct {
@@ -20,25 +22,47 @@ typedef struct {
     ptrdiff_t row, column;
 } Matrix;
 
+static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
+                   float *c, ptrdiff_t step_c);
+
+/* The same by the transposes: what has few columns then has few rows, which tiles are made for. */
+static int product_turned(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
+                          float *c, ptrdiff_t step_c) {
+    float *turned = room_for(rows * columns);
+    if (!turned)
+        return 0;
+    for (ptrdiff_t i = 0; add && i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            turned[j * rows + i] = c[i * step_c + j];
+    Matrix left = {b.at, b.column, b.row}, right = {a.at, a.column, a.row};
+    int done = product(columns, rows, inner, left, right, add, turned, rows);
+    for (ptrdiff_t i = 0; done && i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            c[i * step_c + j] = turned[j * rows + i];
+    free(turned);
+    return done;
+}
+
 /* c = a @ b, or c += a @ b, of matrices (rows, inner) and (inner, columns); c in rows, `step_c` apart.
  * 0 where there is no memory. */
 static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
                    float *c, ptrdiff_t step_c) {
-    float strip[TILE_COLUMNS * DEPTH], *block = NULL;
+    if (columns < WIDTH && rows > MANY_ROWS)
+        return product_turned(rows, columns, inner, a, b, add, c, step_c);
+    float strip[TILE_COLUMNS * DEPTH] ON_A_LINE, *block = NULL;
     int packed = columns > FEW_COLUMNS || (a.row != 1 && a.column != 1);
     int turned = packed || a.row == 1;
     ptrdiff_t runs = (inner + DEPTH - 1) / DEPTH, blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
     ptrdiff_t tall = (rows + blocks * TILE_ROWS - 1) / (blocks * TILE_ROWS) * TILE_ROWS;
-    if (packed && !(block = aligned_alloc(64, (size_t)tall * DEPTH * sizeof(float))))
+    if (packed && !(block = room_for(tall * DEPTH)))
         return 0;
     for (ptrdiff_t run = 0; run < runs; run++) {
         ptrdiff_t k = run * inner / runs, depth = (run + 1) * inner / runs - k;
         for (ptrdiff_t top = 0; top < rows; top += tall) {
             ptrdiff_t height = least(tall, rows - top);
             const float *left = a.at + top * a.row + k * a.column;
-            for (ptrdiff_t i = 0; packed && i < height; i += TILE_ROWS)
-                pack(left + i * a.row, a.row, a.column, least(TILE_ROWS, height - i), depth, TILE_ROWS,
-                     block + i * depth);
+            if (packed)
+                pack_tiles(left, a.row, a.column, height, depth, block);
             for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS) {
                 ptrdiff_t wide = least(TILE_COLUMNS, columns - j);
                 Terms terms = {.length = depth, .runs = 1, .groups = 1, .step = packed ? TILE_ROWS : a.column,
@@ -92,7 +116,7 @@ LOOP(product) {
 /* The strips of b of (inner, columns), the last filled up with 0; NULL where there is no memory. */
 static float *strips_of(Matrix b, ptrdiff_t inner, ptrdiff_t columns) {
     ptrdiff_t count = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    float *strips = aligned_alloc(64, ((size_t)(count * inner * TILE_COLUMNS) * sizeof(float) + 127) / 64 * 64);
+    float *strips = room_for(count * inner * TILE_COLUMNS);
     for (ptrdiff_t s = 0; strips && s < count; s++)
         pack(b.at + s * TILE_COLUMNS * b.column, b.column, b.row, least(TILE_COLUMNS, columns - s * TILE_COLUMNS),
              inner, TILE_COLUMNS, strips + s * inner * TILE_COLUMNS);

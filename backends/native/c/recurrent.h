@@ -21,7 +21,7 @@ static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t units,
     ptrdiff_t wide = gates * units;
     it->strips = turned ? strips_of((Matrix){kernel, 1, wide}, wide, units)
                         : strips_of((Matrix){kernel, wide, 1}, units, wide);
-    it->room = malloc((size_t)(items * units * width + 1) * sizeof(float));
+    it->room = room_for(items * units * width);
     if (!it->strips || !it->room)
         *(int32_t *)failed = 1;
     return it->strips && it->room;

@@ -152,6 +152,15 @@ static inline void any_tile(int turned, ptrdiff_t rows, TILE_ARGUMENTS) {
     function((int)rows, terms, c, step_c, columns, add);
 }
 
+static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
+
+/* Room for so many numbers, at the beginning of a line of the cache: a vector in two lines costs two
+ * reads. NULL where there is no memory. */
+#define ON_A_LINE __attribute__((aligned(64)))
+static inline float *room_for(ptrdiff_t count) {
+    return aligned_alloc(64, ((size_t)count * sizeof(float) + 127) / 64 * 64);
+}
+
 /* Copies. --------------------------------------------------------------------------------------- */
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
@@ -197,4 +206,16 @@ static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t coun
             out[k * wide + i] = i < count ? x[i * row + k * column] : 0.0f;
 }
 
-static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
+/* The tiles of x of (rows, inner), one after the other; in each the elements (i, k) at k * TILE_ROWS + i. */
+static void pack_tiles(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t inner,
+                       float *out) {
+    ptrdiff_t first = 0;
+    if (row == 1) {
+        first = rows - rows % TILE_ROWS;
+        for (ptrdiff_t k = 0; k < inner; k++)
+            for (ptrdiff_t i = 0; i < first; i += TILE_ROWS)
+                memcpy(out + i * inner + k * TILE_ROWS, x + i + k * column, TILE_ROWS * sizeof(float));
+    }
+    for (ptrdiff_t i = first; i < rows; i += TILE_ROWS)
+        pack(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS, out + i * inner);
+}

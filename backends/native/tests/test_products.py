@@ -48,12 +48,13 @@ def test_matmul_within_the_rounding_of_its_terms(how, threads, instructions):
         assert (np.abs(y - np.matmul(*wide)) <= bound).all()
 
 
-def test_matmul_does_not_depend_on_the_threads(instructions):
-    for rows, inner, columns in ((256, 784, 500), (1024, 300, 64), (33, 2000, 1000)):
-        x1, x2, found = normal(rows, inner), normal(inner, columns), []
+def test_products_do_not_depend_on_the_threads(instructions):
+    sizes = (256, 784, 500), (1024, 300, 64), (33, 2000, 1000), (200, 3000, 3), (120, 3000, 9)
+    for rows, inner, columns in sizes:
+        x1, x2, bias, found = normal(rows, inner), normal(inner, columns), normal(columns), []
         for threads in (1, 2, 5):
             with number_of_threads(threads):
-                found.append(_native.matmul(x1, x2))
+                found.append(_native.linear(x1, x2, bias))
         for other in found[1:]:
             if instructions == "base":  # these products are BLAS's, which promises less
                 np.testing.assert_allclose(found[0], other, rtol=1e-6, atol=1e-4)

@@ -14,6 +14,8 @@ FLOAT32 = np.dtype(np.float32)
 #: run(loop, count, grain, nanoseconds for each, arrays, numbers, constants).
 run: Callable[..., None] = _native.run
 LOOPS: dict[str, int] = _native.LOOPS
+#: empty(shape): of float32; large ones begin with a line of the cache.
+empty: Callable[[tuple[int, ...]], Any] = _native.empty
 
 
 def run_with_room(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run_with_room
+from pullback_native.loops import FLOAT32, LOOPS, all_float32, empty, plain, run_with_room
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
 _FORWARD, _GRADIENT = LOOPS["attention"], LOOPS["attention_gradient"]
@@ -95,8 +95,8 @@ def _attention(
         return NUMPYS["scaled_dot_product_attention"](
             query, key, value, mask, is_causal=is_causal, scale=scale
         )
-    y = np.empty((*query.shape[:-1], value.shape[-1]), FLOAT32)
-    normalizer = np.empty((*query.shape[:-1], 1), FLOAT32)
+    y = empty((*query.shape[:-1], value.shape[-1]))
+    normalizer = empty((*query.shape[:-1], 1))
     given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)
     blocks = -(-query.shape[-2] // _QUERIES)
     count = prod(query.shape[:-2]) * blocks
@@ -113,7 +113,7 @@ def _attention_gradient(
         return NUMPYS["scaled_dot_product_attention_gradient"](
             query, key, value, mask, *others, is_causal=is_causal, scale=scale
         )
-    slopes = tuple(np.empty(x.shape, FLOAT32) for x in (query, key, value))
+    slopes = tuple(empty(x.shape) for x in (query, key, value))
     given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)
     count = prod(key.shape[:-2])
     heads = prod(query.shape[:-2]) // count

@@ -11,11 +11,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from pullback.backend import Kernel
 from pullback_native import _native
-from pullback_native.loops import FLOAT32, LOOPS, plain, run_with_room
+from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run_with_room
 from pullback_numpy.convolution import GRADIENT_PARTS
 from pullback_numpy.kernels import KERNELS as NUMPYS
 from pullback_numpy.windows import output_sizes
@@ -71,7 +69,7 @@ def _conv(x: Any, kernel: Any, **how: Any) -> Any:
     if _is_product(window, how):
         return _native.matmul(plain(x), kernel.reshape(channels, features))
     out = output_sizes(x.shape[1:-1], window, how["strides"], how["padding"], how["dilation"])
-    y = np.empty((x.shape[0], *out, features), FLOAT32)
+    y = empty((x.shape[0], *out, features))
     if not y.size:
         return y
     blocks, cost, numbers = _numbers(x, out, window, features, how)
@@ -90,7 +88,8 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
         return NUMPYS["conv_input_gradient"](g, kernel, input_shape=input_shape, **how)
     if prod(strides) == 1:
         return _of_places(g, kernel, input_shape[1:-1], [0] * len(window), how)
-    dx = np.zeros(input_shape, FLOAT32)
+    dx = empty(tuple(input_shape))
+    dx.fill(0)
     for places in product(*map(range, strides)):
         # Inputs at these places meet the taps at the same places, and no others.
         taps = kernel[tuple(slice(p, None, s) for p, s in zip(places, strides, strict=True))]
@@ -132,7 +131,7 @@ def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> A
         return _native.matmul(left.T, right).reshape(kernel_shape)
     blocks, cost, numbers = _numbers(x, g.shape[1:-1], window, features, how)
     parts = min(GRADIENT_PARTS, blocks)
-    sums = np.empty((parts, *kernel_shape), FLOAT32)
+    sums = empty((parts, *kernel_shape))
     run_with_room(_KERNEL_GRADIENT, parts, 1, cost * blocks / parts,
                   (plain(x), plain(g), sums), numbers, (float(parts),), room=_ROOM)  # fmt: skip
     total = sums[0]

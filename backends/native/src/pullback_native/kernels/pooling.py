@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback_native.loops import FLOAT32, LOOPS, plain, run
+from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPYS
 from pullback_numpy.windows import output_sizes
 
@@ -30,7 +30,7 @@ def _max_pool(x: Any, *, data_format: str, **how: Any) -> Any:
     if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32:
         return NUMPYS["max_pool"](x, data_format=data_format, **how)
     shape, numbers = _numbers(x.shape, **how)
-    y, indices = np.empty(shape, FLOAT32), np.empty(shape, np.int32)
+    y, indices = empty(shape), np.empty(shape, np.int32)
     if y.size:
         columns = shape[-2] * shape[-1]
         taps = numbers[5] * numbers[6]
@@ -49,7 +49,7 @@ def _max_pool_gradient(
     _, numbers = _numbers(input_shape, **how)
     tiled = numbers[0:2] == (numbers[3] * numbers[5], numbers[4] * numbers[6])
     tiled = tiled and numbers[5:7] == numbers[7:9] and not any(map(any, how["padding"]))
-    dx = np.empty(input_shape, FLOAT32)
+    dx = empty(input_shape)
     if dx.size:
         run(_GRADIENT, input_shape[0], 1, 0.5 * dx[0].size,
             (plain(g), plain(indices), dx), (*numbers, tiled), ())  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.backend import Kernel
 from pullback_native import _native
-from pullback_native.loops import FLOAT32, LOOPS, all_float32, plain, run_with_room
+from pullback_native.loops import FLOAT32, LOOPS, all_float32, empty, plain, run_with_room
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
@@ -58,7 +58,7 @@ def _columns(x: Any) -> Any:
 
 def _before(out: Any, initial_h: Any, reverse: bool) -> Any:
     """The states with which the steps begin, (batch * time, units)."""
-    before = np.empty(out.shape, FLOAT32)
+    before = empty(out.shape)
     if reverse:
         before[:, :-1], before[:, -1] = out[:, 1:], initial_h
     else:
@@ -76,7 +76,7 @@ def _lstm(
         return NUMPYS["lstm"](*given, mask, reverse=reverse)
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
-    out, cells = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
+    out, cells = (empty((batch, time, units)) for _ in range(2))
     state = plain(initial_h), plain(initial_c)
     _run(_LSTM, x, units, reverse, gates, plain(recurrent_kernel), *state, out, cells)
     last = 0 if reverse else time - 1
@@ -94,7 +94,7 @@ def _lstm_gradient(
         return NUMPYS["lstm_gradient"](*given, mask, *rest, reverse=reverse)
     units = recurrent_kernel.shape[0]
     dh, dc = (np.array(one, FLOAT32, order="C") for one in (h_g, c_g))
-    slopes = np.empty((batch, time, 4 * units), FLOAT32)
+    slopes = empty((batch, time, 4 * units))
     arrays = map(plain, (gates, recurrent_kernel, initial_c, cells, out_g))
     _run(_LSTM_GRADIENT, x, units, reverse, *arrays, dh, dc, slopes)
     before = _before(out, initial_h, reverse)
@@ -119,7 +119,7 @@ def _gru(
         return NUMPYS["gru"](*given, mask, reverse=reverse)
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
-    out, candidates = (np.empty((batch, time, units), FLOAT32) for _ in range(2))
+    out, candidates = (empty((batch, time, units)) for _ in range(2))
     beside = None if recurrent_bias is None else plain(recurrent_bias)
     arrays = gates, plain(recurrent_kernel), plain(initial_h), out, candidates, beside
     _run(_GRU, x, units, reverse, *arrays)
@@ -137,7 +137,7 @@ def _gru_gradient(
         return NUMPYS["gru_gradient"](*given, mask, *rest, reverse=reverse)
     units = recurrent_kernel.shape[0]
     dh = np.array(h_g, FLOAT32, order="C")
-    by_input, by_state = (np.empty((batch, time, 3 * units), FLOAT32) for _ in range(2))
+    by_input, by_state = (empty((batch, time, 3 * units)) for _ in range(2))
     arrays = map(plain, (gates, recurrent_kernel, initial_h, out, out_g, candidates))
     _run(_GRU_GRADIENT, x, units, reverse, *arrays, dh, by_input, by_state)
     da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)

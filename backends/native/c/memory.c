@@ -1,0 +1,75 @@
+/* Where new arrays lie. */
+#include "calls.h"
+
+#include <stdlib.h>
+
+/* A line of the cache, and the widest vector. Malloc begins 16 bytes after one: then every vector lies
+ * in two lines, which costs a matrix product a tenth of its time. */
+#define LINE 64
+/* From so many bytes on arrays begin with a line. */
+#define LARGE 16384
+
+/* What lies before the data of an array. */
+typedef struct {
+    void *block;
+    size_t size;
+} Header;
+
+static Header *header(void *data) { return (Header *)data - 1; }
+
+static void *line_malloc(void *context, size_t size) {
+    (void)context;
+    char *block = size < (size_t)-1 - 2 * LINE ? malloc(size + LINE + sizeof(Header)) : NULL;
+    if (!block)
+        return NULL;
+    void *data = (void *)(((uintptr_t)block + sizeof(Header) + LINE - 1) / LINE * LINE);
+    *header(data) = (Header){block, size};
+    return data;
+}
+
+static void *line_calloc(void *context, size_t count, size_t size) {
+    void *data = size && count > (size_t)-1 / size ? NULL : line_malloc(context, count * size);
+    return data ? memset(data, 0, count * size) : NULL;
+}
+
+static void line_free(void *context, void *data, size_t size) {
+    (void)context, (void)size;
+    if (data)
+        free(header(data)->block);
+}
+
+static void *line_realloc(void *context, void *data, size_t size) {
+    void *found = line_malloc(context, size);
+    if (found && data) {
+        memcpy(found, data, header(data)->size < size ? header(data)->size : size);
+        line_free(context, data, 0);
+    }
+    return found;
+}
+
+/* As NEP 49 has it: an array keeps who frees its data. */
+static PyDataMem_Handler handler = {
+    "pullback_native", 1, {NULL, line_malloc, line_calloc, line_realloc, line_free}};
+static PyObject *lines;
+
+PyObject *new_array(int ndim, const npy_intp *shape) {
+    npy_intp bytes = sizeof(float);
+    for (int axis = 0; axis < ndim && bytes > 0; axis++)
+        bytes = shape[axis] > NPY_MAX_INTP / bytes ? -1 : bytes * shape[axis];
+    if (bytes < LARGE) /* or are no size: NumPy says so */
+        return PyArray_SimpleNew(ndim, (npy_intp *)shape, NPY_FLOAT);
+    if (!lines && !(lines = PyCapsule_New(&handler, "mem_handler", NULL)))
+        return NULL;
+    void *data = line_malloc(NULL, (size_t)bytes);
+    if (!data)
+        return PyErr_NoMemory();
+    PyObject *y = PyArray_SimpleNewFromData(ndim, (npy_intp *)shape, NPY_FLOAT, data);
+    if (!y) {
+        line_free(NULL, data, 0);
+        return NULL;
+    }
+    /* PyDataMem_SetHandler would do the same for 0.4 us. */
+    ((PyArrayObject_fields *)y)->mem_handler = Py_NewRef(lines);
+    PyArray_ENABLEFLAGS(as_array(y), NPY_ARRAY_OWNDATA);
+    return y;
+}
