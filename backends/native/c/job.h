@@ -14,6 +14,9 @@ typedef struct {
     double c[8];
 } Job;
 
+/* Products with so few rows read a where it is, where each of its rows lies in a run. */
+#define FEW_ROWS 240
+
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
 
 /* All loops, in the order of their tables. */

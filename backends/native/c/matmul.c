@@ -10,7 +10,8 @@
 /* A tile of the widest vectors: pieces are whole ones. */
 #define ROWS 12
 #define COLUMNS 32
-/* What copying an element of a or b costs, in multiplications: all of a piece of either is copied. */
+/* What an element of a or b costs for each piece that it is in, in multiplications: reading it, and copying it. */
+#define READ 15.0
 #define COPY_A 30.0
 #define COPY_B 20.0
 
@@ -50,14 +51,15 @@ static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *
 static ptrdiff_t up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
 
 /* Cuts a product into `parts` pieces of the same size, so that little is copied. */
-static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t *high, ptrdiff_t *wide) {
+static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_a, ptrdiff_t *high,
+                ptrdiff_t *wide) {
     double least = HUGE_VAL;
     for (ptrdiff_t down = 1; down <= parts; down++) {
         if (parts % down)
             continue;
         ptrdiff_t across = parts / down;
         ptrdiff_t i = up((rows + down - 1) / down, ROWS), j = up((columns + across - 1) / across, COLUMNS);
-        double cost = (double)parts * (double)i * (double)j + COPY_A * (double)across * (double)rows
+        double cost = (double)parts * (double)i * (double)j + cost_a * (double)across * (double)rows
                     + COPY_B * (double)down * (double)columns;
         if (cost < least)
             least = cost, *high = i, *wide = j;
@@ -98,7 +100,8 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
     int threads = threads_for(cost * (double)items);
     if (threads > 1 && items < 2 * threads)
-        cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns, &high, &wide);
+        cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns,
+            rows <= FEW_ROWS && job.n[4] == 1 ? READ : COPY_A, &high, &wide);
     ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
     job.p[0] = data(x1), job.p[1] = data(x2), job.p[2] = data(y), job.p[3] = &failed, job.p[4] = (void *)bias;
     job.n[0] = rows, job.n[8] = high, job.n[9] = wide;

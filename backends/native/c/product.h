@@ -11,7 +11,7 @@
 #else
 #define BLOCK_ROWS 240
 #endif
-/* With fewer columns than this, a is read where it is. */
+/* With so few columns a is read where it is. */
 #define FEW_COLUMNS (3 * TILE_COLUMNS)
 /* With so many rows, and fewer columns than a vector has, rows become columns. */
 #define MANY_ROWS 48
@@ -50,7 +50,7 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
     if (columns < WIDTH && rows > MANY_ROWS)
         return product_turned(rows, columns, inner, a, b, add, c, step_c);
     float strip[TILE_COLUMNS * DEPTH] ON_A_LINE, *block = NULL;
-    int packed = columns > FEW_COLUMNS || (a.row != 1 && a.column != 1);
+    int packed = a.column == 1 ? rows > FEW_ROWS && columns > FEW_COLUMNS : a.row != 1 || columns > FEW_COLUMNS;
     int turned = packed || a.row == 1;
     ptrdiff_t runs = (inner + DEPTH - 1) / DEPTH, blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
     ptrdiff_t tall = (rows + blocks * TILE_ROWS - 1) / (blocks * TILE_ROWS) * TILE_ROWS;
