@@ -111,6 +111,10 @@ class Backend:
         """A NumPy array with the values, once they are there; a read-only view where possible."""
         raise NotImplementedError(f"{type(self).__name__}.to_host")
 
+    def item(self, array: Native) -> Any:
+        """The only element as a Python number, once it is there."""
+        return self.to_host(array).item()
+
     def copy_to_device(self, array: Native, device: Any) -> Native:
         """The array on another native device of this backend."""
         return array

@@ -144,7 +144,7 @@ class Tensor:
                 f"only a tensor of one element is a Python number, got shape {self.shape}; "
                 f"index it, or use tolist()"
             )
-        value: bool | int | float | complex = self.numpy().item()
+        value: bool | int | float | complex = self._device.backend.item(self._array)
         return value
 
     def tolist(self) -> Any:
@@ -157,7 +157,7 @@ class Tensor:
             raise errors.ShapeError(
                 f"{target}() needs a tensor of one element, got shape {self.shape}{hint}"
             )
-        value = self.numpy().item()
+        value = self._device.backend.item(self._array)
         if type(value) is complex and target in ("int", "float"):
             raise errors.InputTypeError(
                 f"{target}() of a complex tensor would drop a part; take x.real or x.imag first"

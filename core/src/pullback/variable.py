@@ -10,7 +10,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Watched
+from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
 from pullback.dtypes import DType, DTypeLike
 from pullback.shapes import Shape
 from pullback.tensor import CALL, Tensor, TensorLike, wrap
@@ -75,9 +75,7 @@ class Variable:
         tensor = Tensor()
         tensor._array = self._array
         tensor._device = self._device
-        tensor._node = None
-        if LISTENING.count:
-            _link(self, tensor)
+        tensor._node = _mark_of(self) if LISTENING.count else None
         return tensor
 
     @property
@@ -343,11 +341,11 @@ class Variable:
     __hash__ = object.__hash__
 
 
-def _link(variable: Variable, value: Tensor) -> None:
-    """Links a tensor just read from a variable to the marks of the tapes that watch it."""
+def _mark_of(variable: Variable) -> Node | None:
+    """The node of a tensor just read from a variable: the marks of the tapes that watch it."""
     state = LOCAL.state
     if not state.recording:
-        return
+        return None
     marks = []
     tape: Any
     for tape in state.tapes:
@@ -356,13 +354,11 @@ def _link(variable: Variable, value: Tensor) -> None:
             marks.append(found[1])
         elif variable._watched and tape.watch_accessed_variables:
             marks.append(tape.mark(variable))
-    if not marks:
-        value._node = HEARD
-    elif len(marks) == 1:
-        value._node = marks[0]
-    else:
-        # Each tape finds its own mark behind this one.
-        value._node = Watched(state.tick(), *marks)
+    if len(marks) == 1:
+        mark: Node = marks[0]
+        return mark
+    # Each tape finds its own mark behind this one.
+    return Watched(state.tick(), *marks) if marks else HEARD
 
 
 def _refusal(operator: str, instead: str) -> Callable[[Variable, Any], NoReturn]:

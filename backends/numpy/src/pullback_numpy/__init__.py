@@ -47,8 +47,12 @@ class NumPyBackend(Backend):
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         """A read-only view."""
         view: np.ndarray[Any, Any] = array.view()
-        view.flags.writeable = False
+        view.setflags(write=False)
         return view
+
+    def item(self, array: Any) -> Any:
+        """The only element, without a view of it."""
+        return array.item()
 
     def native(self, value: Any) -> Any:
         """An array from a NumPy scalar."""
