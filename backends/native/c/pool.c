@@ -17,14 +17,16 @@ void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int t
 #else
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #define MOST 64
-/* How often a helper looks for the next job before it sleeps: some 100 us. Kernels come in rows, with
- * some 10 us of Python between them, and waking a thread takes 40 us. */
-#define SPINS 2000
-#define CALLER_SPINS 2000
+/* How often a thread looks for what it waits for before it sleeps: for some 2 ms. Kernels come in rows,
+ * with 10 to 200 us of Python between them, and waking a thread takes 40 us; on a virtual machine whose
+ * neighbours take an idle core at once, more. After 100 us whoever else wants the core goes first. */
+#define LOOKS 40000
+#define LOOKS_ALONE 2000
 
 typedef struct {
     pthread_mutex_t busy;  /* held by the caller whose job it is */
@@ -46,7 +48,9 @@ typedef struct {
 static Pool pool = FRESH;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static inline void pause_briefly(void) {
+static inline void pause_briefly(int looks) {
+    if (looks >= LOOKS_ALONE && looks % 32 == 0)
+        sched_yield();
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
@@ -66,8 +70,8 @@ static void *serve(void *unused) {
     unsigned long seen = 0;
     for (;;) {
         atomic_fetch_add(&pool.looking, 1);
-        for (int i = 0; i < SPINS && atomic_load(&pool.number) == seen; i++)
-            pause_briefly();
+        for (int i = 0; i < LOOKS && atomic_load(&pool.number) == seen; i++)
+            pause_briefly(i);
         atomic_fetch_sub(&pool.looking, 1);
         pthread_mutex_lock(&pool.lock);
         while (atomic_load(&pool.number) == seen || !pool.open) {
@@ -141,8 +145,8 @@ void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int t
     pthread_mutex_lock(&pool.lock);
     pool.open = 0;
     pthread_mutex_unlock(&pool.lock);
-    for (int i = 0; i < CALLER_SPINS && atomic_load(&pool.working); i++)
-        pause_briefly();
+    for (int i = 0; i < LOOKS && atomic_load(&pool.working); i++)
+        pause_briefly(i);
     pthread_mutex_lock(&pool.lock);
     while (pool.inside)
         pthread_cond_wait(&pool.left, &pool.lock);

@@ -32,6 +32,12 @@ _WITH_NUMBER = {
     "elu": ("alpha", "w > 0 ? w : expm1(w) * W(a)"),
     "leaky_relu": ("negative_slope", "w > 0 ? w : w * W(a)"),
 }
+# Gradients, in the cotangent `h` as well; `w` is the result, or the input of silu.
+_GRADIENTS = {
+    "sigmoid_gradient": "h * (w * (1 - w))",
+    # Where the sigmoid is 0 lest 0 * inf be NaN.
+    "silu_gradient": "h * (sigmoid(w) * (within(w, W(-1000), W(1000)) * sigmoid(-w) + 1))",
+}
 _W = "typedef typename wide_of<T>::type W; const W w = W(x);"
 
 
@@ -40,6 +46,17 @@ def _of_one(name: str, expression: str) -> Kernel:
 
     def kernel(x: Any) -> Any:
         return compiled(x)
+
+    return kernel
+
+
+def _gradient(name: str, expression: str) -> Kernel:
+    compiled = elementwise(
+        name, "T g, T x", "T y", f"{_W} const W h = W(g); y = T({expression});"
+    )
+
+    def kernel(g: Any, x: Any) -> Any:
+        return compiled(g, x)
 
     return kernel
 
@@ -95,6 +112,7 @@ def _prelu(x: Any, negative_slope: Any) -> Any:
 KERNELS: dict[str, Kernel] = {
     **{name: _of_one(name, expression) for name, expression in _OF_ONE.items()},
     **{name: _with_number(name, *given) for name, given in _WITH_NUMBER.items()},
+    **{name: _gradient(name, expression) for name, expression in _GRADIENTS.items()},
     "gelu": _gelu,
     "gelu_gradient": _gelu_gradient,
     "prelu": _prelu,
