@@ -1,8 +1,8 @@
 /* Matrix products, split into pieces; the loop counts the pieces.
  *
  * A strip of b, as wide as a tile, is copied to the first-level cache while the first tile reads it,
- * and a block of a to the second-level cache where enough strips read it. Every element of c is the
- * sum of its terms in order, DEPTH at a time, wherever a tile or a piece begins. */
+ * and a block of a to the second-level cache where it is large and enough strips read it. Every
+ * element of c is the sum of its terms in order, DEPTH at a time, wherever a tile or a piece begins. */
 
 /* Rows of a block of a: 528 KiB where there is AVX-512, for those processors' second-level caches have
  * 1 MiB or more; 240 KiB elsewhere. */

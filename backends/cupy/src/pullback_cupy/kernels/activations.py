@@ -51,9 +51,7 @@ def _of_one(name: str, expression: str) -> Kernel:
 
 
 def _gradient(name: str, expression: str) -> Kernel:
-    compiled = elementwise(
-        name, "T g, T x", "T y", f"{_W} const W h = W(g); y = T({expression});"
-    )
+    compiled = elementwise(name, "T g, T x", "T y", f"{_W} const W h = W(g); y = T({expression});")
 
     def kernel(g: Any, x: Any) -> Any:
         return compiled(g, x)
