@@ -34,6 +34,23 @@ def _split(ufunc: Any) -> Kernel:
     return kernel
 
 
+def _tangent(ufunc: Any, infinite: str, other: str) -> Kernel:
+    """tan or tanh, given which part of a complex number makes it 1 or i where that is infinite."""
+    of_reals = _split(ufunc)
+
+    def kernel(x: Any) -> Any:
+        if x.dtype.kind != "c":
+            return of_reals(x)
+        y = np.asarray(ufunc(x))
+        far = np.isinf(getattr(x, infinite)) & np.isfinite(getattr(x, other))
+        if far.any():
+            # The zero has the sign of the other part y; in C, and so in NumPy, that of sin(2 y).
+            getattr(y, other)[far] = np.copysign(0, getattr(x, other)[far])
+        return y
+
+    return kernel
+
+
 def _floor_divide(x1: Any, x2: Any) -> Any:
     if x1.dtype.kind in "iu":
         return np.floor_divide(x1, x2)
@@ -152,7 +169,9 @@ KERNELS: dict[str, Kernel] = {
     "real": _real,
     "round": _round,
     "sign": _sign,
+    "tan": _tangent(np.tan, "imag", "real"),
+    "tanh": _tangent(np.tanh, "real", "imag"),
     "where": where,
     # What takes long enough an element for the time of the second thread not to go into memory.
-    **{name: _split(getattr(np, name)) for name in ("exp", "log", "sin", "cos", "tan", "tanh")},
+    **{name: _split(getattr(np, name)) for name in ("exp", "log", "sin", "cos")},
 }
