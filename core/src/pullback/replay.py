@@ -2,16 +2,18 @@
 
 A training loop builds the same graph at each step. When a graph of one form has been walked a few
 times, the walk is traced down to the kernels that it calls, and compiled into a function that first
-compares a graph with the one it was made for (ops, links, attributes, and the shape, dtype and
-device of every array), then calls the kernels on its arrays. A graph that differs anywhere is
-walked. So is everything for which a trace could not stand: custom gradients and ops from elsewhere,
-whose rules may be more than functions of their arguments; rules that look at values; tapes that
-other tapes listen to.
+compares a graph with the one it was made for (the target's shape and dtype, ops and their order,
+links, attributes, and the shape, dtype and device of every array), then calls the kernels on its
+arrays. A graph that differs anywhere is walked; docs/architecture.md says why there is nothing else
+that a rule can see. So is everything for which a trace could not stand: custom gradients and ops
+from elsewhere, whose rules may be more than functions of their arguments; rules that look at
+values; tapes that other tapes listen to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 from pullback import backward, cotangents
@@ -19,6 +21,7 @@ from pullback.backward import Span
 from pullback.devices import Device
 from pullback.dispatch.recording import LISTENING, Node, Output, Watched
 from pullback.dispatch.rules import layout
+from pullback.dtypes import is_floating
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 from pullback.tracing import NoTraceError, Trace, Traced, frozen
@@ -29,6 +32,8 @@ PATIENCE = 2
 _LARGEST = 4000
 #: How many walks are kept for graphs that look alike from afar, and in all.
 _ALIKE, _FORMS, _IN_ALL = 4, 4096, 256
+#: How many numbers one comparison has.
+_CHAIN = 100
 
 
 #: Attributes that dispatch brings into one form, which can be compared as it is.
@@ -79,7 +84,7 @@ def gradients(
         _forms[key] = _Form()
         return None
     for walk in form.walks:
-        found: list[Tensor | None] | None = walk(node, marks, low, high, release)
+        found: list[Tensor | None] | None = walk(target, marks, low, high, release)
         if found is not None:
             return found
     form.misses += 1
@@ -98,6 +103,8 @@ def _traced(
     release: bool,
 ) -> list[Tensor | None] | None:
     """Walks the graph in a trace, and keeps the walk."""
+    if not is_floating(target.dtype):
+        return None  # the walk says what is wrong with that
     trace = Trace(target._device, target._array)
     try:
         graph = _Graph(target, marks, span, trace)
@@ -130,7 +137,7 @@ class _Graph:
     def __init__(self, target: Tensor, marks: Sequence[Any], span: Span, trace: Trace) -> None:
         self._device: Device = target._device
         self._trace = trace
-        self._low = span[0]
+        self._span = span
         self._marks = {mark: f"m{i}" for i, mark in enumerate(marks)}
         if len(self._marks) != len(marks) or None in self._marks:
             raise NoTraceError
@@ -138,7 +145,7 @@ class _Graph:
         self._copies: dict[Node, Node] = {}
         #: The globals of the code.
         self._scope: dict[str, Any] = {
-            "Tensor": Tensor, "Output": Output, "frozen": frozen,
+            "Tensor": Tensor, "Output": Output, "Watched": Watched, "frozen": frozen,
             "device": target._device, "backend": target._device.backend,
             "native": target._device.backend.native,
         }  # fmt: skip
@@ -148,9 +155,17 @@ class _Graph:
         self.lines: list[str] = []
         if len(marks) > 1:
             self._unless(f"len({{{', '.join(self._marks.values())}}}) == {len(marks)}")
+        # A source may be a tensor made on the way: the walk goes on behind it.
+        self._unless(" and ".join(f"type({one}) is Watched" for one in self._marks.values()))
         top = target._node
         backend = target._device.backend
-        self._unless(f"low <= n0.serial < high and backend.changes == {backend.changes}")
+        self._unless(f"target._device is device and backend.changes == {backend.changes}")
+        # The cotangent that everything begins with is made of these.
+        shape, dtype = target._array.shape, target._array.dtype
+        self._unless(
+            f"target._array.shape == {self._constant(shape)} "
+            f"and target._array.dtype is {self._constant(dtype)}"
+        )
         self._names[top] = "n0"
         waiting = [top]
         while waiting:
@@ -158,6 +173,7 @@ class _Graph:
             self._compare(node, self._names[node], waiting)
             if len(self._names) > _LARGEST:
                 raise NoTraceError
+        self._order()
         for node in self._names:
             self._copies[node].parents = tuple(
                 None if one is None else one if one in self._marks else self._copies[one]
@@ -167,6 +183,18 @@ class _Graph:
 
     def _unless(self, condition: str) -> None:
         self.lines += [f"if not ({condition}):", "    return None"]
+
+    def _order(self) -> None:
+        """Compares the order in which ops were called: cotangents are added up in it, back."""
+        calls = [node for node in self._names if type(node) is not Output]
+        calls.sort(key=attrgetter("serial"), reverse=True)
+        serials = [f"{self._names[node]}.serial" for node in calls]
+        last = "high"
+        for i in range(0, len(serials), _CHAIN):
+            part = serials[i : i + _CHAIN]
+            self._unless(" > ".join([last, *part]))
+            last = part[-1]
+        self._unless(f"{last} >= low")
 
     def _constant(self, value: Any) -> str:
         name = f"k{len(self._scope)}"
@@ -189,14 +217,14 @@ class _Graph:
             self._unless(f"type({name}) is Output and {name}.saved == {position}")
         else:
             op = node.op
-            if type(op) is not Op or not op.body.__module__.startswith("pullback."):
+            if type(op) is not Op or not all(map(_is_ours, _functions(op))):
                 raise NoTraceError
-            if node.device is not self._device or node.serial < self._low or node.saved is None:
+            low, high = self._span
+            if node.device is not self._device or not low <= node.serial < high:
                 raise NoTraceError
-            self._unless(
-                f"{name}.op is {self._constant(op)} and {name}.serial >= low "
-                f"and {name}.device is device"
-            )
+            if node.saved is None:
+                raise NoTraceError
+            self._unless(f"{name}.op is {self._constant(op)} and {name}.device is device")
             copy.saved = (self._plain if op.simple else self._full)(op, node, name)
         self._links(node, name, waiting)
 
@@ -249,10 +277,10 @@ class _Graph:
                 raise NoTraceError  # the rule goes to another device
             if value is None or type(value) is bool:
                 self._unless(f"{name} is {value}")
-            elif form in _NORMAL and (type(value) is not float or value != 0):
-                self._unless(f"{name} == {self._constant(value)}")
-            elif form in _NORMAL:
+            elif form in _NORMAL and type(value) is float and (value == 0 or value != value):
                 self._unless(f"{name}.hex() == {value.hex()!r}")
+            elif form in _NORMAL:
+                self._unless(f"{name} == {self._constant(value)}")
             else:
                 self._unless(f"frozen({name}) == {self._constant(frozen(value))}")
             return value
@@ -290,7 +318,11 @@ class _Graph:
 
     def compile(self, results: Sequence[str | None]) -> Any:
         """The function that compares, calls the kernels, and gives a tensor for each name."""
-        lines = ["def walk(n0, marks, low, high, release):", "    try:"]
+        lines = [
+            "def walk(target, marks, low, high, release):",
+            "    n0 = target._node",
+            "    try:",
+        ]
         lines.append(f"        {''.join(f'{one}, ' for one in self._marks.values())}= marks")
         lines += [f"        {line}" for line in self.lines]
         # Of other lengths than expected, or let go.
@@ -301,7 +333,9 @@ class _Graph:
         whole = [name for node, name in self._names.items() if type(node) is not Output]
         lines += ["    if release:"]
         lines += [f"        {one}.saved = None; {one}.parents = ()" for one in whole]
-        lines += [f"    {line}" for line in self._calls(results)]
+        same = self._same()
+        results = [None if name is None else same.get(name, name) for name in results]
+        lines += [f"    {line}" for line in self._calls(results, same)]
         found = []
         for i, name in enumerate(results):
             found.append("None" if name is None else f"t{i}")
@@ -316,14 +350,30 @@ class _Graph:
         exec(compile("\n".join(lines), "<pullback walk>", "exec"), self._scope)
         return self._scope.pop("walk")
 
-    def _calls(self, results: Sequence[str | None]) -> list[str]:
+    def _same(self) -> dict[str, str]:
+        """The products with 1 that need not be computed, and what stands in their place.
+
+        That lies otherwise in memory, it may be: where this could be seen, they are computed.
+        """
+        products = dict(self._trace.same)
+        for call in self._trace.calls:
+            if not call.by_element:
+                for name in _flat(call.inputs):
+                    products.pop(name, None)
+        found: dict[str, str] = {}
+        for product, factor in products.items():
+            found[product] = found.get(factor, factor)  # made before it
+        return found
+
+    def _calls(self, results: Sequence[str | None], same: dict[str, str]) -> list[str]:
         """The calls that results depend on; each array is let go after its last use."""
         alive = {name for name in results if name is not None}
         lines: list[str] = []
         for call in reversed(self._trace.calls):
             if alive.isdisjoint(call.results):
                 continue
-            used = dict.fromkeys(_flat(call.inputs))
+            inputs = _renamed(call.inputs, same)
+            used = dict.fromkeys(_flat(inputs))
             last = [one for one in used if one not in alive and one not in self._trace.constants]
             last += [one for one in call.results if one not in alive]
             if last:
@@ -331,7 +381,7 @@ class _Graph:
             for result, foreign in zip(call.results, call.foreign, strict=True):
                 if foreign:
                     lines.append(f"{result} = native({result})")
-            arguments = [_text(one) for one in call.inputs]
+            arguments = [_text(one) for one in inputs]
             arguments += [f"{key}={self._literal(value)}" for key, value in call.attributes.items()]
             targets = ", ".join(call.results) + ("," if call.several else "")
             kernel = self._constant(call.kernel)
@@ -349,10 +399,25 @@ class _Graph:
         return self._constant(value)
 
 
+def _functions(op: Op) -> list[Any]:
+    return [op.body, *(rule.function for rule in op.rules.values() if rule is not None)]
+
+
+def _is_ours(function: Any) -> bool:
+    """Whether a body or rule is of this package: it is a function of what it names."""
+    return str(function.__module__).startswith("pullback.")
+
+
 def _flat(names: Any) -> list[str]:
     if isinstance(names, (list, tuple)):
         return [one for part in names for one in _flat(part)]
     return [] if names is None else [names]
+
+
+def _renamed(names: Any, same: dict[str, str]) -> Any:
+    if isinstance(names, (list, tuple)):
+        return type(names)(_renamed(one, same) for one in names)
+    return same.get(names, names)
 
 
 def _text(names: Any) -> str:

@@ -15,7 +15,9 @@ import numpy as np
 
 from pullback.backend import Backend, Kernel, Native
 from pullback.devices import Device
-from pullback.dtypes import DType
+from pullback.dtypes import DType, is_complex
+from pullback.shapes import broadcast
+from pullback.spec import EXACT, OPS, ROUNDED, Op
 from pullback.tensor import Tensor, wrap
 
 #: The number of elements up to which what is computed from constants is a constant.
@@ -49,6 +51,7 @@ class Traced:
 class Call(NamedTuple):
     """One call of a kernel. Arrays stand as their names; None and lists of them as they are."""
 
+    op: Op
     kernel: Kernel
     inputs: tuple[Any, ...]
     attributes: dict[str, Any]
@@ -57,6 +60,14 @@ class Call(NamedTuple):
     several: bool
     #: Of each result, whether it was no native array yet.
     foreign: tuple[bool, ...]
+
+    @property
+    def by_element(self) -> bool:
+        """Whether an array's layout in memory cannot be seen in the bits of the result.
+
+        Sums add in another order where arrays lie otherwise.
+        """
+        return self.op.shape is broadcast and self.op.accuracy in (EXACT, ROUNDED)
 
 
 class Trace(Backend):
@@ -75,6 +86,8 @@ class Trace(Backend):
         self.constants: dict[str, Native] = {}
         #: The names of arrays that are 1 at every element, and too large to be constants.
         self._ones: set[str] = set()
+        #: The names of products with 1, and of the other factors.
+        self.same: dict[str, str] = {}
         #: False when values were looked at: what was called may then depend on them.
         self.sound = True
         self.device = here = Device()
@@ -98,10 +111,6 @@ class Trace(Backend):
     def _run(self, op_name: str, kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
         if op_name == "reshape" and attributes["shape"] == tuple(inputs[0].shape):
             return inputs[0]
-        if op_name == "multiply" and not self._known(inputs):
-            same = self._times_one(*inputs) or self._times_one(*inputs[::-1])
-            if same is not None:
-                return same
         names = tuple(_each(one, _name) for one in inputs)
         key = _key(op_name, names, attributes)
         if key in self.found:
@@ -119,18 +128,30 @@ class Trace(Backend):
         ]
         if not several and self._known(inputs) and math.prod(arrays[0].shape) <= _FOLDED:
             return self._constant(arrays[0])
+        op = OPS[op_name]
+        if _by_value(op, inputs, attributes):
+            self.sound = False
         results = tuple(f"v{len(self.calls)}_{i}" for i in range(len(arrays)))
         if op_name == "broadcast_to" and self._is_one(inputs[0]):
             self._ones.add(results[0])
-        self.calls.append(Call(kernel, names, attributes, results, several, foreign))
+        elif op_name == "multiply":
+            same = self._times_one(*inputs) or self._times_one(*inputs[::-1])
+            if same is not None:
+                self.same[results[0]] = same.name
+        self.calls.append(Call(op, kernel, names, attributes, results, several, foreign))
         found = tuple(map(Traced, arrays, results))
         if key is not None:
             self.found[key] = found if several else found[0]
         return found if several else found[0]
 
     def _times_one(self, one: Traced, other: Traced) -> Traced | None:
-        """The other factor, where the one is 1: the cotangent of a sum is, at every element."""
+        """The other factor, where the one is 1: the cotangent of a sum is, at every element.
+
+        None for complex numbers: 1 times infinity is infinity + NaN i there.
+        """
         if tuple(one.shape) not in ((), tuple(other.shape)):
+            return None
+        if is_complex(self.public_dtypes[one.dtype]):
             return None
         return other if self._is_one(one) else None
 
@@ -179,6 +200,16 @@ def _key(op_name: str, names: Any, attributes: dict[str, Any]) -> Any:
         return op_name, repr(names), frozen(list(attributes.items()))
     except NoTraceError:
         return None
+
+
+def _by_value(op: Op, inputs: Any, attributes: dict[str, Any]) -> bool:
+    """Whether the shapes of the results depend on values: what looks at them looks at values."""
+    shapes = op.shape(*(_each(one, _shape) for one in inputs), **attributes)
+    return shapes is None or (isinstance(shapes, list) and None in shapes)
+
+
+def _shape(value: Traced) -> tuple[int, ...]:
+    return tuple(value.shape)
 
 
 def _array(value: Traced) -> Native:
