@@ -46,11 +46,12 @@ __all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
 
 def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
     """The attributes of a convolution of images of `shape` with a kernel of shape `kernel`."""
-    return dict(_checked(shape, kernel, *attributes.values(), *attributes))
+    return dict(_checked((shape, kernel), *attributes.values(), *attributes))
 
 
 @remembered
-def _checked(shape: Shape, kernel: Shape, *given: Any) -> dict[str, Any]:
+def _checked(shapes: tuple[Shape, Shape], *given: Any) -> dict[str, Any]:
+    shape, kernel = shapes
     count = len(given) // 2
     attributes = dict(zip(given[count:], given[:count], strict=True))
     groups, data_format = attributes["groups"], attributes["data_format"]

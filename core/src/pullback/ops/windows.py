@@ -158,10 +158,10 @@ class _NoKeyError(Exception):
 def _key(value: Any) -> Any:
     """Integers, words and None, in tuples of tuples: what is equal is then the same."""
     kind = type(value)
+    if kind is tuple or kind is list:
+        return tuple([one if type(one) is int else _key(one) for one in value])
     if kind is int or kind is str or value is None:
         return value
-    if kind is tuple or kind is list:
-        return tuple([_key(one) for one in value])
     try:
         # True is 1, and so is NumPy's 1; 1.0 is not.
         return int(operator.index(value))
@@ -170,7 +170,7 @@ def _key(value: Any) -> Any:
 
 
 def remembered(function: Callable[..., R]) -> Callable[..., R]:
-    """Keeps what a function of a shape and of what callers write has found.
+    """Keeps what a function of shapes (its first argument) and of what callers write has found.
 
     Lists are tuples to it, and all integers Python's. What is neither an integer nor a word is
     never looked up, so that 2.0 is refused after 2 as before it.
@@ -178,12 +178,12 @@ def remembered(function: Callable[..., R]) -> Callable[..., R]:
     kept = lru_cache(maxsize=1024)(function)
 
     @wraps(function)
-    def call(shape: Shape, *given: Any) -> R:
+    def call(shapes: Any, *given: Any) -> R:
         try:
-            key = [_key(one) for one in given]
+            key = [one if type(one) is str else _key(one) for one in given]
         except _NoKeyError:
-            return function(shape, *given)
-        return kept(shape, *key)
+            return function(shapes, *given)
+        return kept(shapes, *key)
 
     call.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
     return call
