@@ -25,6 +25,17 @@ def _no_tape_is_left_listening():
     assert LISTENING.count == 0, "a tape was left listening in another thread"
 
 
+@pytest.fixture(scope="session")
+def remembered():
+    """The module beside this one."""
+    spec = importlib.util.spec_from_file_location(
+        "remembered", Path(__file__).parent / "remembered.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def minimal():
     """The device of `examples/minimal_backend`, which has the core primitives and nothing else."""

@@ -186,8 +186,9 @@ class Backend:
 
     def _forget(self) -> None:
         self.changes += 1
-        for table in self.tables:
-            table.clear()
+        for i in range(len(self.tables)):
+            # Another thread may have looked up what it is about to put into the table of before.
+            self.tables[i] = {}
 
     def offered(self) -> tuple[tuple[str, Kernel], ...]:
         """Every kernel that it has, with the name of its op."""

@@ -217,4 +217,7 @@ def _kind(value: Any) -> tuple[Any, Any, Any]:
 
 def _conjugate(tensor: Tensor) -> Tensor:
     # Users' functions follow the field's convention, rules the plain transpose (see the tape).
-    return CALL["conj"](tensor) if dtypes.is_complex(tensor.dtype) else tensor
+    # What they write into is a handle of theirs: the cotangent goes to others too.
+    if dtypes.is_complex(tensor.dtype):
+        return CALL["conj"](tensor)
+    return wrap(tensor._array, tensor._device, tensor._node)

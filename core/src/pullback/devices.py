@@ -100,15 +100,23 @@ class _Context(threading.local):
 _context = _Context()
 _interned: dict[tuple[Backend, str, int], Device] = {}
 _named: dict[str, Device] = {}
+_LOCK = threading.Lock()
 _chosen: Device | None = None
 _default: Device | None = None
 
 
 def _forget() -> None:
     """Names may mean other devices after a backend has been registered by hand."""
-    global _default
-    _named.clear()
-    _default = _chosen
+    global _chosen, _default, _named
+    chosen = _chosen
+    if chosen is not None:
+        backend = registry.ready.get(chosen.backend.name, chosen.backend)
+        if chosen.index < registry.count(backend, chosen.kind):
+            chosen = _get(backend, chosen.kind, chosen.index)
+    with _LOCK:
+        # Another thread may have looked up what it is about to put into the one of before.
+        _named = {}
+        _chosen = _default = chosen
 
 
 registry.listeners.append(_forget)
@@ -144,7 +152,8 @@ def device(spec: DeviceLike) -> Device:
         BackendNotFoundError: when no installed backend drives it; says what to install.
         BackendError: when its backend cannot be used; says why.
     """
-    found = _named.get(spec) if type(spec) is str else None
+    names = _named
+    found = names.get(spec) if type(spec) is str else None
     if found is None:
         if type(spec) is Device:
             return spec
@@ -152,7 +161,7 @@ def device(spec: DeviceLike) -> Device:
             raise errors.InputTypeError(
                 f"a device is named by a string such as 'cpu' or 'gpu:1', got {spec!r}"
             )
-        found = _named[spec] = _resolve(spec)
+        found = names[spec] = _resolve(spec)
     return found
 
 
@@ -184,7 +193,7 @@ def default_device() -> Device:
         BackendNotFoundError: when no backend is installed; says what to install.
     """
     global _default
-    found = _default
+    found, names = _default, _named
     if found is None:
         name = os.environ.get(DEVICE_VARIABLE)
         if name:
@@ -194,7 +203,10 @@ def default_device() -> Device:
                 raise type(error)(f"{DEVICE_VARIABLE}={name}: {error}") from error
         else:
             found = _first()
-        _default = found
+        with _LOCK:
+            # What was chosen or registered meanwhile counts.
+            if _default is None and _named is names:
+                _default = found
     return found
 
 
@@ -205,7 +217,9 @@ def set_default_device(device: DeviceLike | None) -> None:
         DeviceError: for a name that no device has.
     """
     global _chosen, _default
-    _chosen = _default = None if device is None else as_device(device)
+    chosen = None if device is None else as_device(device)
+    with _LOCK:
+        _chosen = _default = chosen
 
 
 def _first() -> Device:

@@ -305,8 +305,6 @@ class Registry:
             self._packs, self._packs_chosen = names, True
             for slot in self._slots.values():
                 if slot.backend is not None:
-                    for pack in slot.packs:
-                        slot.backend.withdraw(pack.name)
                     self._load_packs(slot, slot.backend)
 
     # Loading -------------------------------------------------------------------------------------
@@ -395,6 +393,10 @@ class Registry:
 
     def _load_packs(self, slot: _Slot, backend: Backend) -> None:
         installed = self._group(_KERNELS + slot.name)
+        for name in installed:
+            # A backend that was replaced and comes back has those that were used at the time.
+            if name != backend.name:
+                backend.withdraw(name)
         slot.packs = [
             packs.load(backend, name, entries, used=self._uses(name))
             for name, entries in sorted(installed.items())

@@ -35,11 +35,16 @@ def read(value: Any) -> Any:
 
 
 def is_cached(value: Any) -> bool:
-    """Whether a Python number can be a key: nan != nan and 0.0 == -0.0, so nan and -0.0 cannot."""
+    """Whether a Python number can be a key: nan != nan and 0.0 == -0.0, so nan and -0.0 cannot.
+
+    Nor can a complex number with a part that is zero: 1 + 0j == 1 - 0j, on two sides of a cut.
+    """
+    kind = type(value)
+    if kind is complex:
+        return bool(value.real and value.imag and value == value)
     if value != 0:
         return bool(value == value)
-    kind = type(value)
-    return kind is int or kind is bool or (kind is float and math.copysign(1.0, value) > 0)
+    return kind is not float or math.copysign(1.0, value) > 0
 
 
 def constant(value: Any, dtype: DType, device: Device) -> Tensor:
@@ -48,8 +53,12 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
     Raises:
         ConversionError: when the dtype cannot hold the value.
     """
-    kind = type(value)
-    cached = is_cached(value)
+    kind: Any = type(value)
+    if kind is complex:
+        cached = value == value
+        kind = math.copysign(1.0, value.real), math.copysign(1.0, value.imag)
+    else:
+        cached = is_cached(value)
     key = (value, kind, dtype)
     if cached:
         found: Tensor | None = device.constants.get(key)

@@ -89,6 +89,7 @@ class VJP:
             raise errors.DefinitionError(f"{op.name} is not differentiable, yet has a rule")
         if function is None:
             op.rules.update(dict.fromkeys(targets))
+            _forget(op)
             return
         code = function.__code__
         needs = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
@@ -100,6 +101,7 @@ class VJP:
             )
         rule = Rule(targets, tuple(needs), function, joint=len(targets) > 1)
         op.rules.update(dict.fromkeys(targets, rule))
+        _forget(op)
 
 
 def primitive(why: str = "", /) -> NoReturn:
@@ -211,6 +213,14 @@ def op(
 
 def _stub(*args: Any, **kwargs: Any) -> Any:
     return SPECIALISE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _forget(op: Op) -> None:
+    """Has the code for an op made anew at its next call: what there is was made for other rules."""
+    with _LOCK:
+        function = op.function
+        if function is not None and function.__code__ is not _stub.__code__:
+            function.__code__ = _stub.__code__
 
 
 def _public(spec: Op, body: FunctionType) -> FunctionType:

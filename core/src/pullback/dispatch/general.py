@@ -221,6 +221,11 @@ def run_kernel(
 
 def find(op: Op, device: Device, flat: Sequence[Tensor | None], attributes: dict[str, Any]) -> Any:
     """The kernel for this call, or None; from now on the straight-line code finds it too."""
+    tables = device.tables
+    while len(tables) <= op.index:
+        tables.append({})
+    # Taken before the kernel is looked up: what changes meanwhile brings a new one.
+    table = tables[op.index]
     first = next((tensor for tensor in flat if tensor is not None), None)
     kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
     if kernel is None:
@@ -232,10 +237,7 @@ def find(op: Op, device: Device, flat: Sequence[Tensor | None], attributes: dict
         key = first._array.dtype
     else:
         key = tuple(None if t is None else t._array.dtype for t in flat)
-    tables = device.tables
-    while len(tables) <= op.index:
-        tables.append({})
-    tables[op.index][key] = kernel
+    table[key] = kernel
     return kernel
 
 

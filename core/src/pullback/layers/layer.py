@@ -271,7 +271,7 @@ class Layer(Configurable):
                         args = tuple([self._cast(arg) for arg in args])
                         break
             kind: Any = type(self)
-            if training is not None and _takes_training(kind):
+            if training is not None and _takes_training(kind.call):
                 kwargs["training"] = training
             result = self.call(*args, **kwargs)
             if self._shapes is None:
@@ -381,10 +381,11 @@ class Layer(Configurable):
         return f"<{type(self).__name__} {self.name!r}, {self.parameters} parameters>"
 
 
-@functools.cache
-def _takes_training(cls: Any) -> bool:
-    parameters = inspect.signature(cls.call).parameters
-    if cls.call is Layer.call:
+@functools.lru_cache(maxsize=4096)
+def _takes_training(call: Any) -> bool:
+    """Whether a `call` as a class has it takes `training`; a class may be given another one."""
+    parameters = inspect.signature(call).parameters
+    if call is Layer.call:
         return False
     return "training" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()

@@ -9,7 +9,6 @@ The three ops are bilinear, and each one's gradients are the other two: that ser
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from pullback import errors
@@ -30,10 +29,10 @@ from pullback.ops.windows import (
     channels_last_shape,
     channels_of,
     check_format,
-    frozen,
     image_shape,
     normal_windows,
     output_sizes,
+    remembered,
     spatial_of,
     spread,
     taps,
@@ -47,11 +46,12 @@ __all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
 
 def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
     """The attributes of a convolution of images of `shape` with a kernel of shape `kernel`."""
-    return dict(_checked(shape, kernel, *map(frozen, attributes.values()), *attributes))
+    return dict(_checked((shape, kernel), *attributes.values(), *attributes))
 
 
-@lru_cache(maxsize=1024)
-def _checked(shape: Shape, kernel: Shape, *given: Any) -> dict[str, Any]:
+@remembered
+def _checked(shapes: tuple[Shape, Shape], *given: Any) -> dict[str, Any]:
+    shape, kernel = shapes
     count = len(given) // 2
     attributes = dict(zip(given[count:], given[:count], strict=True))
     groups, data_format = attributes["groups"], attributes["data_format"]

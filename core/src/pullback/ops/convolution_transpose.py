@@ -14,7 +14,6 @@ from pullback.ops.windows import (
     Sizes,
     channels_of,
     check_format,
-    frozen,
     image_shape,
     normal_windows,
     sizes,
@@ -55,9 +54,7 @@ def _transposed_image(
             for size, stride, width, more in zip(spatial, strides, least, extra, strict=True)
         )
     else:
-        _, _, padding, _ = normal_windows(
-            spatial, window, frozen(strides), frozen(padding), frozen(dilation)
-        )
+        _, _, padding, _ = normal_windows(spatial, window, strides, padding, dilation)
         result = tuple(
             (size - 1) * stride + width - low - high + more
             for size, stride, width, (low, high), more in zip(

@@ -6,7 +6,6 @@ data_format="channels_first".
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from pullback import dtypes, errors
@@ -28,10 +27,10 @@ from pullback.ops.windows import (
     channels_last_shape,
     channels_of,
     check_format,
-    frozen,
     image_shape,
     normal_windows,
     output_sizes,
+    remembered,
     spatial_of,
     taps,
     untap,
@@ -52,10 +51,10 @@ __all__ = [
 def _normal(
     shape: Shape, window: Any, strides: Any, padding: Any, data_format: Any
 ) -> dict[str, Any]:
-    return {**_checked(shape, frozen(window), frozen(strides), frozen(padding), data_format)}
+    return {**_checked(shape, window, strides, padding, data_format)}
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def _checked(
     shape: Shape, window: Any, strides: Any, padding: Any, data_format: Any
 ) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache, wraps
 from itertools import product
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pullback import errors
 from pullback.ops.manipulation import permute_dims
@@ -25,6 +26,8 @@ Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 
 
+R = TypeVar("R")
+
 #: Nothing along one spatial dimension is larger; counting up to it takes time.
 _MOST = 2**31 - 1
 
@@ -34,7 +37,10 @@ def sizes(value: Any, count: int, what: str) -> Shape:
 
     Raises:
         ShapeError: for another number of them, or one below 1.
+        InputTypeError: for what is no integer, or has no order.
     """
+    if isinstance(value, (bytes, Mapping, Set)):
+        raise errors.InputTypeError(f"{what} is an integer or a sequence of them, got {value!r}")
     found = (
         tuple(as_int(one, f"an integer in {what}") for one in value)
         if isinstance(value, Iterable)
@@ -145,14 +151,45 @@ def channels_back(x: Tensor, data_format: str) -> Tensor:
     return permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
-def frozen(value: Any) -> Any:
-    """A value that can be hashed: lists as tuples, inside as well."""
-    if isinstance(value, (list, tuple)):
-        return tuple(frozen(one) for one in value)
-    return value
+class _NoKeyError(Exception):
+    """A value that is no key: what is not an integer may yet be equal to one."""
 
 
-@lru_cache(maxsize=1024)
+def _key(value: Any) -> Any:
+    """Integers, words and None, in tuples of tuples: what is equal is then the same."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return tuple([one if type(one) is int else _key(one) for one in value])
+    if kind is int or kind is str or value is None:
+        return value
+    try:
+        # True is 1, and so is NumPy's 1; 1.0 is not.
+        return int(operator.index(value))
+    except TypeError:
+        raise _NoKeyError from None
+
+
+def remembered(function: Callable[..., R]) -> Callable[..., R]:
+    """Keeps what a function of shapes (its first argument) and of what callers write has found.
+
+    Lists are tuples to it, and all integers Python's. What is neither an integer nor a word is
+    never looked up, so that 2.0 is refused after 2 as before it.
+    """
+    kept = lru_cache(maxsize=1024)(function)
+
+    @wraps(function)
+    def call(shapes: Any, *given: Any) -> R:
+        try:
+            key = [one if type(one) is str else _key(one) for one in given]
+        except _NoKeyError:
+            return function(shapes, *given)
+        return kept(shapes, *key)
+
+    call.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+    return call
+
+
+@remembered
 def normal_windows(
     spatial: Shape, window: Any, strides: Any, padding: Any, dilation: Any
 ) -> tuple[Shape, Shape, Pads, Shape]:

@@ -284,6 +284,8 @@ class Optimizer(Configurable):
             shape = self.slot_shape(variable, name)
             zeros = CALL["full"](shape, 0, dtype=dtype, device=variable.device)
             found = slots[name] = Variable(zeros, name=name, trainable=False)
+            if name in self.slot_names:
+                self._slots.update_of(variable).forget()
         return found
 
     def slot_shape(self, variable: Variable, name: str) -> Sequence[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -27,6 +28,14 @@ class Slots:
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[weakref.ref[Variable], dict[str, Variable], Update]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Slots:
+        # The slots of a model's copy are those of its own variables: kept by their identities.
+        made = Slots()
+        memo[id(self)] = made
+        for variable, name, slot in self:
+            made.of(copy.deepcopy(variable, memo))[name] = copy.deepcopy(slot, memo)
+        return made
 
     def of(self, variable: Variable) -> dict[str, Variable]:
         """The slots of a variable by name."""
@@ -81,6 +90,9 @@ class Numbers:
         self._given: list[Any] = []
         self._made: list[Tensor] = []
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Numbers:
+        return Numbers()
+
     def tensors(self, given: Sequence[Any], variable: Variable) -> list[Tensor]:
         """The numbers in float32, or float64 beside that; tensors as they are."""
         beside, device = variable._array.dtype, variable._device
@@ -120,6 +132,11 @@ class Exclusions:
         self._decide = given if callable(given) else None
         listed = () if given is None or callable(given) else tuple(given)
         self._variables = {id(variable): variable for variable in listed}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Exclusions:
+        if self._decide is not None:
+            return Exclusions(copy.deepcopy(self._decide, memo))
+        return Exclusions([copy.deepcopy(one, memo) for one in self._variables.values()])
 
     def __contains__(self, variable: Variable) -> bool:
         if self._decide is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,11 +24,14 @@ class Update:
     other step is a call of the op as any other. Nothing is recorded: no tape may listen.
     """
 
-    __slots__ = ("_attributes", "_changes", "_kernel", "_normal", "_op", "_seen")
+    __slots__ = ("_attributes", "_changes", "_doubtful", "_kernel", "_normal", "_op", "_seen")
 
     def __init__(self) -> None:
         self._op: Op | None = None
         self._attributes: Mapping[str, Any] = {}
+        #: Attributes that may be equal to others. A float other than zero is the normal form of
+        #: all that is equal to it.
+        self._doubtful: list[tuple[str, Any]] = []
         #: The device, shape and dtype of each tensor, one after another.
         self._seen: list[Any] = []
         self._changes = -1
@@ -55,13 +59,19 @@ class Update:
         for one in (gradient, *numbers):
             array = one._array
             seen += (one._device, array.shape, array.dtype)
-        if (
+        known = (
             self._kernel is not None
             and op is self._op
             and seen == self._seen
             and attributes == self._attributes
             and seen[0].backend.changes == self._changes
-        ):
+        )
+        if known:
+            for name, value in self._doubtful:
+                if attributes[name] is not value and not _alike(attributes[name], value):
+                    known = False
+        if known:
+            assert self._kernel is not None
             parameter, *slots = [one._array for one in variables]
             try:
                 found = self._kernel(
@@ -78,6 +88,18 @@ class Update:
                 return
         self._call(op, variables, [variables[0], gradient, *variables[1:], *numbers], attributes)
         self._op, self._attributes, self._seen = op, dict(attributes), seen
+        self._doubtful = [
+            (name, value)
+            for name, value in attributes.items()
+            if type(value) is not float or not value
+        ]
+
+    def forget(self) -> None:
+        """Has the next call be one as any other: a slot is another variable from now on."""
+        self._kernel = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Update:
+        return Update()
 
     def _call(
         self,
@@ -98,6 +120,13 @@ class Update:
         if self._kernel is not None:
             given = [wrap(one._array, device) for one in inputs]
             self._normal = normalise(op, given, {**(op.body.__kwdefaults__ or {}), **attributes})
+
+
+def _alike(value: Any, before: Any) -> bool:
+    """Whether equal attributes are of one kind and sign: 1.0 is not True, -0.0 not 0.0."""
+    if type(value) is not float or type(before) is not float:
+        return type(value) is type(before)
+    return math.copysign(1, value) == math.copysign(1, before)
 
 
 def _kernel(op: Op, device: Device, dtypes: tuple[Any, ...]) -> Kernel | None:

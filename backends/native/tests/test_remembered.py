@@ -1,0 +1,201 @@
+"""What the pack remembers: plans of attention, the set of instructions, who serves an op."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.conformance.case import cases
+from pullback.conformance.samples import load
+from pullback.devices import as_device
+from pullback.plugins import use_kernel_packs
+from pullback.spec import OPS
+from pullback_native import _native
+from pullback_native.kernels import KERNELS, attention
+from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.threads import number_of_threads
+
+SERVED = sorted({*_native.KERNELS, *KERNELS})
+CASES = [
+    case
+    for name in SERVED
+    for case in cases(OPS[name], load()[name], as_device("cpu"))
+    if str(case.dtype) == "float32"
+]
+
+
+def bits(found):
+    return [(x.dtype.str, x.shape, x.tobytes()) for x in map(np.asarray, found)]
+
+
+def laid(rng, order, shape, dtype=np.float32):
+    """An array that lies in memory in one of several ways."""
+    how = order.choice(("plain", "steps", "turned", "axes", "wide", "same"))
+    wide = [*shape[:-1], shape[-1] + 3]
+    if how == "steps":
+        x = rng.standard_normal([2 * n for n in shape])[tuple(slice(None, None, 2) for _ in shape)]
+        return x.astype(np.float32).astype(dtype) if order.random() < 0.5 else _cut(x, dtype)
+    if how == "wide":
+        return rng.standard_normal(wide).astype(dtype)[..., 1:-2]
+    if how == "same":
+        return np.broadcast_to(rng.standard_normal(shape[-1:]).astype(dtype), shape)
+    x = rng.standard_normal(shape).astype(dtype)
+    return x[::-1] if how == "turned" else np.asfortranarray(x) if how == "axes" else x
+
+
+def _cut(x, dtype):
+    whole = np.zeros([2 * n for n in x.shape], dtype)
+    whole[tuple(slice(None, None, 2) for _ in x.shape)] = x
+    return whole[tuple(slice(None, None, 2) for _ in x.shape)]
+
+
+def attention_call(rng, order):
+    batch = order.choice(((), (2,), (2, 2), (2, 4)))
+    queries, keys = (order.choice((1, 2, 3, 70)) for _ in range(2))
+    depth, width = (order.choice((1, 2, 3, 5)) for _ in range(2))
+    q = laid(rng, order, (*batch, queries, depth))
+    fewer = (*batch[:-1], 1) if batch and order.random() < 0.5 else batch
+    k, v = (laid(rng, order, (*fewer, keys, n)) for n in (depth, width))
+    kind = order.choice((None, None, np.bool_, np.float32))
+    shape = order.choice(((queries, keys), (keys,), (*batch, queries, keys), (1, keys)))
+    mask = None if kind is None else laid(rng, order, shape, kind)
+    causal = order.random() < 0.5
+    how = {"is_causal": order.choice((causal, int(causal))), "scale": 0.5}
+    y, normalizer = attention._attention(q, k, v, mask, **how)
+    g = laid(rng, order, y.shape)
+    return order.choice((
+        lambda: attention._attention(q, k, v, mask, **how),
+        lambda: attention._attention_gradient(q, k, v, mask, y, normalizer, g, **how),
+    ))  # fmt: skip
+
+
+def campaign(seed, count):
+    """Calls in random order, each against itself with no plan kept."""
+    order, rng = random.Random(seed), np.random.default_rng(seed)
+    calls, fresh = [], []
+    while len(calls) < count:
+        calls.append(attention_call(rng, order))
+        attention._plan.cache_clear()
+        fresh.append(bits(calls[-1]()))
+    for i in order.choices(range(count), k=2 * count):
+        with number_of_threads(order.choice((1, 2))):
+            assert bits(calls[i]()) == fresh[i]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_plans_of_attention():
+    campaign(0, 150)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_many_plans_of_attention():
+    for seed in range(1, 9):
+        campaign(seed, 1500)
+
+
+def test_a_plan_is_not_written_into():
+    """Its offsets serve every later call of these shapes."""
+    q = np.ones((2, 3, 4), np.float32)
+    attention._plan.cache_clear()
+    layout = attention._Layout(q.shape, q.strides, 4)
+    numbers, offsets, _ = attention._plan(layout, layout, layout, None, True)
+    before = numbers, offsets.tobytes()
+    y, normalizer = attention._attention(q, q, q, None, is_causal=True, scale=1.0)
+    attention._attention_gradient(q, q, q, None, y, normalizer, y, is_causal=True, scale=1.0)
+    assert attention._plan.cache_info().hits == 2
+    assert (numbers, offsets.tobytes()) == before
+
+
+def sampled(seed, most):
+    return random.Random(seed).sample(CASES, min(most, len(CASES)))
+
+
+def results(case):
+    found = case.call()
+    return bits([x.numpy() for x in (found if isinstance(found, tuple) else (found,))])
+
+
+def every_call(seed, most):
+    """Calls of all ops that the pack serves, in random order, switched on and off in between."""
+    order, chosen = random.Random(seed), sampled(seed, most)
+    fresh = {}
+    for packs in ([], None):
+        use_kernel_packs(packs)
+        for i, case in enumerate(chosen):
+            as_device("cpu").backend._forget()
+            fresh[packs is None, i] = results(case)
+    for i in order.choices(range(len(chosen)), k=3 * len(chosen)):
+        if order.random() < 0.1:
+            packs = order.choice(([], None, ["native"]))
+            use_kernel_packs(packs)
+        with number_of_threads(order.choice((1, 2))):
+            assert results(chosen[i]) == fresh[packs != [], i], str(chosen[i])
+
+
+@pytest.fixture
+def _all_packs():
+    yield
+    use_kernel_packs(None)
+
+
+@pytest.mark.usefixtures("_all_packs")
+@pytest.mark.filterwarnings("ignore")
+def test_switched_on_and_off():
+    every_call(0, 120)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_all_packs")
+@pytest.mark.filterwarnings("ignore")
+def test_all_switched_on_and_off():
+    for seed in range(1, 4):
+        every_call(seed, len(CASES))
+
+
+@pytest.mark.usefixtures("_all_packs")
+def test_steps_are_those_of_who_serves_the_op_now():
+    """An optimizer keeps a kernel from step to step, while it is the one that serves."""
+    order, rng = random.Random(0), np.random.default_rng(0)
+    for make in (lambda: pb.optimizers.Adam(0.1), lambda: pb.optimizers.SGD(0.1, 0.9)):
+        optimizer, v = make(), pb.Variable(rng.standard_normal(7).astype(np.float32))
+        for step in range(1, 13):
+            packs = order.choice(([], None))
+            use_kernel_packs(packs)
+            g = rng.standard_normal(7).astype(np.float32)
+            slots = [slot.numpy() for _, _, slot in optimizer.slot_variables()]
+            slots = slots or [np.zeros(7, np.float32) for _ in optimizer.slot_names]
+            kernel = NUMPYS[optimizer.op] if packs == [] else getattr(_native, optimizer.op)
+            numbers = (np.float32(0.1), np.float32(step))[: 1 + optimizer.takes_step]
+            defaults = OPS[optimizer.op].body.__kwdefaults__
+            wanted = kernel(v.numpy(), g, *slots, *map(np.asarray, numbers),
+                            **{**defaults, **optimizer.settings})  # fmt: skip
+            optimizer.apply_gradients([(pb.asarray(g), v)])
+            assert bits([v.numpy()]) == bits(wanted[:1])
+
+
+SCRIPT = """
+import sys, numpy as np
+from pullback_native import _native
+for name in sys.argv[1:]:
+    _native.use(name)
+    x = np.random.default_rng(0).standard_normal((40, 33), np.float32)
+    found = [_native.exp(x), _native.matmul(x.T, x), _native.softmax(x, axis=-1)]
+    found.append(_native.sum(x, axis=(0,), keepdims=False, dtype=None))
+    said = b"".join(one.tobytes() for one in found).hex()
+print(said)
+"""
+
+
+def test_the_last_set_of_instructions_counts(instructions, capsys, monkeypatch):
+    """Nothing of those used before stays: as in a process that has used no other."""
+    monkeypatch.setattr(sys, "argv", ["", "base", instructions, "base", instructions])
+    exec(SCRIPT, {})
+    here = capsys.readouterr().out
+    command = [sys.executable, "-c", SCRIPT, instructions]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == here
