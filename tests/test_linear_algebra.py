@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.ops.solvers import turn
 
 STEP = 1e-6
 
@@ -122,6 +123,17 @@ def test_gradients_through_singular_vectors(shape, kind, full_matrices):
 @pytest.mark.parametrize("shape", [(4, 2), (2, 4, 3)], ids=str)
 def test_gradients_through_the_columns_that_complete_q(shape, kind):
     agrees_twice(through_complete_qr, normal(*shape, kind=kind))
+
+
+@KINDS
+def test_the_determinant_of_unitary_matrices_is_of_size_1(kind):
+    """Though LAPACK's columns have lengths several eps from 1."""
+    u, _, vh = np.linalg.svd(normal(200, 3, 3, kind=kind))
+    sizes = np.abs(turn(pb.asarray(np.concatenate([u, vh]))).numpy())
+    # Each pivot over its size is 3 u from size 1, and their product adds sqrt(5) u for each
+    # (Brent, Percival, Zimmermann, "Error bounds on complex floating-point multiplication").
+    bound = 3 * (3 + 5**0.5) * np.finfo(float).eps / 2 if kind is complex else 0
+    assert np.max(np.abs(sizes - 1)) <= bound
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -25,7 +25,7 @@ class Accuracy(enum.Enum):
     ROUNDED = "1 ulp"
     FEW_ULP = "4 ulp"
     ACCUMULATED = "2 ulp times log2(n), relative to the sum of absolute terms"
-    BACKWARD_STABLE = "n ulp of the norm of the inputs"
+    BACKWARD_STABLE = "n ulp of the result's norm and of what it moves by with the inputs"
 
 
 EXACT = Accuracy.EXACT

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
+from pullback.errors import BackendError
 from pullback.hookspecs import hookimpl
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPYS
 
-__all__ = ["INSTRUCTIONS", "pullback_register_kernels"]
+__all__ = ["INSTRUCTIONS", "INSTRUCTION_SETS", "VARIABLE", "pullback_register_kernels"]
 
-#: The set of instructions that the loops use: "avx512", "avx2" or "base".
-INSTRUCTIONS: str = _native.use()
+#: Which set of instructions the loops use: the best that the processor has without it.
+VARIABLE = "PULLBACK_NATIVE_ISA"
+#: All that the loops may be compiled for, the best last.
+_KNOWN = ("base", "avx2", "avx512")
+
+
+def _has(name: str) -> bool:
+    try:
+        _native.use(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _chosen() -> str:
+    """Takes the loops that the environment chooses; a mistake there is said, not passed over."""
+    name = os.environ.get(VARIABLE, "").strip().lower()
+    if name and name not in INSTRUCTION_SETS:
+        known = name in _KNOWN
+        why = "this processor or this build lacks them" if known else "there is no such set"
+        raise BackendError(
+            f"{VARIABLE}={name}: the kernel pack 'native' cannot use these instructions, {why}; "
+            f"set it to {' or '.join(INSTRUCTION_SETS)}, or unset it to have the best of them"
+        )
+    return str(_native.use(name))
+
+
+#: The sets of instructions that this processor has loops for, the best last.
+INSTRUCTION_SETS: tuple[str, ...] = tuple(name for name in _KNOWN if _has(name))
+#: The one that the loops use: "avx512", "avx2" or "base".
+INSTRUCTIONS: str = _chosen()
 
 # C gives NumPy's kernels what it does not take itself.
 _native.prepare(NUMPYS, threads.threads)

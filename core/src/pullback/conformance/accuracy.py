@@ -9,7 +9,9 @@ FEW_ULP          4 ulp.
 ACCUMULATED      2 log2(n) eps times the sum of the absolute terms, n the size of the largest input.
                  The sum is what the reference gives for the absolute values of the inputs (or what
                  the suite's `scale` gives), and no less than the result.
-BACKWARD_STABLE  n eps times the norm of inputs and result, n the length of the longest axis.
+BACKWARD_STABLE  n eps times the sum of the norm of the result and of what it moves by with the
+                 inputs: the norm of its derivative times theirs (see `condition`). n is the length
+                 of the longest axis.
 
 float16 and bfloat16: half an ulp of theirs above what float32 may have, for they are one rounding
 of a float32 result. Where an op runs through its body every op inside rounds: then 8 ulp of the
@@ -98,8 +100,8 @@ def allowed(
         steps = 2.0 * max(1.0, float(np.log2(max(n, 1))))
         return np.asarray(steps * eps(dtype) * _terms(case, position, reference) + own)
     n = max([size for leaf in leaves(case.inputs) for size in leaf.shape], default=1)
-    norms = [_norm(leaf) for leaf in leaves(case.inputs) if leaf.dtype in dtypes.FLOATING]
-    return np.asarray(n * eps(dtype) * max([*norms, _norm(reference)]) + own)
+    moved = case.moves[min(position, len(case.moves) - 1)]
+    return np.asarray(n * eps(dtype) * (moved + _norm(reference)) + own)
 
 
 def _terms(case: Case, position: int, reference: Array) -> Array:

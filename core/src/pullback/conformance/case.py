@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.devices import Device
 from pullback.dispatch.convert import SCALAR_TYPES, counts, gather, unflatten
@@ -120,6 +121,29 @@ class Case:
             )
         except Exception:
             return None  # the reference is no sum, and does not take these inputs
+
+    @cached_property
+    def moves(self) -> list[float]:
+        """How far each result moves with the inputs; see `condition`."""
+        given = [_map(lambda x: widen(x, np.float64), value) for value in self.lifted()]
+        moved = [leaf for leaf in leaves(given) if leaf.dtype.kind in "fc"]
+
+        def function(point: list[Array]) -> list[Array]:
+            rest = iter(point)
+
+            def place(value: Any) -> Any:
+                array = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fc"
+                return next(rest) if array else value
+
+            found = self.suite.reference(
+                *(_map(place, value) for value in given), **self.sample.attributes
+            )
+            if self.suite.compare is not None:
+                found = self.suite.compare(self.inputs, found)
+            return [one.astype(np.result_type(one, np.float64)) for one in results(found)]
+
+        with np.errstate(all="ignore"):
+            return moves(function, moved)
 
     def with_inputs(self, inputs: Iterable[Any]) -> Case:
         """The same call of other inputs."""

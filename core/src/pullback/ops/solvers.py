@@ -268,9 +268,19 @@ def _cofactors(x: TensorLike, /) -> Tensor:
     u, s, vh = CALL["svd"](x, full_matrices=False)
     n = square(x.shape)[-1]
     others = s.reshape((*s.shape, 1)) * (1 - identity(s, n)) + identity(s, n)
-    sign = det(u) * det(vh)
+    sign = turn(u) * turn(vh)
     middle = reshape(sign, (*sign.shape, 1)) * prod(others, axis=-2)
     return matmul(conjugate(u) * reshape(middle, (*middle.shape[:-1], 1, n)), conjugate(vh))
+
+
+def turn(x: Tensor) -> Tensor:
+    """The determinant of each unitary matrix: a number of size 1.
+
+    The columns of a computed U have lengths a few eps from 1. In det(U) those errors would add up,
+    and be an error of all cofactors; the sign leaves them out.
+    """
+    sign, _ = slogdet(x)
+    return sign
 
 
 @_cofactors.vjp("x")
@@ -309,7 +319,7 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     h = matmul(adjoint(u), matmul(g, adjoint(vh)))
     on_diagonal = sum(p * reshape(diagonal(h), (*s.shape[:-1], 1, n)), axis=-1)
     inner = reshape(on_diagonal, (*s.shape, 1)) * identity(h, n) - (h * p).mT
-    sign = det(u) * det(vh)
+    sign = turn(u) * turn(vh)
     inner = inner * reshape(sign, (*sign.shape, 1, 1))
     return matmul(conjugate(u), matmul(inner, conjugate(vh)))
 
