@@ -134,4 +134,24 @@ def _begin(function: Callable[..., Any]) -> None:
 
 
 def _call(element: Any, key: int | None) -> Any:
-    return as_arrays(call(_function, element, key))
+    try:
+        return as_arrays(call(_function, element, key))
+    except BaseException as error:
+        _check_error(error)
+        raise
+
+
+def _check_error(error: BaseException) -> None:
+    """Refuses errors that cannot be sent: on the other side they would end all workers.
+
+    Raises:
+        DataError: names what was raised; where it was is told with it.
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception as why:
+        raise errors.DataError(
+            f"{getattr(_function, '__name__', _function)} raised "
+            f"{''.join(traceback.format_exception_only(error)).strip()}; it cannot be sent from "
+            f"its process ({why}): raise an exception that can be pickled"
+        ) from error
