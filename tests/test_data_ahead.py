@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 import warnings
+from contextlib import suppress
 
 import pytest
 
@@ -62,6 +63,19 @@ def fail_at(number):
         return x
 
     return function
+
+
+def assert_nothing_is_left_by_an_error(dataset, kind=Broken):
+    """No cycle of the error with what raised it keeps the iterator: nobody collects any."""
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(kind):
+            for _ in dataset:
+                pass
+        assert until(nothing_runs), (threads(), multiprocessing.active_children())
+    finally:
+        gc.enable()
 
 
 PARALLEL = {
@@ -193,6 +207,46 @@ class TestNothingIsLeft:
         with pytest.raises(StopIteration):
             next(iterator)
 
+    @pytest.mark.parametrize("name", PARALLEL)
+    def test_after_an_error(self, name):
+        dataset = PARALLEL[name](10_000, fail_at(1))
+        assert_nothing_is_left_by_an_error(dataset)
+        # Nor does the iterator outlive it when it had more to give.
+        assert_nothing_is_left_by_an_error(dataset.batch(2))
+
+    def test_after_an_error_of_the_source(self):
+        def numbers():
+            yield 0
+            raise Broken("source")
+
+        source = Dataset.from_generator(numbers)
+        assert_nothing_is_left_by_an_error(source.map(lambda x: x, parallel=2))
+        assert_nothing_is_left_by_an_error(source.prefetch(2))
+        for _ in source.map(lambda x: x, parallel=2):
+            break  # The error has been met, and is never asked for.
+        gc.collect()
+        assert until(nothing_runs)
+
+    def test_the_first_of_a_program(self):
+        # It finds out which device is the default one: other backends' errors are no cycle.
+        program = """
+            import gc, threading, time
+            import pullback as pb
+
+            gc.disable()
+            for _ in pb.data.Dataset.range(1000).map(lambda x: x, parallel=2):
+                break
+            end = time.monotonic() + 10
+            while threading.active_count() > 1 and time.monotonic() < end:
+                time.sleep(0.01)
+            print(threading.active_count())
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert done.stdout == "1\n"
+
     def test_in_a_cycle(self):
         holder = {}
         holder["me"] = holder
@@ -261,7 +315,7 @@ class TestNothingIsLeft:
 # a module that a test writes.
 
 HELPER = """
-import os, time
+import os, threading, time
 import numpy as np
 
 def double(x):
@@ -283,6 +337,29 @@ def die(x):
 def slow(x):
     time.sleep(0.02)
     return x
+
+class Locked(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+class Asking(Exception):
+    def __init__(self, text, more):
+        super().__init__(text)
+
+class Leaving(SystemExit):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+def fail_locked(x):
+    raise Locked("of a lock")
+
+def fail_asking(x):
+    raise Asking("of two arguments", 2)
+
+def fail_leaving(x):
+    raise Leaving("of leaving")
 """
 
 
@@ -335,6 +412,28 @@ class TestProcesses:
         iterator.close()
         with pytest.raises(pb.errors.DataError, match=r"ended by itself.*__main__"):
             list(ints(2).map(helper.die, parallel=1, processes=True))
+
+    @pytest.mark.parametrize(
+        ("function", "name"),
+        [
+            ("fail_locked", "Locked: of a lock"),
+            ("fail_asking", "Asking: of two arguments"),
+            ("fail_leaving", "Leaving: of leaving"),
+        ],
+    )
+    def test_errors_that_cannot_be_sent_are_named(self, helper, function, name):
+        iterator = iter(ints(3).map(getattr(helper, function), parallel=1, processes=True))
+        for _ in range(2):  # the process goes on
+            with pytest.raises(pb.errors.DataError, match=f"{function}.*{name}") as caught:
+                next(iterator)
+            # Where it was raised is said.
+            assert f"in {function}" in str(caught.value.__cause__)
+        iterator.close()
+
+    def test_an_error_ends_them(self, helper):
+        dataset = ints(1000).map(helper.fail, parallel=2, processes=True)
+        assert_nothing_is_left_by_an_error(dataset, ValueError)
+        assert_nothing_is_left_by_an_error(dataset.prefetch(), ValueError)
 
     def test_leaving_early_ends_them(self, helper):
         dataset = ints(1000).map(helper.slow, parallel=2, processes=True)

@@ -170,3 +170,53 @@ class TestInterruption:
             outer.fit(x, x, epochs=9, callbacks=[Fits()], verbose=False)
         assert outer.compiled.optimizer.step == 2
         assert inner.compiled.optimizer.step == 2
+
+
+WORKER = """
+import os, signal, time
+
+def interrupt(x, y):
+    # As Ctrl-C at a terminal where the workers cannot be kept from it.
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(0.3)
+    os._exit(1)
+
+def die(x, y):
+    os._exit(1)
+"""
+
+
+class TestWorkers:
+    @pytest.fixture
+    def worker(self, tmp_path, monkeypatch):
+        (tmp_path / "pullback_test_interrupted.py").write_text(WORKER)
+        monkeypatch.syspath_prepend(tmp_path)
+        import pullback_test_interrupted
+
+        yield pullback_test_interrupted
+        del sys.modules["pullback_test_interrupted"]
+
+    @pytest.fixture
+    def model(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        model = pb.Sequential([pb.layers.Dense(1)])
+        model.compile("sgd", "mean_squared_error")
+        yield model
+        signal.signal(signal.SIGINT, before)
+
+    def data(self, function):
+        x = np.ones((4, 1), np.float32)
+        return pb.data.Dataset.from_tensor_slices((x, x)).map(function, parallel=1, processes=True)
+
+    @pytest.mark.parametrize("where", ["training", "validation"])
+    def test_that_it_ends_too_are_no_error_of_the_data(self, worker, model, where):
+        broken, x = self.data(worker.interrupt).batch(2), np.ones((4, 1), np.float32)
+        data = {"x": broken} if where == "training" else {"x": x, "y": x, "validation_data": broken}
+        with pytest.raises(KeyboardInterrupt) as caught:
+            model.fit(**data, verbose=False)
+        assert type(caught.value) is KeyboardInterrupt
+        assert "ended by itself" in str(caught.value.__cause__)
+
+    def test_that_end_by_themselves_are(self, worker, model):
+        with pytest.raises(pb.errors.DataError, match="ended by itself"):
+            model.fit(self.data(worker.die).batch(2), verbose=False)

@@ -236,6 +236,9 @@ def _first() -> Device:
             broken = [one for one in problems if one.__cause__ or type(one) is errors.PluginError]
             if broken:
                 warnings.warn(f"using {found}, because {broken[0]}", RuntimeWarning, stacklevel=4)
+            # The errors hold the frames of all callers, and so what these hold: an iterator.
+            problems.clear()
+            broken.clear()
             return found
     if not registry.names():
         raise registry.missing()

@@ -54,7 +54,10 @@ class PrefetchCursor(Stage):
         element, position, error = self.feed.get()
         if error is not None:
             self.done = True
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # or it would hold this frame, and the frame it
         self.position = position
         return element
 
@@ -119,7 +122,10 @@ class ParallelMapCursor(Stage):
         self.workers = workers
         self.ahead = ahead
         self.position: Mapping[str, Any] = each.state()
-        self.waiting: deque[tuple[Future[Any], Mapping[str, Any]]] = deque()
+        #: What was given to the workers; None for an element that the source failed to give.
+        self.waiting: deque[tuple[Future[Any] | None, Mapping[str, Any]]] = deque()
+        #: The errors of the source. They hold its callers, so the finalizer must not hold them.
+        self.failures: deque[Exception] = deque()
         self.drained = False
         self.let_go = weakref.finalize(self, _let_go, workers, self.waiting)
         # What must end at exit ends by itself: `background` and `concurrent.futures` see to it.
@@ -132,11 +138,17 @@ class ParallelMapCursor(Stage):
             raise StopIteration
         future, self.position = self.waiting.popleft()
         try:
+            if future is None:
+                raise self.failures.popleft()
             return future.result()
         except BrokenProcessPool as error:
             raise died(error) from error
+        finally:
+            # It holds the error, which holds this frame: the iterator would stay with its workers.
+            del future
 
     def _submit(self) -> None:
+        future: Future[Any] | None = None
         try:
             element = self.each.source.next()
             future = self.workers.submit(element, self.each.next_key())
@@ -145,8 +157,7 @@ class ParallelMapCursor(Stage):
             return
         except Exception as error:
             # Its turn comes after the elements in front of it.
-            future = Future()
-            future.set_exception(error)
+            self.failures.append(error)
         self.waiting.append((future, self.each.state()))
 
     def state(self) -> Mapping[str, Any]:
@@ -168,8 +179,9 @@ class ParallelMapCursor(Stage):
         super().close()
 
 
-def _let_go(workers: Workers, waiting: deque[tuple[Future[Any], Any]]) -> None:
+def _let_go(workers: Workers, waiting: deque[tuple[Future[Any] | None, Any]]) -> None:
     for future, _ in waiting:
-        future.cancel()
+        if future is not None:
+            future.cancel()
     waiting.clear()
     workers.release()

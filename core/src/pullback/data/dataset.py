@@ -128,7 +128,8 @@ class Dataset(Transformations):
         Args:
             files: paths and patterns.
             encoding: that of the text.
-            compression: "gzip", or None for files as they are.
+            compression: "gzip", or None for files as they are. What is packed is unpacked a piece
+                at a time, however large that gets.
 
         Raises:
             DataError: for a path that is not there; while iterating, for what is no text.
@@ -150,7 +151,8 @@ class Dataset(Transformations):
             files: paths and patterns.
             features: what each record, a `tf.train.Example`, is expected to have; the elements
                 are dicts of these. Without, they are the records as bytes.
-            compression: "gzip", or None for files as they are.
+            compression: "gzip", or None for files as they are. What is packed is unpacked a piece
+                at a time, however large that gets.
 
         Raises:
             DataError: for a path that is not there; while iterating, for a record that is

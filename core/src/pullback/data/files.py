@@ -95,6 +95,8 @@ class FileCursor(Cursor):
                 piece = self.read(self._opened())
             except (EOFError, zlib.error, OSError) as error:
                 raise self.error(f"cannot be read: {error}") from error
+            except MemoryError as error:
+                raise self.error("does not fit into memory") from error
             if piece is not None:
                 return piece
             self.close()

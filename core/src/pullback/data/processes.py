@@ -7,9 +7,11 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 from pullback import errors
@@ -45,8 +47,10 @@ class Processes:
         Raises:
             DataError: when a process has died.
         """
+        arrays = as_arrays(element)
         try:
-            return self._pool.submit(_call, as_arrays(element), key)
+            with _held_back():
+                return self._pool.submit(_call, arrays, key)
         except BrokenProcessPool as error:
             raise died(error) from error
 
@@ -58,6 +62,28 @@ class Processes:
                 return
             self._holders = -1
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Ctrl-C waits, in this thread and in the processes that it starts.
+
+    A terminal sends it to all processes. Those that are still importing would end by it, and the
+    data with them, before they can say that it is not for them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def broke(error: BaseException) -> bool:
+    """Whether an error is that of a worker that has ended by itself."""
+    return isinstance(error.__cause__, BrokenProcessPool)
 
 
 def died(error: BrokenProcessPool) -> errors.DataError:
@@ -93,8 +119,10 @@ _function: Callable[..., Any]
 def _begin(function: Callable[..., Any]) -> None:
     global _function
     _function = function
-    # Ctrl-C is for the program, which ends its workers.
+    # Ctrl-C is for the program, which ends its workers. One that has been held back goes too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -106,4 +134,24 @@ def _begin(function: Callable[..., Any]) -> None:
 
 
 def _call(element: Any, key: int | None) -> Any:
-    return as_arrays(call(_function, element, key))
+    try:
+        return as_arrays(call(_function, element, key))
+    except BaseException as error:
+        _check_error(error)
+        raise
+
+
+def _check_error(error: BaseException) -> None:
+    """Refuses errors that cannot be sent: on the other side they would end all workers.
+
+    Raises:
+        DataError: names what was raised; where it was is told with it.
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception as why:
+        raise errors.DataError(
+            f"{getattr(_function, '__name__', _function)} raised "
+            f"{''.join(traceback.format_exception_only(error)).strip()}; it cannot be sent from "
+            f"its process ({why}): raise an exception that can be pickled"
+        ) from error

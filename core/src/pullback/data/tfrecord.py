@@ -8,7 +8,9 @@ tf.train.Example") and `tensorflow/core/lib/io/record_writer.h` give it. Every c
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 import struct
 from collections.abc import Callable
 from types import TracebackType
@@ -23,6 +25,8 @@ __all__ = ["TFRecordWriter"]
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
+#: Longer records are not asked for by the length that they say they have.
+_AT_ONCE = 1 << 24
 _GZIP = b"\x1f\x8b"
 
 
@@ -74,14 +78,36 @@ class RecordCursor(FileCursor):
                 if packed
                 else f"is damaged: the checksum of its length is wrong; {_FIX}"
             )
-        data = file.read(length)
+        data = file.read(length) if length <= _AT_ONCE else self._long(file, length)
         trailer = file.read(_CHECKSUM.size)
         if len(data) < length or len(trailer) < _CHECKSUM.size:
-            raise self.error(f"is cut off: it has {length} bytes, the file {len(data)}; {_FIX}")
+            raise self._cut_off(length, len(data))
         if self.checksum(data) != _CHECKSUM.unpack(trailer)[0]:
             raise self.error(f"is damaged: the checksum of its bytes is wrong; {_FIX}")
         self.offset += _LENGTH.size + length + _CHECKSUM.size
         return data
+
+    def _long(self, file: BinaryIO, length: int) -> bytes:
+        """Up to so many bytes; what the length says is not believed before they are there."""
+        if self.compression is None:
+            status = os.fstat(file.fileno())
+            left = status.st_size - self.offset - _LENGTH.size
+            if stat.S_ISREG(status.st_mode):
+                if left < length:
+                    raise self._cut_off(length, left)
+                return file.read(length)
+        # What is packed, and a pipe, says how long it is only by its end.
+        data = io.BytesIO()
+        try:
+            while length and (part := file.read(min(length, _AT_ONCE))):
+                length -= data.write(part)
+            return data.getvalue()
+        except MemoryError:
+            data.close()  # The error holds this frame.
+            raise
+
+    def _cut_off(self, length: int, there: int) -> errors.DataError:
+        return self.error(f"is cut off: it has {length} bytes, the file {there}; {_FIX}")
 
     def element(self, piece: bytes) -> Element:
         if self.features is None:

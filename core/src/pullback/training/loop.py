@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback import errors
+from pullback.data.processes import broke
 from pullback.structure import leaves, like
 from pullback.tensor import CALL, Tensor
 from pullback.training.batches import Batch, Batches
@@ -69,6 +70,12 @@ class Fitting:
                 self.callbacks("on_interrupt", self.run.scores.figures())
                 # As it came: a program that ends by it ends as by any Ctrl-C.
                 raise KeyboardInterrupt from None
+            except errors.DataError as error:
+                if not (self.interruption.asked and broke(error)):
+                    raise
+                # Ctrl-C has ended the workers too, where it cannot be held back from them. What
+                # they had taken of the data is lost, so there is no position to save.
+                raise KeyboardInterrupt from error
             finally:
                 self.callbacks.close()
                 for data in (self.run.data, self.run.validation):
