@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.checkpoint import folder
+from pullback.checkpoint import folder, reading
 
 
 def names(manager):
@@ -181,7 +181,7 @@ class TestLeftovers:
     def test_one_that_is_replaced_while_it_is_read(self, tmp_path, monkeypatch):
         x, manager = manager_of(tmp_path)
         path = manager.save(step=1)
-        arrays = folder._arrays
+        arrays = reading._arrays
         calls = []
 
         def meanwhile(*args):
@@ -191,7 +191,7 @@ class TestLeftovers:
             calls.append(1)
             return arrays(*args)
 
-        monkeypatch.setattr(folder, "_arrays", meanwhile)
+        monkeypatch.setattr(reading, "_arrays", meanwhile)
         assert folder.read(path).arrays["x"].tolist() == 5.0
         assert len(calls) == 2
 

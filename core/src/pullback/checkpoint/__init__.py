@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pullback.checkpoint.checkpoint import Checkpoint
-from pullback.checkpoint.folder import latest_checkpoint
 from pullback.checkpoint.manager import CheckpointManager
+from pullback.checkpoint.reading import latest_checkpoint
 from pullback.checkpoint.restoration import Restoration
 from pullback.checkpoint.weights import Loaded, load_weights, save_weights
 

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from pullback import errors
-from pullback.checkpoint import folder
+from pullback.checkpoint import folder, names
 from pullback.checkpoint.encoding import decode, is_data
-from pullback.checkpoint.folder import Contents
+from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import Graph
 from pullback.checkpoint.restoration import Restoration
 from pullback.state import settle
@@ -63,8 +63,10 @@ class Checkpoint:
         Raises:
             CheckpointError: when an object has no form in a checkpoint, or the file system does
                 not take it.
+            InputValueError: for a stem that begins with a dot, and for a number below 0: neither
+                is found again.
         """
-        path = folder.place(prefix, None if step is None else int(step))
+        path = names.place(prefix, None if step is None else int(step))
         folder.write(path, self.contents(step))
         return str(path)
 
@@ -99,9 +101,18 @@ class Checkpoint:
         if path is None:
             return Restoration("", Contents({}, {}, {}, {}, {}, None, None), roots)
         contents = folder.read(path)
-        data = {name: decode(value, contents.arrays) for name, value in contents.data.items()}
+        try:
+            data = {name: decode(value, contents.arrays) for name, value in contents.data.items()}
+            restoration = Restoration(os.fspath(path), contents, roots)
+        except errors.CheckpointError as error:
+            raise errors.CheckpointError(f"{os.fspath(path)}: {error}") from None
+        for name in data:
+            if hasattr(type(self), name):
+                raise errors.CheckpointError(
+                    f"{os.fspath(path)}: it holds data called {name!r}, as no checkpoint that was "
+                    f"saved can; it has been made by hand, so do not trust it"
+                )
         lacking = [n for n, value in roots.items() if _is_plain(value) and n not in data]
-        restoration = Restoration(os.fspath(path), contents, roots)
         restoration.begin(partial=partial, data=tuple(lacking))
         for name, value in data.items():
             self._set(name, value)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+import re
+import reprlib
+from collections.abc import Container, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +16,7 @@ from pullback import dtypes, errors
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BYTE = np.dtype("uint8")
+_NOT_FINITE = ("nan", "inf", "-inf")
 
 #: The names of dtypes in a safetensors header. Complex arrays are stored as pairs of reals.
 SAFETENSORS: dict[str, dtypes.DType] = {
@@ -123,10 +126,64 @@ def _key(key: Any, what: str) -> str:
     return key
 
 
+def check(value: Any, arrays: Container[str]) -> None:
+    """Sees that a value is what `encode` gives.
+
+    Args:
+        value: the value, as it is read from JSON.
+        arrays: the names of the arrays that it may refer to.
+
+    Raises:
+        ValueError: when it is not; says what is wrong.
+    """
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            kind: Any = value.get("$")
+            held: Any = value.get("value")
+            if len(value) != 2 or not _fits(kind, held, arrays):
+                raise ValueError(f"it holds {_shortened(value)}, which no state is saved as")
+            if kind == "dict":
+                left += held.values()
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"it holds {value}, which is no JSON")
+
+
+def _fits(kind: Any, held: Any, arrays: Container[str]) -> bool:
+    if kind == "dict":
+        return isinstance(held, dict)
+    if not isinstance(held, str):
+        return False
+    if kind == "bytes":
+        return re.fullmatch("(?:[0-9a-f]{2})*", held) is not None
+    return held in _NOT_FINITE if kind == "float" else kind == "array" and held in arrays
+
+
+def _shortened(value: Any) -> str:
+    return reprlib.Repr().repr(value)
+
+
 def decode(value: Any, arrays: Mapping[str, Array]) -> Any:
-    """What `encode` made JSON of; tuples come back as lists."""
+    """What `encode` made JSON of; tuples come back as lists.
+
+    Raises:
+        CheckpointError: for what is nested more deeply than calls may be.
+    """
+    try:
+        return _decoded(value, arrays)
+    except RecursionError:
+        raise errors.CheckpointError(
+            "the checkpoint holds lists or dicts that are nested too deeply to be read; "
+            "sys.setrecursionlimit() allows more"
+        ) from None
+
+
+def _decoded(value: Any, arrays: Mapping[str, Array]) -> Any:
     if isinstance(value, list):
-        return [decode(item, arrays) for item in value]
+        return [_decoded(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     match value["$"]:
@@ -136,4 +193,4 @@ def decode(value: Any, arrays: Mapping[str, Array]) -> Any:
             return bytes.fromhex(value["value"])
         case "array":
             return arrays[value["value"]]
-    return {key: decode(item, arrays) for key, item in value["value"].items()}
+    return {key: _decoded(item, arrays) for key, item in value["value"].items()}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import os
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from pullback import errors
-from pullback.checkpoint import folder
+from pullback.checkpoint import folder, names, reading
 from pullback.checkpoint.checkpoint import Checkpoint
-from pullback.checkpoint.folder import Contents
+from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.restoration import Restoration
 from pullback.checkpoint.writer import Writer
 
@@ -47,7 +48,8 @@ class CheckpointManager:
     (['ckpt-1', 'ckpt-2'], 'ckpt-1')
 
     Raises:
-        InputValueError: for numbers below 1, or 0 where that is allowed.
+        InputValueError: for numbers below 1, or 0 where that is allowed, and for a name that
+            begins with a dot, has a slash, or has neither letter nor digit.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class CheckpointManager:
         if better not in ("lower", "higher"):
             raise errors.InputValueError(f"better is 'lower' or 'higher', got {better!r}")
         self.checkpoint = checkpoint
-        self._prefix = Path(directory) / name
+        self._prefix = Path(directory) / names.checked(name)
         # What the thread works with: it does not hold the manager, and ends with it.
         self._shelf = _Shelf(self._prefix, keep, keep_best, 1 if better == "lower" else -1)
         self._writer = Writer(background) if background else None
@@ -82,23 +84,25 @@ class CheckpointManager:
     @property
     def checkpoints(self) -> list[str]:
         """The paths of the checkpoints there are, by number."""
-        return [str(path) for path in folder.numbered(self._prefix)]
+        return [str(path) for path in names.numbered(self._prefix)]
 
     @property
     def latest(self) -> str | None:
         """The path of the newest whole checkpoint of this name; None when there is none."""
-        return folder.newest(self._prefix)
+        return reading.newest(self._prefix)
 
     @property
     def best(self) -> str | None:
         """The path of the checkpoint with the best metric; None when none has one."""
-        ranked = self._shelf.ranked(folder.numbered(self._prefix))
+        ranked, _ = self._shelf.ranked(names.numbered(self._prefix))
         return str(ranked[0]) if ranked else None
 
     # Saving --------------------------------------------------------------------------------------
 
     def save(self, step: int | None = None, *, metric: float | None = None) -> str:
         """Saves, then removes what is not kept; gives the path, now or soon.
+
+        What cannot be removed is a warning; the next save tries it again.
 
         Args:
             step: the number of the checkpoint; without it, one more than the highest there is.
@@ -107,13 +111,14 @@ class CheckpointManager:
         Raises:
             CheckpointError: as `Checkpoint.save`, and for a checkpoint that could not be written
                 in the background since the last call. Nothing is removed then.
+            InputValueError: for a number below 0.
         """
         number = step if step is None else int(step)
         contents = self.checkpoint.contents(number, metric)
-        path = folder.place(self._prefix, number)
+        path = names.place(self._prefix, number)
         if number is None and self._given:
             following = max(self._given + 1, int(path.name.rpartition("-")[2]))
-            path = folder.place(self._prefix, following)
+            path = names.place(self._prefix, following)
         if self._writer is None:
             self._shelf.write(path, contents)
         else:
@@ -170,18 +175,24 @@ class CheckpointManager:
 
     def _restore(self, which: str, partial: bool) -> Restoration | None:
         self.wait()
-        path: str | None = getattr(self, which)
-        return None if path is None else self.checkpoint.restore(path, partial=partial)
+        while True:
+            path: str | None = getattr(self, which)
+            try:
+                return None if path is None else self.checkpoint.restore(path, partial=partial)
+            except errors.CheckpointError:
+                # Another process, which saves, may have removed it since.
+                if path is None or reading.seen(Path(path)) is not None:
+                    raise
 
     def clear(self) -> None:
         """Removes every checkpoint of this name from the folder.
 
         Raises:
-            CheckpointError: as `wait`.
+            CheckpointError: as `wait`, and for one that the file system does not let go.
         """
         self.wait()
         self._given = 0
-        for path in folder.numbered(self._prefix):
+        for path in names.numbered(self._prefix):
             folder.remove(path)
         folder.tidy(self._prefix)
 
@@ -198,27 +209,51 @@ class _Shelf:
 
     def write(self, path: Path, contents: Contents) -> None:
         """Writes a checkpoint, then removes what does not stay."""
-        if not self.is_tidy:
-            folder.tidy(self.prefix)
-            self.is_tidy = True
-        folder.write(path, contents)
+        was_tidy = self.is_tidy or folder.tidy(self.prefix)
+        self.is_tidy = False
+        is_alone = folder.write(path, contents)
+        self.is_tidy = self._remove_others(path) and is_alone and was_tidy
+
+    def _remove_others(self, path: Path) -> bool:
+        """Removes what does not stay; whether that could be done.
+
+        What has been saved is safe, and a training need not end for what is too much.
+        """
+        is_done = True
         if self.keep is None:
-            return
-        there = folder.numbered(self.prefix)
+            return is_done
+        try:
+            there = names.numbered(self.prefix)
+        except errors.CheckpointError as error:
+            warnings.warn(f"nothing is removed: {error}", RuntimeWarning, stacklevel=2)
+            return False
         others = [one for one in there if one != path]
         kept = {path, *others[max(len(others) - self.keep + 1, 0) :]}
         if self.keep_best:
-            kept.update(self.ranked(there)[: self.keep_best])
+            best, unknown = self.ranked(there)
+            # It may be the best, for all that can be seen now.
+            kept.update([*best[: self.keep_best], *unknown])
         for old in there:
             if old not in kept:
-                folder.remove(old)
+                try:
+                    folder.remove(old)
+                except errors.CheckpointError as error:
+                    warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+                    is_done = False
+        return is_done
 
-    def ranked(self, paths: list[Path]) -> list[Path]:
-        """Those with a metric, the best first; of equal ones the later."""
-        metrics = [(folder.metric(path), path) for path in reversed(paths)]
-        numbers = [
-            (self.sign * metric, path)
-            for metric, path in metrics
-            if metric is not None and not math.isnan(metric)
-        ]
-        return [path for _, path in sorted(numbers, key=lambda pair: pair[0])]
+    def ranked(self, paths: list[Path]) -> tuple[list[Path], list[Path]]:
+        """Those with a metric, the best first, and those that cannot be read.
+
+        Of equal ones the later comes first.
+        """
+        numbers, unknown = [], []
+        for path in reversed(paths):
+            try:
+                metric = reading.metric(path)
+            except OSError:
+                unknown.append(path)
+                continue
+            if metric is not None and not math.isnan(metric):
+                numbers.append((self.sign * metric, path))
+        return [path for _, path in sorted(numbers, key=lambda pair: pair[0])], unknown

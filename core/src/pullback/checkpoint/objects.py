@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pullback import errors
 from pullback.checkpoint.encoding import Array, encode, is_data
-from pullback.checkpoint.folder import Contents
+from pullback.checkpoint.manifest import Contents
 from pullback.dispatch.recording import paused
 from pullback.state import Stateful, join, walk
 from pullback.variable import Variable

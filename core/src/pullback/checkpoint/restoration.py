@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pullback import errors
 from pullback.checkpoint.encoding import decode
-from pullback.checkpoint.folder import Contents
+from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import Graph, others
 from pullback.state import WAITING
 from pullback.variable import Variable
@@ -300,15 +301,33 @@ class Restoration:
             for saved in [name for name in self._left if name.startswith(prefix)]:
                 slot, _, owner = saved[len(prefix) :].partition("/")
                 for variable in found.get(owner, ()):
-                    optimizer.restore_slot(variable, slot, self._left[saved])
+                    with self._of(saved):
+                        optimizer.restore_slot(variable, slot, self._left[saved])
                 if owner in found:
                     del self._left[saved]
                     self._restored.append(saved)
         for path, value in graph.stateful.items():
             name = self._saved_as(path, graph, self._states)
             if name is not None:
-                value.restore_state(self._states.pop(name))
+                with self._of(name):
+                    value.restore_state(self._states.pop(name))
                 self._restored.append(name)
+
+    @contextmanager
+    def _of(self, path: str) -> Iterator[None]:
+        """Says which part of which checkpoint it is that an object does not take."""
+        try:
+            yield
+        except errors.CheckpointError as error:
+            raise errors.CheckpointError(f"{self.path}: {path}: {error}") from error
+        except errors.PullbackError:
+            raise
+        except Exception as error:
+            raise errors.CheckpointError(
+                f"{self.path}: the object does not take what was saved of {path}: "
+                f"{type(error).__name__}: {error}; it was saved from another kind of object, or "
+                f"another version of it"
+            ) from error
 
     def __repr__(self) -> str:
         return (

@@ -18,6 +18,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback.checkpoint.encoding import SAFETENSORS, Array
+from pullback.checkpoint.names import opened
 from pullback.state import named_variables
 from pullback.variable import Variable
 
@@ -158,7 +159,7 @@ def save_weights(
     parts = list(_parts(arrays, max_bytes))
     if len(parts) == 1:
         _write(path, parts[0], metadata)
-        index.unlink(missing_ok=True)
+        _remove(index)
         return
     where = {}
     for number, part in enumerate(parts, 1):
@@ -168,8 +169,7 @@ def save_weights(
     total = sum(array.nbytes for array in arrays.values())
     said = {"metadata": {"total_size": total}, "weight_map": where}
     _replace(index, json.dumps(said, indent=2).encode())
-    # What was there before would be taken for these.
-    path.unlink(missing_ok=True)
+    _remove(path)
 
 
 def _variables(model: Any) -> dict[str, Variable]:
@@ -225,35 +225,37 @@ def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     Raises:
         CheckpointError: when files are missing or damaged.
     """
-    if path.is_dir():
-        path = path / _FILE if (path / _FILE).exists() else path / (_FILE + _INDEX)
-    if not path.exists():
-        index = path.with_name(path.name + _INDEX)
-        if not index.exists():
+    if os.path.isdir(path):
+        file = path / _FILE
+        path = file if os.path.exists(file) else path / (_FILE + _INDEX)
+    if not os.path.exists(path):
+        index = path.with_name((path.name or _FILE) + _INDEX)
+        if not os.path.exists(index):
             raise errors.CheckpointError(f"there is no file of weights {str(path)!r}")
         path = index
     if not path.name.endswith(".json"):
         file = _file(path, stack)
         return dict.fromkeys(file.keys(), file)
     try:
-        where = json.loads(path.read_bytes())["weight_map"]
+        with opened(path) as index_file:
+            where = json.loads(index_file.read())["weight_map"]
         files = {name: path.with_name(Path(name).name) for name in set(where.values())}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise errors.CheckpointError(f"{path} is no index of weights: {error!r}") from error
-    opened = {name: _file(file, stack) for name, file in files.items()}
-    held = {name: set(file.keys()) for name, file in opened.items()}
+    files_there = {name: _file(file, stack) for name, file in files.items()}
+    held = {name: set(file.keys()) for name, file in files_there.items()}
     lacking = sorted(name for name, file in where.items() if name not in held[file])
     if lacking:
         raise errors.CheckpointError(
             f"{path}: the files lack {', '.join(map(repr, lacking[:10]))}; fetch them again"
         )
-    return {name: opened[file] for name, file in where.items()}
+    return {name: files_there[file] for name, file in where.items()}
 
 
 def _file(path: Path, stack: contextlib.ExitStack) -> Any:
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise errors.CheckpointError(f"there is no file of weights {str(path)!r}")
     try:
         return stack.enter_context(safe_open(path, framework="np"))
@@ -301,5 +303,15 @@ def _replace(path: Path, data: bytes) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise errors.CheckpointError(f"{str(path)!r} could not be written: {error}") from error
+
+
+def _remove(path: Path) -> None:
+    """Removes what was there before, and would be taken for what has been written now."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise errors.CheckpointError(
+            f"{str(path)!r} is there from before, and could not be removed: {error}; remove it"
+        ) from error
