@@ -1,6 +1,9 @@
 """Work split over threads: the same results, errors that arrive, BLAS left as it was."""
 
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -201,3 +204,54 @@ def test_a_forked_process_starts_threads_of_its_own():
         child.start()
         assert queue.get(timeout=60) == list(range(10))
         child.join()
+
+
+# How many threads: what the environment says. ---------------------------------------------------
+
+
+def _given(monkeypatch, own=None, openmp=None):
+    for name, text in (("PULLBACK_NUM_THREADS", own), ("OMP_NUM_THREADS", openmp)):
+        monkeypatch.delenv(name, raising=False)
+        if text is not None:
+            monkeypatch.setenv(name, text)
+    return threads._given()
+
+
+@pytest.mark.parametrize(("text", "count"), [("3", 3), (" 2 ", 2), ("1024", 1024), ("٣", 3)])
+def test_a_number_of_threads(monkeypatch, text, count):
+    assert _given(monkeypatch, text, "7") == count
+
+
+@pytest.mark.parametrize(
+    "text", ["²", "0", "-1", "2.0", "many", "1025", "6000", "1" + 20 * "0", 5000 * "9"]
+)
+def test_what_is_no_number_of_threads_is_said_and_not_used(monkeypatch, text):
+    cores = _given(monkeypatch)
+    with pytest.warns(UserWarning, match="PULLBACK_NUM_THREADS is a whole number from 1 to 1024"):
+        assert _given(monkeypatch, text, "7") == cores
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("5", 5), ("4,2", 4), ("²", None), ("0", None), ("6000", None), ("", None)]
+)
+def test_openmps_number_of_threads(monkeypatch, text, count):
+    cores = _given(monkeypatch)
+    assert _given(monkeypatch, "", text) == (count or cores)
+
+
+def test_the_backend_is_there_whatever_the_number_is():
+    environment = {**os.environ, "PULLBACK_NUM_THREADS": "²"}
+    code = "import pullback as pb; print(pb.asarray([1.0]).tolist())"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.stdout == "[1.0]\n", found.stderr
+    assert "PULLBACK_NUM_THREADS" in found.stderr
+
+
+def test_no_more_threads_are_started_than_there_are_pieces():
+    before = threading.active_count()
+    with threads.number_of_threads(500):
+        seen = []
+        threads.run(lambda piece: seen.append(threading.active_count()), range(4))
+        assert max(seen) <= before + 3

@@ -21,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from itertools import count
@@ -37,6 +38,9 @@ PIECE = 1 << 16
 #: So many elements are worth a second thread.
 LARGE = 1 << 19
 
+#: As many threads are used at most: a larger number is a slip, and every thread takes memory.
+MOST = 1024
+
 #: The names that functions of OpenBLAS have in its builds.
 _BUILDS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 #: The logarithm of the processor's cycles that OpenBLAS's threads spin for, and its name there.
@@ -45,13 +49,29 @@ _SPIN, _SPIN_NAME = 18, "OPENBLAS_THREAD_TIMEOUT"
 
 def _given() -> int:
     """How many threads to use: PULLBACK_NUM_THREADS, OMP_NUM_THREADS, or one for each core."""
-    for name in ("PULLBACK_NUM_THREADS", "OMP_NUM_THREADS"):
-        text = os.environ.get(name, "")
-        if text.isdigit() and int(text):
-            return int(text)
+    text = os.environ.get("PULLBACK_NUM_THREADS", "").strip()
+    found = _count(text)
+    if text and found is None:
+        warnings.warn(
+            f"PULLBACK_NUM_THREADS is a whole number from 1 to {MOST}, got {text[:40]!r}, which is "
+            "not used; set such a number, or unset it for one thread on each core",
+            stacklevel=2,
+        )
+    if not text:
+        # OpenMP's may be a list with a number for each level: the first is what counts here.
+        found = _count(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip())
+    if found is not None:
+        return found
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return min(MOST, len(os.sched_getaffinity(0)))
+    return min(MOST, os.cpu_count() or 1)
+
+
+def _count(text: str) -> int | None:
+    """The number of threads that a text stands for; None where it is none from 1 to MOST."""
+    # Not isdigit, which holds for what int does not read; long ones int may refuse too.
+    fits = text.isdecimal() and len(text) < 20
+    return int(text) if fits and 1 <= int(text) <= MOST else None
 
 
 class _Here(threading.local):
@@ -100,7 +120,7 @@ class _Pool:
     def run(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> None:
         """Calls work(piece) for every piece; raises the first error."""
         helpers = min(self.threads, len(pieces)) - 1
-        while self.started < self.threads - 1:
+        while self.started < helpers:
             self.started += 1
             threading.Thread(target=self._serve, name="pullback", daemon=True).start()
         job = _Job(work, pieces)

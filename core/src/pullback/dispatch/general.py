@@ -34,6 +34,7 @@ from pullback.dispatch.normal import (
     inside,
     lacks,
     normalise,
+    of_a_handler,
 )
 from pullback.dispatch.recording import (
     HEARD,
@@ -173,7 +174,7 @@ def run_body(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Any:
     try:
         return op.body(*positional, **given)
     except Exception as error:
-        if getattr(error, "op", None) == op.name:
+        if getattr(error, "op", None) == op.name or of_a_handler(error):
             raise
         # The op that the caller named explains its shapes better than one inside its body.
         explained = explain(op, tuple(inputs), attributes)

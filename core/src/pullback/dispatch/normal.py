@@ -13,6 +13,8 @@ from pullback.tensor import Tensor
 
 #: The length to which an argument is quoted in a message.
 _LONGEST = 80
+#: The flag of code that takes any number of arguments (inspect.CO_VARARGS, without inspect).
+_VARARGS = 0x04
 
 
 def _is_scalar(value: Any, kinds: str) -> bool:
@@ -145,6 +147,8 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
+        if of_a_handler(error):
+            raise
         # It sees the call's arguments only: they are at fault.
         wrong = _wrong_argument(error) or errors.InputTypeError
         return inside(op, wrong(f"{_call(inputs, attributes)}: {error}"))
@@ -152,9 +156,31 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
         op.shape(*shapes_of(inputs), **normal)
     except errors.PullbackError as error:
         return _named(op, error)
-    except Exception:
+    except Exception as error:
+        if of_a_handler(error):
+            raise
         return None
     return None
+
+
+def of_a_handler(error: Exception) -> bool:
+    """Whether a handler of a signal has raised it: it has nothing to do with the call.
+
+    Python runs handlers between any two of its instructions, those of kernels among them. It gives
+    them the frame that they interrupt, which is below theirs, and nothing else is called like that.
+    """
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        below, at = at.tb_frame, at.tb_next
+        code = at.tb_frame.f_code
+        if code.co_argcount < 2 and not code.co_flags & _VARARGS:
+            continue
+        values = at.tb_frame.f_locals
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]:
+            value = values.get(name)
+            if value is below or (type(value) is tuple and any(one is below for one in value)):
+                return True
+    return False
 
 
 def _wrong_argument(error: Exception) -> type[errors.PullbackError] | None:
@@ -192,7 +218,12 @@ def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
 
 
 def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> NoReturn:
-    """Raises what explains `error` to whoever called the op."""
+    """Raises what explains `error` to whoever called the op.
+
+    What a handler of a signal has raised goes on as it is: who waits for a TimeoutError sees one.
+    """
+    if of_a_handler(error):
+        raise error
     explained = explain(op, inputs, attributes)
     if explained is not None:
         raise explained from None
