@@ -25,8 +25,10 @@ def cast(array: Any, dtype: DType) -> np.ndarray[Any, Any]:
     [1.0078125]
     """
     array = np.asarray(array)
+    found: np.ndarray[Any, Any]
     if dtype != bfloat16 or array.dtype.itemsize <= 2 or array.dtype == float32:
-        return array.astype(dtype)
+        found = array.astype(dtype)
+        return found
     single = array.astype(float32)
     bits = single.view(uint32)
     # bfloat16 is the upper half of a float32.
@@ -37,7 +39,8 @@ def cast(array: Any, dtype: DType) -> np.ndarray[Any, Any]:
         moved = wide != exact
         outward = (wide > exact) == (near > 0)
         bits[halfway] = near.view(uint32) + (moved & outward) - (moved & ~outward)
-    return single.astype(dtype)
+    found = single.astype(dtype)
+    return found
 
 
 def number(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
