@@ -20,7 +20,17 @@ BACKENDS = ROOT / "backends"
 
 # A file imports from floors below its own, and inside one floor without cycles.
 FLOORS = (
-    ("errors", "dtypes", "named_dtypes", "loading", "shapes", "structure", "version", "formulas"),
+    (
+        "errors",
+        "dtypes",
+        "named_dtypes",
+        "loading",
+        "shapes",
+        "structure",
+        "version",
+        "formulas",
+        "casting",
+    ),
     ("spec", "backend", "hookspecs", "checks", "discovery", "packs"),
     ("interchange", "tensor", "strings", "registry", "plugins", "devices"),
     ("dispatch",),
@@ -40,7 +50,7 @@ ARRAY_API = "array_api"
 FLOOR[ARRAY_API] = FLOOR["spec"] + 1
 
 # What a backend may use of core: the specification and what it is given to build on.
-PUBLIC = {"errors", "dtypes", "shapes", "spec", "backend", "hookspecs", ARRAY_API}
+PUBLIC = {"errors", "dtypes", "casting", "shapes", "spec", "backend", "hookspecs", ARRAY_API}
 
 # Modules that are not named as their distributions are.
 DISTRIBUTIONS = {"google": "protobuf", "google_crc32c": "google-crc32c"}

@@ -295,6 +295,15 @@ class TestInForce:
         with pytest.raises(errors.BackendNotFoundError, match="no driver"):
             as_device()
 
+    def test_what_is_wrong_with_the_cpu_does_not_speak_of_a_gpu(self, use):
+        class NoCpu(NoDriver):
+            kinds = ("cpu",)
+
+        use(entries(NoCpu, owns=True))
+        with pytest.raises(errors.BackendNotFoundError) as caught:
+            as_device()
+        assert str(caught.value) == "the backend 'loom' cannot be used: no driver"
+
     def test_registering_by_hand_moves_nothing(self, use):
         registry = use(entries(Cpu, owns=True))
         registry.register_backend(Gpu())

@@ -421,3 +421,54 @@ def test_sequences():
         pb.concat([])
     with pytest.raises(errors.PullbackError, match="concat"):
         pb.concat([x, None])
+
+
+def odd_results():
+    """What no kernel of arrays may give, by what a message calls it."""
+    return {
+        "str": "text", "bytes": b"bytes", "NoneType": None, "dict": {}, "object": object(),
+        "type": int, "ellipsis": ..., "clongdouble of complex256": np.clongdouble(1),
+        "ndarray of object": np.array([None]), "ndarray of <U1": np.array(["a"]),
+    }  # fmt: skip
+
+
+CALLS = {
+    "exp": lambda: pb.exp(pb.asarray([1.0])),
+    "add": lambda: pb.add(pb.asarray([1.0]), pb.asarray([2.0])),
+    "sum": lambda: pb.sum(pb.asarray([1.0])),
+    "concat": lambda: pb.concat([pb.asarray([1.0]), pb.asarray([2.0])]),
+    "full": lambda: pb.full((2,), 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", odd_results())
+@pytest.mark.parametrize("name", CALLS)
+def test_kernels_that_return_no_array(offer, name, kind):
+    offer(name, lambda *args, **kwargs: odd_results()[kind])
+    for _ in range(3):
+        message = rf"^{name}: the kernel .*'numpy' in the kernel pack 'test' returned {kind}"
+        with pytest.raises(errors.BackendError, match=message):
+            CALLS[name]()
+
+
+@pytest.mark.parametrize("name", ["exp", "add", "sum", "concat"])
+def test_kernels_that_return_an_array_at_first(offer, name):
+    good = CALLS[name]()
+    results = [good._array, good._array, "text", "text", good._array]
+    offer(name, lambda *args, **kwargs: results.pop(0))
+    for _ in range(2):
+        assert CALLS[name]().tolist() == good.tolist()
+    for _ in range(2):
+        with pytest.raises(errors.BackendError, match=rf"^{name}: .*'test' returned str"):
+            CALLS[name]()
+    assert CALLS[name]().tolist() == good.tolist()
+
+
+def test_kernels_that_return_too_many_arrays(offer):
+    array = np.ones(1, np.float32)
+    offer("exp", lambda x: (array, array))
+    for _ in range(2):
+        with pytest.raises(
+            errors.BackendError, match=r"exp: .*'test' returned 2 arrays, not the 1"
+        ):
+            pb.exp(pb.asarray([1.0]))

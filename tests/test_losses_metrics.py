@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -219,3 +221,35 @@ def test_no_step_is_taken_from_a_label_outside_the_classes():
     gradient = tape.gradient(losses, logits).numpy()
     assert np.isnan(gradient[1]).all()
     assert np.isfinite(gradient[0]).all()
+
+
+def by_places(logits, labels, blank):
+    """-log of the sum over all ways through blank, label, blank, ..., label, blank."""
+    scores = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+    path = [blank, *(one for label in labels for one in (label, blank))]
+    total = 0.0
+    for way in itertools.product(range(len(path)), repeat=len(logits)):
+        fits = way[0] < 2 and way[-1] >= len(path) - 2
+        for before, here in itertools.pairwise(way):
+            step = here - before
+            fits &= step in (0, 1) or (step == 2 and path[here] != path[before])
+        if fits:
+            total += np.exp(sum(scores[t, path[place]] for t, place in enumerate(way)))
+    return -np.log(total)
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+def test_ctc_loss_with_the_blank_among_the_labels(blank):
+    logits = (np.arange(24, dtype=np.float64).reshape(2, 4, 3) - 12) / 100
+    labels = np.array([[1, 2, 1], [blank, 1, blank]])
+    found = pb.ctc_loss(logits, labels, [4, 4], [3, 3], blank=blank)
+    expected = [by_places(*each, blank) for each in zip(logits, labels, strict=True)]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+
+
+def test_ctc_loss_is_that_of_pytorch_and_keras():
+    logits = (np.arange(24, dtype=np.float32).reshape(2, 4, 3) - 12) / 100
+    found = pb.ctc_loss(logits, [[1, 2, 1, 0], [1, 2, 0, 2]], [4, 4], [3, 3])
+    # PyTorch 2.13's F.ctc_loss; the mean is in the tests of Keras's CTC.
+    np.testing.assert_allclose(found.numpy(), [2.4429, 2.4544], atol=5e-5)
+    np.testing.assert_allclose(found.numpy().mean(), 2.448645, atol=1e-6)

@@ -110,3 +110,28 @@ class TestStandard:
         result = np.multiply(x, x)
         assert type(result) is Tensor
         assert result.tolist() == [1.0, 16.0]
+
+
+@pytest.mark.parametrize("missing", ["ml_dtypes", "pullback.ops.special", "pullback.variable"])
+def test_a_failed_import_leaves_the_garbage_collector_on(missing):
+    program = f"""
+import gc, sys
+sys.modules[{missing!r}] = None
+try:
+    import pullback
+except ImportError:
+    print(gc.isenabled())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize("switch", ["enable", "disable"])
+def test_import_leaves_the_garbage_collector_as_it_is(switch):
+    program = f"import gc; gc.{switch}(); import pullback; print(gc.isenabled())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(switch == "enable")

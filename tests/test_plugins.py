@@ -123,9 +123,27 @@ class TestBackends:
             entry("backends.cpu", "one", plugin(), dist="second"),
             made("other"),
         )
-        with pytest.raises(errors.PluginError, match=r"first 1.5 and second 1.5.*uninstall one"):
+        message = (
+            r"^the backend 'one': the packages first 1.5 and second 1.5 bring one each; "
+            r"uninstall one of them: pip uninstall first or pip uninstall second$"
+        )
+        with pytest.raises(errors.PluginError, match=message):
             plugins.backend("one")
         assert plugins.backend("other")
+        assert [info[:3] for info in plugins.info()] == [
+            ("one", "", ""),
+            ("other", "some-dist", "1.5"),
+        ]
+
+    def test_ctrl_c_while_one_is_imported_is_no_failure_of_it(self):
+        interrupted = made("one")
+        works = interrupted.load
+        interrupted.load = entry("backends.cpu", "one", KeyboardInterrupt()).load
+        plugins = registry(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            plugins.backend("one")
+        interrupted.load = works
+        assert plugins.backend("one")
 
     def test_entries_of_one_package_that_differ(self):
         plugins = registry(
@@ -136,7 +154,8 @@ class TestBackends:
             plugins.backend("one")
 
     @pytest.mark.parametrize(
-        "failure", [ImportError("no libfoo.so"), RuntimeError("bad"), SystemExit(3)]
+        "failure",
+        [ImportError("no libfoo.so"), RuntimeError("bad"), SystemExit(3), BaseException("own")],
     )
     def test_one_that_fails_takes_nothing_else_down(self, failure):
         broken = entry("backends.cpu", "broken", failure, dist="broken-dist")
@@ -664,6 +683,17 @@ ARRAYS = """
 HOSTILE = {
     "import_fails": ("backends.gpu", "import not_there", "No module named 'not_there'"),
     "exits": ("backends.cpu", "import sys; sys.exit('bye')", "SystemExit: bye"),
+    "raises_its_own": (
+        "backends.cpu",
+        """
+        class Own(BaseException):
+            pass
+        raise Own("no Exception")
+        """,
+        "failed: Own: no Exception",
+    ),
+    "raising_pack": ("kernels.misnamed_kernel", "raise BaseException('in a pack')", "in a pack"),
+    "raising_ops": ("ops", "raise GeneratorExit('among ops')", "among ops"),
     "unspeakable": (
         "backends.cpu",
         """

@@ -1,5 +1,6 @@
 """Tapes in several threads: each hears its own thread, whatever they watch together."""
 
+import queue
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback import errors
+from pullback.dispatch.recording import LISTENING, LOCAL
 
 
 @pytest.fixture
@@ -194,3 +196,97 @@ def test_an_op_is_specialised_once_by_whoever_is_first(eager_switching):
         assert in_threads(work) == [4.0] * 4
     finally:
         del pb.spec.OPS["test_threads.double"]
+
+
+def suspended(x):
+    """A generator that stands still inside a tape."""
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        yield tape
+        yield x * x
+
+
+def nothing_listens():
+    """No tape listens: ops leave no nodes, and count of tapes is 0."""
+    return LISTENING.count == 0 and not LOCAL.state.recording and not LOCAL.state.tapes
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("drop", [lambda held: held.clear(), lambda held: held.pop()])
+def test_a_generator_collected_in_another_thread_listens_no_longer(drop):
+    held = [suspended(pb.asarray(3.0))]
+    next(held[0])
+    assert LISTENING.count == 1
+    thread = threading.Thread(target=drop, args=(held,))
+    thread.start()
+    thread.join()
+    assert nothing_listens()
+
+
+def test_leaving_a_tape_in_another_thread_says_so_and_keeps_what_was_heard():
+    x = pb.asarray(3.0)
+    with pb.GradientTape() as outer:
+        outer.watch(x)
+        tape = pb.GradientTape().__enter__()
+        tape.watch(x)
+        y = x * x
+        elsewhere = ThreadPoolExecutor(1)
+        with elsewhere as pool, pytest.raises(errors.TapeError, match="in its own thread"):
+            pool.submit(tape.__exit__, None, None, None).result()
+        assert LISTENING.count == 1
+        assert LOCAL.state.recording
+        z = y * x
+    assert nothing_listens()
+    assert float(tape.gradient(y, x)) == 6.0
+    assert float(outer.gradient(z, x)) == 27.0
+
+
+def test_a_thread_that_ends_inside_a_tape():
+    x = pb.asarray(3.0)
+    kept = []
+
+    def enter():
+        generator = suspended(x)
+        kept.append((generator, next(generator), next(generator)))
+
+    def enter_and_forget():
+        pb.GradientTape().__enter__().watch(x)
+
+    for target in (enter, enter_and_forget):
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+        assert nothing_listens()
+    generator, tape, y = kept.pop()
+    assert float(tape.gradient(y, x)) == 6.0
+    generator.close()
+    assert nothing_listens()
+
+
+def test_tapes_left_elsewhere_do_not_disturb_those_entered_meanwhile(eager_switching):
+    x = pb.asarray(3.0)
+    left, refused = queue.Queue(), []
+
+    def leave():
+        while (tape := left.get()) is not None:
+            with pytest.raises(errors.TapeError):
+                tape.__exit__(None, None, None)
+            refused.append(tape)
+
+    other = threading.Thread(target=leave)
+    other.start()
+    wrong = 0
+    try:
+        for _ in range(500):
+            left.put(pb.GradientTape().__enter__())
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+                y = x * pb.cosh(x) * 0.0 + x * x
+            found = tape.gradient(y, x)
+            wrong += found is None or float(found) != 6.0
+    finally:
+        left.put(None)
+        other.join()
+    assert not wrong
+    assert len(refused) == 500
+    assert nothing_listens()

@@ -14,11 +14,17 @@ from __future__ import annotations
 # a piece in the midst of NumPy's own, that takes half as long again.
 import numpy as np  # isort: skip
 import pullback.loading as _loading  # isort: skip
+
+# All that is imported; what is below gives names to it.
+with _loading.uncollected():
+    from pullback import errors, fft, linalg, ops, random
+    from pullback.gradients import *
+    from pullback.variable import Variable
+
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from pullback import errors, fft, linalg, ops, random
 from pullback.backend import Backend, Memory
 from pullback.devices import (
     Device,
@@ -29,7 +35,6 @@ from pullback.devices import (
 )
 from pullback.dispatch import op, primitive
 from pullback.dtypes import DType
-from pullback.gradients import *
 from pullback.hookspecs import hookimpl
 from pullback.named_dtypes import (
     bfloat16,
@@ -102,7 +107,6 @@ from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tape import GradientTape
 from pullback.tensor import Tensor
-from pullback.variable import Variable
 from pullback.version import __version__
 
 newaxis = None
@@ -214,4 +218,3 @@ def __dir__() -> list[str]:
 
 
 del np
-_loading.done()

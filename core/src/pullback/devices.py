@@ -223,17 +223,19 @@ def set_default_device(device: DeviceLike | None) -> None:
 
 
 def _first() -> Device:
-    problems: list[errors.PullbackError] = []
+    problems: list[tuple[str, errors.PullbackError]] = []
     # A backend that a program registers itself must not move tensors off the installed ones.
     for by_hand in (False, True):
         for kind in reversed(KINDS):
             try:
                 found = _get(registry.plain(kind, by_hand=by_hand), kind, 0)
             except (errors.BackendError, errors.DeviceError) as error:
-                problems.append(error)
+                problems.append((kind, error))
                 continue
             # A machine without a GPU is nothing new; a broken plugin makes programs slow unseen.
-            broken = [one for one in problems if one.__cause__ or type(one) is errors.PluginError]
+            broken = [
+                one for _, one in problems if one.__cause__ or type(one) is errors.PluginError
+            ]
             if broken:
                 warnings.warn(f"using {found}, because {broken[0]}", RuntimeWarning, stacklevel=4)
             # The errors hold the frames of all callers, and so what these hold: an iterator.
@@ -242,11 +244,13 @@ def _first() -> Device:
             return found
     if not registry.names():
         raise registry.missing()
-    for problem in problems:
+    for _, problem in problems:
         if isinstance(problem, errors.DeviceError):
             raise problem
-    reasons = "; ".join(dict.fromkeys(map(str, problems)))
-    raise errors.BackendNotFoundError(reasons) from problems[0]
+    # Nor is it a reason that no package drives a GPU.
+    told = [one for kind, one in problems if kind == KINDS[0] or registry.names(kind)]
+    reasons = "; ".join(dict.fromkeys(map(str, told)))
+    raise errors.BackendNotFoundError(reasons) from told[0]
 
 
 def _resolve(spec: str) -> Device:

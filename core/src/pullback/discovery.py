@@ -40,10 +40,9 @@ def entry_points() -> list[EntryPoint]:
 
 
 def origin(entries: Sequence[EntryPoint]) -> tuple[str, str]:
-    """The name and version of the distribution that brings `entries`; empty when there is none."""
-    if not entries or entries[0].dist is None:
-        return "", ""
-    return entries[0].dist.name, entries[0].dist.version
+    """The name and version of the distribution that brings `entries`; empty for none or several."""
+    found = {(entry.dist.name, entry.dist.version) for entry in entries if entry.dist is not None}
+    return found.pop() if len(found) == 1 else ("", "")
 
 
 def who(what: str, name: str, entries: Sequence[EntryPoint]) -> str:
@@ -57,10 +56,10 @@ def blaming(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
     """Turns whatever a plugin raises into a BackendError that names it and what to do."""
     try:
         yield
-    except errors.BackendError:
+    except (errors.BackendError, KeyboardInterrupt):
         raise
-    # SystemExit too: a plugin must not end the process.
-    except (Exception, SystemExit) as error:
+    # SystemExit and a BaseException of its own too: a plugin must not end the process.
+    except BaseException as error:
         name = origin(entries)[0]
         fix = f"; reinstall it (pip install --force-reinstall {name}) or uninstall it" * bool(name)
         raise errors.BackendError(
@@ -86,10 +85,12 @@ def load(entries: Sequence[EntryPoint], plugin: str) -> Any:
         PluginError: when they belong to different distributions or point to different objects.
     """
     values = {entry.value.replace(" ", "") for entry in entries}
-    owners = sorted({" ".join(origin([entry])) for entry in entries})
+    owners = sorted({origin([entry]) for entry in entries})
     if len(owners) > 1:
+        packages = " and ".join(map(" ".join, owners))
+        commands = " or ".join(f"pip uninstall {name}" for name, _ in owners)
         raise errors.PluginError(
-            f"{plugin}: the packages {' and '.join(owners)} bring one each; uninstall one of them"
+            f"{plugin}: the packages {packages} bring one each; uninstall one of them: {commands}"
         )
     if len(values) > 1:
         raise errors.PluginError(

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import gc
 
-# What may be missing is missed before anything is switched off.
-import ml_dtypes  # noqa: F401
 
-_collecting = gc.isenabled()
-gc.disable()
+class uncollected:
+    """No garbage is collected inside `with uncollected():`; afterwards as before, come what may."""
 
+    __slots__ = ("_collecting",)
 
-def done() -> None:
-    """The import is over."""
-    if _collecting:
-        gc.enable()
+    def __enter__(self) -> None:
+        self._collecting = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._collecting:
+            gc.enable()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Protocol
 
 from pullback import backward, cotangents, dtypes, errors, replay
 from pullback.cotangents import Unconnected
-from pullback.dispatch.recording import LISTENING, LOCAL, Node, Watched
+from pullback.dispatch.recording import LISTENING, LOCAL, Count, Node, Watched
 from pullback.structure import leaves, like
 from pullback.tensor import Tensor
 
@@ -24,16 +23,8 @@ class _Token:
     live = True
 
 
-class _Live:
-    """How many tapes may still be asked for a gradient: while any may, no node is let go."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-_LIVE = _Live()
+#: How many tapes may still be asked for a gradient: while any may, no node is let go.
+_LIVE = Count()
 
 
 class Source(Protocol):
@@ -113,14 +104,29 @@ class GradientTape:
         self._listen()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._open is not None:
-            self._rest()
+    def __exit__(self, *_: object) -> None:
+        if self._open is None:
+            return
+        if self._state is not LOCAL.state:
+            # A generator that stands still inside the block is closed wherever it is collected.
+            self.leave()
+            raise errors.TapeError(
+                "a tape must be left in the thread in which it was entered; it listens no longer. "
+                "Close a generator that has entered one (generator.close()) in its own thread"
+            )
+        self._rest()
+
+    def leave(self) -> None:
+        """The tape listens no longer; for any thread, also where its own has ended."""
+        state, begun, self._open = self._state, self._open, None
+        if begun is None:
+            return
+        self._spans.append((begun, state.tick()))
+        state.tapes.remove(self)
+        # CPython changes threads at calls only: the own thread enters no tape between these lines.
+        if not state.tapes:
+            state.recording = False
+        LISTENING.count -= 1
 
     def _listen(self) -> None:
         self._state = state = LOCAL.state

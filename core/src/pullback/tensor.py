@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pullback import errors, interchange
+from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
 
@@ -118,7 +119,7 @@ class Tensor:
                 raise errors.InputValueError(
                     f"a {array.dtype} tensor is no {dtype} array without a copy; drop copy=False"
                 )
-            return array.astype(dtype)
+            return cast(array, np.dtype(dtype))
         return array.copy() if copy else array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:

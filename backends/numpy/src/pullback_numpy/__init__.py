@@ -25,6 +25,9 @@ warnings.filterwarnings(
     module=r"pullback(_numpy)?(\.|$)",
 )
 
+#: What NumPy makes of one element of an array, by dtype.
+_SCALARS = frozenset(dtype.type for dtype in pullback.dtypes.ALL)
+
 __all__ = ["NumPyBackend", "pullback_register_backend"]
 
 
@@ -57,7 +60,10 @@ class NumPyBackend(Backend):
     def native(self, value: Any) -> Any:
         """An array from a NumPy scalar."""
         # Ufuncs and reductions give NumPy scalars where the result is 0-d.
-        return np.asarray(value)
+        array = np.asarray(value)
+        if type(value) in _SCALARS or array.dtype in self.dtypes:
+            return array
+        return super().native(value)
 
     def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
         """A capsule on the array that cannot be written through."""

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.array_api.narrowing import narrowing
 from pullback.backend import Kernel
+from pullback.casting import number
 from pullback.dtypes import DType, kind
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
+    narrowed = narrowing(xp)
 
     def astype(x: Any, *, dtype: DType) -> Any:
-        return xp.astype(x, getattr(xp, dtype.name))
+        return narrowed(x, getattr(xp, dtype.name))
 
     def full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: Any) -> Any:
         if kind(dtype) == 0:
             fill_value = bool(fill_value)
+        elif dtype.itemsize == 2 and type(fill_value) in (int, float):
+            fill_value = number(fill_value, dtype).item()
         return xp.full(shape, fill_value, dtype=getattr(xp, dtype.name), device=device)
 
     def arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: Any) -> Any:
         native = getattr(xp, dtype.name)
         if type(start) is type(stop) is type(step) is int:
+            if dtype.name == "bfloat16":
+                return narrowed(xp.arange(start, stop, step, dtype=xp.int64, device=device), native)
             return xp.arange(start, stop, step, dtype=native, device=device)
         # The length as in the op's rule; start + i * step is nearer than adding steps up.
         length = max(0, -int((start - stop) / step // 1))
         counts = xp.arange(length, dtype=xp.float64, device=device)
-        return xp.astype(counts * float(step) + float(start), native)
+        return narrowed(counts * float(step) + float(start), native)
 
     return {"arange": arange, "astype": astype, "full": full}

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.array_api.narrowing import narrowing
 from pullback.backend import Kernel
 from pullback.formulas import error_function, gamma_function
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels of special functions over `xp`."""
+    narrowed = narrowing(xp)
 
     def in_double(function: Callable[..., Any]) -> Kernel:
         def kernel(x: Any, **attributes: Any) -> Any:
             if x.dtype == xp.float64:
                 return function(xp, x, **attributes)
             wide = function(xp, xp.astype(x, xp.float64), **attributes)
-            return xp.astype(wide, x.dtype)
+            return narrowed(wide, x.dtype)
 
         return kernel
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback.casting import cast
 from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.devices import Device
@@ -63,7 +64,8 @@ class Case:
         if not isinstance(value, np.ndarray) or self.dtype is None:
             return value
         if value.dtype == np.float64:
-            return value.astype(dtypes.real_of(self.dtype), copy=False)
+            wanted = dtypes.real_of(self.dtype)
+            return value if value.dtype == wanted else cast(value, wanted)
         if value.dtype == np.complex128:
             return value.astype(dtypes.complex_of(self.dtype), copy=False)
         return value
@@ -158,7 +160,7 @@ class Case:
         for i, value in enumerate(given):
             whole = isinstance(value, np.ndarray) and value.dtype.kind in "biu"
             if whole and dtypes.is_floating(aligned[i].dtype):
-                given[i] = value.astype(aligned[i].dtype)
+                given[i] = cast(value, aligned[i].dtype)
         return given
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
+from pullback.casting import cast
 from pullback.conformance.accuracy import finfo, ulp
 from pullback.conformance.sample import Array
 from pullback.dtypes import DType
@@ -62,7 +63,7 @@ def near(who: Any, actual: Array, reference: Array, bound: Array, dtype: DType, 
             _differ(who, what, actual, reference, place, int(wrong.sum()), "allowed: none")
         return
     with np.errstate(all="ignore"):
-        rounded = reference.astype(dtype)
+        rounded = cast(reference, dtype)
         wide = _wide(actual)
         wrong = np.isnan(wide) != np.isnan(_wide(rounded))
         if wrong.any():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback.casting import EXACT, cast, number
 from pullback.devices import Device, as_device
 from pullback.dispatch.normal import inside
 from pullback.dtypes import DType, Operand
@@ -66,7 +67,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
             return found
     try:
         with np.errstate(over="ignore"):
-            array = np.asarray(value, dtype)
+            array = number(value, dtype)
     except OverflowError:
         raise errors.ConversionError(
             f"{value} is out of range for {dtype}; convert the tensor with x.astype(...) first"
@@ -148,7 +149,8 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
                 ) from None
         real = dtypes.kind(array.dtype) == dtypes.FLOAT
         with np.errstate(over="ignore"):
-            return array.astype(dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX)
+            wanted = dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX
+            return _rounded(value, array, wanted)
     if dtypes.kind(array.dtype) == dtypes.INT:
         narrow = array.astype(dtypes.DEFAULT_INT)
         # int32 unless a value does not fit: never a wrong number.
@@ -224,7 +226,19 @@ def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndar
             f"complex data are no {dtype} array; take pb.real(x) or pb.abs(x)"
         )
     with np.errstate(all="ignore"):
-        return array.astype(dtype)
+        return _rounded(value, array, dtype)
+
+
+def _rounded(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
+    # Integers beside floats, or beyond int64 beside others, have gone through float64.
+    listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
+    if listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any():
+        leaves = list(_leaves(value))
+        if all(type(leaf) in SCALAR_TYPES for leaf in leaves):
+            found = [number(leaf, dtype) for leaf in leaves]
+            return np.asarray(found, dtype).reshape(array.shape)
+    return cast(array, dtype)
 
 
 def from_any(value: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:

@@ -46,6 +46,7 @@ from pullback.dispatch.recording import (
     paused,
     reachable,
 )
+from pullback.dispatch.results import native_arrays
 from pullback.dtypes import is_floating
 from pullback.spec import Arity, Op, Rule
 from pullback.tensor import CALL, Tensor, wrap
@@ -202,22 +203,7 @@ def run_kernel(
         result = kernel(*native, **keywords)
     except Exception as error:
         fail(op, error, tuple(inputs), attributes)
-    arrays = list(result) if isinstance(result, (tuple, list)) else [result]
-    expected = len(op.outputs) + len(op.residuals)
-    if expected > 1 and len(arrays) != expected:
-        raise errors.BackendError(
-            f"{op.name}: the kernel of {device.backend.name!r} returned {len(arrays)} arrays, "
-            f"not the {expected} that the op defines"
-        )
-    native_dtypes = device.backend.public_dtypes
-    leaves = (one for a in native for one in (a if isinstance(a, list) else [a]))
-    kind = next((type(one) for one in leaves if one is not None), None)
-    for i, array in enumerate(arrays):
-        if (kind is not None and type(array) is not kind) or getattr(
-            array, "dtype", None
-        ) not in native_dtypes:
-            arrays[i] = device.backend.native(array)
-    return arrays
+    return native_arrays(op, device, kernel, native, result)
 
 
 def find(op: Op, device: Device, flat: Sequence[Tensor | None], attributes: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from pullback.dispatch import general, rules
 from pullback.dispatch.convert import SCALAR_TYPES, read
 from pullback.dispatch.normal import PLAIN, REQUIRED, asked_dtypes, fail
 from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Output, reachable
+from pullback.dispatch.results import refuse
 from pullback.dispatch.rules import compiled, tuple_of
 from pullback.dtypes import as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Op
@@ -49,6 +50,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_general": general.call,
         "_record": general.record,
         "_fail": fail,
+        "_refuse": refuse,
         "_unbroadcast": rules.unbroadcast,
         "_normal_axis": shapes.normal_axis,
         "_normal_axes": shapes.normal_axes,
@@ -164,11 +166,21 @@ def _looked_up(key: str, again: str) -> list[str]:
     ]
 
 
+def _adopted(result: str) -> list[str]:
+    """What a kernel gave in place of an array, such as a NumPy scalar, as an array."""
+    return [
+        f"if type({result}) is not type(_a0):",
+        "    try:",
+        f"        {result} = _d.backend.native({result})",
+        "    except Exception as _error:",
+        f"        _refuse(_OP, _d, _kernel, {result}, _error)",
+    ]
+
+
 def _wrapped() -> list[str]:
     """A tensor of the one result."""
     return [
-        "if type(_out) is not type(_a0):",
-        "    _out = _d.backend.native(_out)",
+        *_adopted("_out"),
         "_t = _Tensor()",
         "_t._array = _out",
         "_t._device = _d",
@@ -302,10 +314,7 @@ def _several(op: Op, tracked: str) -> list[str]:
         f"{', '.join(results)} = _out",
     ]
     for result in results:
-        lines += [
-            f"if type({result}) is not type(_a0):",
-            f"    {result} = _d.backend.native({result})",
-        ]
+        lines += _adopted(result)
     for tensor, result in zip(tensors, results, strict=False):
         lines += [f"{tensor} = _Tensor()", f"{tensor}._array = {result}", f"{tensor}._device = _d"]
     nodes = "".join(f"{tensor}._node = " for tensor in tensors)

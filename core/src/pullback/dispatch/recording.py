@@ -22,6 +22,9 @@ class Listener(Protocol):
     #: The serial number at which the tape first listened.
     start: int
 
+    def leave(self) -> None:
+        """It listens no longer, whatever thread says so."""
+
 
 class Node:
     """The record of one op: its inputs' nodes and what its gradient rules need."""
@@ -76,8 +79,8 @@ class Output(Node):
 HEARD: Node = Watched(-1)
 
 
-class _Listening:
-    """How many tapes listen in any thread: the one test on the hot path."""
+class Count:
+    """A number of tapes, in all threads."""
 
     __slots__ = ("count",)
 
@@ -85,7 +88,8 @@ class _Listening:
         self.count = 0
 
 
-LISTENING = _Listening()
+#: How many tapes listen: the one test on the hot path.
+LISTENING = Count()
 
 _THREADS = itertools.count()
 
@@ -113,12 +117,27 @@ class ThreadState:
             self.recording = False
             return
         self.recording = not self.paused
-        self.low = min([tape.start for tape in tapes])
+        # Another thread may have made one leave since.
+        self.low = min([tape.start for tape in tapes], default=0)
+
+
+class _End:
+    """Goes with its thread, whose tapes then listen no longer, whoever still holds them."""
+
+    __slots__ = ("_tapes",)
+
+    def __init__(self, state: ThreadState) -> None:
+        self._tapes = state.tapes
+
+    def __del__(self) -> None:
+        for tape in self._tapes[:]:
+            tape.leave()
 
 
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.state = ThreadState()
+        self.state = state = ThreadState()
+        self._end = _End(state)
 
 
 LOCAL = _Local()

@@ -73,7 +73,8 @@ def ctc_loss(
 
     Args:
         logits: unnormalised log probabilities (batch, frames, classes).
-        labels: the right classes (batch, length), padded at the end with any class; none is blank.
+        labels: the right classes (batch, length), padded at the end with any class. One that is
+            the blank's class is a label like another.
         logit_lengths: how many frames there are (batch).
         label_lengths: how many labels there are (batch).
         blank: the class that stands for no label.
@@ -101,9 +102,11 @@ def ctc_loss(
     end = full((batch, 1), blank, dtype=labels.dtype, device=logits.device)
     path = concat([reshape(pairs, (batch, 2 * length)), end], axis=1)
     places = 2 * length + 1
-    # From a label the path may come straight from the one before, unless they are the same.
+    # From a label the path may come straight from the one before, unless they are the same. No test
+    # is needed for the blanks between: two back from one there is another. A label that is the
+    # blank's class is a label all the same, as in PyTorch and Keras.
     two_back = concat([end, end, path], axis=1)[:, :places]
-    skips = not_equal(path, blank) & not_equal(path, two_back)
+    skips = not_equal(path, two_back)
     at = arange(places, device=logits.device)
     never = full((batch, 2), _NEVER, dtype=scores.dtype, device=logits.device)
     # Before the first frame all is at an imagined place ahead of the first two.

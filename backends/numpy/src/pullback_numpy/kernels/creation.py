@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback.casting import EXACT, cast, number
+from pullback.dtypes import bfloat16
 
 
 def _astype(x: Any, *, dtype: Any) -> Any:
-    return x.astype(dtype)
+    return cast(x, dtype) if dtype is bfloat16 else x.astype(dtype)
 
 
 def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: None) -> Any:
     if not fill_value and type(fill_value) is not float:
         return np.zeros(shape, dtype)  # pages that nobody touches cost nothing
+    if dtype is bfloat16 or (type(fill_value) is int and not -EXACT <= fill_value <= EXACT):
+        fill_value = number(fill_value, dtype)
     return np.full(shape, fill_value, dtype)
 
 
@@ -23,13 +27,13 @@ def _arange(*, start: Any, stop: Any, step: Any, dtype: Any, device: None) -> An
     if type(start) is type(stop) is type(step) is int:
         if dtype.kind in "iu" or dtype.itemsize == 8:
             return np.arange(start, stop, step, dtype)
-        return np.arange(start, stop, step).astype(dtype)
+        return cast(np.arange(start, stop, step), dtype)
     # The length as in the op's rule; start + i * step is nearer than adding steps up.
     length = max(0, -int((start - stop) / step // 1))
     counts = np.arange(length, dtype=np.float64)
     counts *= step
     counts += start
-    return counts.astype(dtype, copy=False)
+    return counts if dtype is counts.dtype else cast(counts, dtype)
 
 
 KERNELS: dict[str, Kernel] = {"arange": _arange, "astype": _astype, "full": _full}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback.casting import cast
 from pullback.conformance.sample import Sample, booleans, cnormal, integers, normal, suite
 
 
@@ -45,7 +46,7 @@ def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> A
     if dtype is None:
         dtype = dtypes.promote([type(start), type(stop), type(step)])
     length = max(0, int(np.ceil((stop - start) / step)))
-    return (start + np.arange(length) * step).astype(dtypes.as_dtype(dtype))
+    return cast(start + np.arange(length) * step, dtypes.as_dtype(dtype))
 
 
 suite(
@@ -75,7 +76,7 @@ suite(
 
 
 def _astype(x: Any, dtype: Any) -> Any:
-    return x.astype(dtypes.as_dtype(dtype))
+    return cast(x, dtypes.as_dtype(dtype))
 
 
 _VALUES = np.array([0.0, -0.5, 1.5, -2.5, 3.75, 100.25])

@@ -1,0 +1,46 @@
+"""To 16-bit floats in one rounding, where a library goes by way of float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: Of each 16-bit float: the largest number, and the middle between it and what overflows.
+_LARGEST = {"float16": (65504.0, 65520.0), "bfloat16": (255.0 * 2.0**120, 511.0 * 2.0**119)}
+#: What float32 does not hold, with the 16-bit floats that it goes to. float16 ends where all
+#: integers are floats.
+_WIDE = {
+    "float64": ("float16", "bfloat16"),
+    **dict.fromkeys(("int32", "int64", "uint32", "uint64"), ("bfloat16",)),
+}
+
+
+def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
+    """`xp.astype` in which no value is rounded twice, however `xp` goes about it."""
+    twice = {
+        (getattr(xp, wide), getattr(xp, short)): _LARGEST[short]
+        for wide, shorts in _WIDE.items()
+        for short in shorts
+        if hasattr(xp, wide) and hasattr(xp, short)
+    }
+
+    def astype(x: Any, native: Any) -> Any:
+        limits = twice.get((x.dtype, native))
+        if limits is None:
+            return xp.astype(x, native)
+        single = xp.astype(x, xp.float32)
+        short = xp.astype(xp.astype(single, native), xp.float32)
+        # Halfway, the neighbour on the other side is as far away; elsewhere there is nothing.
+        other = single + (single - short)
+        there = xp.astype(xp.astype(other, native), xp.float32) == other
+        back = xp.astype(single, x.dtype)
+        above, below = x > back, x < back
+        moved = there & ((above & (other > short)) | (below & (other < short)))
+        found = xp.where(moved & xp.isfinite(short), other, short)
+        if x.dtype == xp.float64:
+            largest, edge = limits
+            found = xp.where(xp.isinf(short) & (x < edge) & (x > 0), largest, found)
+            found = xp.where(xp.isinf(short) & (x > -edge) & (x < 0), -largest, found)
+        return xp.astype(found, native)
+
+    return astype

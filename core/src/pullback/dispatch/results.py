@@ -1,0 +1,82 @@
+"""Results of kernels: native arrays, or an error that names the op and whose the kernel is."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from pullback import errors
+from pullback.devices import Device
+from pullback.spec import Op
+
+
+def native_arrays(op: Op, device: Device, kernel: Any, given: list[Any], result: Any) -> list[Any]:
+    """The native arrays that a kernel gave for the native inputs `given`, the residuals last.
+
+    Raises:
+        BackendError: for another number of them, and for what is no array.
+    """
+    found = list(result) if isinstance(result, (tuple, list)) else [result]
+    expected = len(op.outputs) + len(op.residuals)
+    if len(found) != expected:
+        forget(op, device)
+        raise errors.BackendError(
+            f"{op.name}: {_maker(op, device, kernel)} returned {len(found)} arrays, "
+            f"not the {expected} that the op defines; {_fix(op, device, kernel)}"
+        )
+    native_dtypes = device.backend.public_dtypes
+    leaves = (one for a in given for one in (a if isinstance(a, list) else [a]))
+    kind = next((type(one) for one in leaves if one is not None), None)
+    for i, array in enumerate(found):
+        if (kind is not None and type(array) is not kind) or not _held(array, native_dtypes):
+            try:
+                found[i] = device.backend.native(array)
+            except Exception as error:
+                refuse(op, device, kernel, array, error)
+    return found
+
+
+def _held(array: Any, native_dtypes: dict[Any, Any]) -> bool:
+    try:
+        return getattr(array, "dtype", None) in native_dtypes
+    except TypeError:  # a dtype that has no hash
+        return False
+
+
+def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -> NoReturn:
+    """The error for a result of a kernel of which its backend can make no array.
+
+    Raises:
+        BackendError: it names the op, the plugin that the kernel is of, and what to do.
+    """
+    forget(op, device)
+    dtype = getattr(result, "dtype", None)
+    of = "" if dtype is None else f" of {dtype}"
+    raise errors.BackendError(
+        f"{op.name}: {_maker(op, device, kernel)} returned {type(result).__name__}{of}, "
+        f"not one of its arrays; {_fix(op, device, kernel, or_taken=True)}"
+    ) from error
+
+
+def forget(op: Op, device: Device) -> None:
+    """The straight-line code finds no kernel of `op` there: the general way looks at results."""
+    for table in device.tables[op.index : op.index + 1]:
+        table.clear()
+
+
+def _source(op: Op, device: Device, kernel: Any) -> str:
+    """The name of the pack that a kernel is of; that of the backend where it is its own."""
+    own = device.backend.name
+    return next((one.source for one in device.backend.offers(op.name) if one.kernel is kernel), own)
+
+
+def _maker(op: Op, device: Device, kernel: Any) -> str:
+    source, own = _source(op, device, kernel), device.backend.name
+    pack = f" in the kernel pack {source!r}" * (source != own)
+    return f"the kernel of the backend {own!r}{pack}"
+
+
+def _fix(op: Op, device: Device, kernel: Any, *, or_taken: bool = False) -> str:
+    if _source(op, device, kernel) != device.backend.name:
+        return "mend or upgrade the pack, or leave it out with PULLBACK_KERNEL_PACKS"
+    backend = type(device.backend).__name__
+    return "mend the kernel" + f", or override {backend}.native to accept that" * or_taken
