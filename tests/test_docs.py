@@ -155,7 +155,7 @@ def check(words):
         except SystemExit as error:
             if error.code:
                 raise AssertionError(f"pullback {' '.join(rest)} is no command") from None
-    elif program in ("pytest", "ruff", "mypy", "mkdocs"):
+    elif program in ("pytest", "ruff", "mypy", "mkdocs", "nox"):
         assert program in declared() or f"{program}-material" in declared()
         for word in rest:
             if re.match(r"(core|docs|tests|benchmarks|examples|backends)/", word):

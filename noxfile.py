@@ -1,0 +1,156 @@
+"""What must hold before a change goes in, a session for each part; `uv run nox -l` lists them.
+
+`.ci/run` runs those that every change must pass. Sessions with `HERE` use the environment of the
+repository, which `uv sync` makes. The others show what a user gets: they make an environment of
+their own and install the wheels that `wheels` builds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import nox
+
+nox.needs_version = ">=2026.2.9"
+nox.options.default_venv_backend = "uv"
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.stop_on_first_error = True
+
+ROOT = Path(__file__).parent
+DIST = ROOT / "dist"
+HERE: dict[str, Any] = {"venv_backend": "none"}
+#: Without the caller's modules, devices and kernel packs, which a user does not have.
+CLEAN = dict.fromkeys(["PYTHONPATH", *(name for name in os.environ if name[:9] == "PULLBACK_")])
+
+
+def projects() -> list[Path]:
+    """The folders of the distributions, core first."""
+    folders = [*ROOT.glob("core"), *sorted(ROOT.glob("backends/*")), *sorted(ROOT.glob("compat/*"))]
+    return [folder for folder in folders if (folder / "pyproject.toml").is_file()]
+
+
+def wheels_of(*names: str) -> list[str]:
+    """The wheels of these distributions."""
+    found = [next(DIST.glob(f"{name.replace('-', '_')}-[0-9]*.whl")) for name in names]
+    return [str(wheel) for wheel in found]
+
+
+def smoke_test(session: nox.Session) -> None:
+    """An op, a gradient and a checkpoint. -P keeps modules of this folder out."""
+    session.run("python", "-P", ".ci/smoke.py", env=CLEAN)
+
+
+@nox.session(**HERE)
+def lint(session: nox.Session) -> None:
+    """Style and spelling."""
+    session.run("uv", "run", "ruff", "check")
+    session.run("uv", "run", "ruff", "format", "--check")
+    session.run("uv", "run", "codespell")
+
+
+@nox.session(**HERE)
+def types(session: nox.Session) -> None:
+    """Types."""
+    session.run("uv", "run", "mypy", "--strict", "core/src")
+
+
+@nox.session(**HERE)
+def wheels(session: nox.Session) -> None:
+    """Source distributions and, from them, wheels of everything, in `dist`."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    # Two at a time: compiling one takes as long as all others.
+    with ThreadPoolExecutor(2) as pool:
+        commands = [("uv", "build", "-q", "--out-dir", str(DIST), str(one)) for one in projects()]
+        list(pool.map(lambda command: session.run(*command), commands))
+    session.log("\n".join(sorted(path.name for path in DIST.glob("pullback*"))))
+
+
+@nox.session(requires=["wheels"])
+def smoke(session: nox.Session) -> None:
+    """What a user installs: core alone, with a backend, and beside one that cannot be used."""
+    session.install(*wheels_of("pullback"))
+    session.run("python", "-P", ".ci/core_alone.py", env=CLEAN)
+    session.run("pullback", "--version", env=CLEAN)
+
+    session.install(*wheels_of("pullback-numpy"))
+    smoke_test(session)
+    session.run("pullback", "backends", env=CLEAN)
+
+    # Without a driver the GPU backend says so, and the rest works.
+    session.install(*wheels_of("pullback-cupy"))
+    listed = session.run("pullback", "backends", env=CLEAN, silent=True)
+    session.log(listed)
+    if not shutil.which("nvidia-smi"):
+        rows = [row for row in str(listed).splitlines() if "cupy" in row]
+        assert any("cannot be used" in row for row in rows), "the CuPy backend needs a driver"
+    smoke_test(session)
+
+
+@nox.session(requires=["wheels"])
+def native(session: nox.Session) -> None:
+    """Compiled kernels, as installed."""
+    session.install(
+        *wheels_of("pullback", "pullback-numpy", "pullback-native"), "pytest", "hypothesis", "scipy"
+    )
+    session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
+    smoke_test(session)
+    session.run("python", "-m", "pytest", "-q", "backends/native/tests", env=CLEAN)
+
+
+@nox.session(**HERE)
+def packages(session: nox.Session) -> None:
+    """Packages of strangers: found once their wheels are installed."""
+    session.run("uv", "run", "pytest", "-m", "slow", "tests/test_packages.py")
+
+
+# pip takes the build for CPUs where that is the index's; uv would take CUDA's, which is gigabytes.
+@nox.session(requires=["wheels"], venv_params=["--seed"])
+def torch(session: nox.Session) -> None:
+    """The torch backend, as installed."""
+    session.run_install(
+        *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+        *wheels_of("pullback", "pullback-numpy", "pullback-torch"),
+        *("torch==2.13.0", "pytest", "pytest-xdist", "scikit-learn", "matplotlib", "scipy"),
+    )
+    session.run("pytest", "backends/torch/tests", "-n", "2", env=CLEAN)
+
+
+@nox.session(**HERE)
+def tests(session: nox.Session) -> None:
+    """The tests, on two cores; what follows `--` goes to pytest."""
+    session.run("uv", "run", "pytest", "-n", "2", *session.posargs)
+
+
+@nox.session(**HERE)
+def coverage(session: nox.Session) -> None:
+    """The tests with the lines that they run counted; fails below the floor in pyproject.toml."""
+    arguments = session.posargs or ["-n", "2"]
+    session.run("uv", "run", "pytest", "--cov", "--cov-report=term", "--cov-report=xml", *arguments)
+
+
+@nox.session(**HERE)
+def docs(session: nox.Session) -> None:
+    """The site, in `site`; a broken link or an undocumented name fails."""
+    session.run(
+        *("uv", "run", "--isolated", "--group", "docs", "mkdocs", "build", "--strict"),
+        env={"UV_NO_SYNC": None},
+    )
+
+
+@nox.session(**HERE)
+def version(session: nox.Session) -> None:
+    """Checks that all distributions have one version; `-- --set 0.2.0` sets it."""
+    session.run("uv", "run", "tools/version.py", *session.posargs)
+
+
+@nox.session(venv_backend="none", default=False)
+def pack(session: nox.Session) -> None:
+    """Wheels of the compiled kernels for this platform and every Python, in `dist`."""
+    session.run(
+        *("uvx", "cibuildwheel>=4,<5", "--output-dir", str(DIST), "backends/native"),
+        *session.posargs,
+    )
