@@ -80,7 +80,7 @@ UNARY = {
     "softmax": lambda x, n: pb.softmax(x, axis=(0, -1, False)[n % 3]),
     "diagonal": lambda x, n: pb.linalg.diagonal(x, offset=(0, 1, True, False)[n % 4]),
     "where": lambda x, n: pb.where(pb.isfinite(x), x, _number(n)),
-    "split": lambda x, n: pb.unstack(x)[0] if x.ndim else x + 0.0,
+    "split": lambda x, n: pb.unstack(x)[0] if x.ndim and x.shape[0] else x + 0.0,
 }
 BINARY = {
     "add": pb.add,
@@ -102,6 +102,8 @@ BARE = (
     "same", "sum", "mean", "real", "conj", "plus", "minus", "index", "broadcast_to", "concat",
     "stack", "repeat", "tile", "complex",
 )  # fmt: skip
+#: Those whose nodes keep no shape either.
+STILL = ("flip", "tril", "triu", "permute_dims", "moveaxis", "cumulative_sum", "astype", "complex")
 BARE_BINARY = ("add", "subtract", "concat", "stack")
 
 
@@ -111,8 +113,11 @@ class Program:
     def __init__(self, rng, tables):
         self.inputs = int(rng.integers(1, 4))
         self.steps = []
-        self.bare, wide = rng.random() < 0.4, rng.random() < 0.4
+        self.bare, wide = rng.random() < 0.5, rng.random() < 0.5
         unary = BARE if self.bare else list(UNARY)
+        single = 0.6
+        if rng.random() < 0.2:
+            self.bare, unary, single = True, STILL, 1
         binary = BARE_BINARY if self.bare else list(BINARY)
         of_table = 0 if self.bare else 0.12
         count = int(rng.integers(2, 13))
@@ -126,7 +131,7 @@ class Program:
             if kind < of_table:
                 name = list(tables[0])[rng.integers(len(tables[0]))]
                 self.steps.append(("table", name, operands[:1]))
-            elif kind < 0.6:
+            elif kind < single:
                 self.steps.append(("unary", unary[rng.integers(len(unary))], operands[:1]))
             else:
                 self.steps.append(("binary", binary[rng.integers(len(binary))], operands))
@@ -171,7 +176,7 @@ class Variant:
         ]
         self.twice = rng.random() < 0.15
         self.special = rng.random() < 0.3
-        self.target = ("itself", "sum", "real sum", "mean")[rng.integers(4)]
+        self.target = ("itself", "itself", "itself", "sum", "real sum", "mean")[rng.integers(6)]
         self.sources = _of(rng, all=12, back=1, one=1, few=1, made=1, unwatched=1, zero=1)
         self.last = _of(rng, watched=8, made=1, other=1)
         self.persistent = rng.random() < 0.1
@@ -188,6 +193,8 @@ class Variant:
             if what == "choices":
                 i = int(rng.integers(len(self.choices)))
                 other.choices = self.choices[:i] + new.choices[i : i + 1] + self.choices[i + 1 :]
+            elif what == "last":
+                other.last = _of(rng, watched=1, made=1, other=1)
             elif what == "order":
                 other.order = self.program.order(rng, True)
             elif what in ("device", "samples"):
