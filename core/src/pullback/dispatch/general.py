@@ -208,11 +208,9 @@ def run_kernel(
 
 def find(op: Op, device: Device, flat: Sequence[Tensor | None], attributes: dict[str, Any]) -> Any:
     """The kernel for this call, or None; from now on the straight-line code finds it too."""
-    tables = device.tables
-    while len(tables) <= op.index:
-        tables.append({})
-    # Taken before the kernel is looked up: what changes meanwhile brings a new one.
-    table = tables[op.index]
+    while len(device.tables) <= op.index:
+        device.tables.append({})
+    table = device.tables[op.index]  # before the look-up: what changes meanwhile brings a new one
     first = next((tensor for tensor in flat if tensor is not None), None)
     kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
     if kernel is None:

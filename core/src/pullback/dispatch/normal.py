@@ -151,7 +151,7 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
             raise
         # It sees the call's arguments only: they are at fault.
         wrong = _wrong_argument(error) or errors.InputTypeError
-        return inside(op, wrong(f"{_call(inputs, attributes)}: {error}"))
+        return inside(op, wrong(f"{_call(op, inputs, attributes)}: {error}"))
     try:
         op.shape(*shapes_of(inputs), **normal)
     except errors.PullbackError as error:
@@ -194,9 +194,11 @@ def _wrong_argument(error: Exception) -> type[errors.PullbackError] | None:
     return None
 
 
-def _call(inputs: Sequence[Any], attributes: dict[str, Any]) -> str:
+def _call(op: Op, inputs: Sequence[Any], attributes: dict[str, Any]) -> str:
     given = [_describe(value) for value in inputs]
-    return f"({', '.join([*given, *(f'{k}={_short(v)}' for k, v in attributes.items())])})"
+    # In the order of the signature: that of the dict depends on the way that the call took.
+    names = [one.name for one in op.attributes if one.name in attributes]
+    return f"({', '.join([*given, *(f'{name}={_short(attributes[name])}' for name in names)])})"
 
 
 def _short(value: Any) -> str:
@@ -234,7 +236,7 @@ def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str
     if lacking is not None:
         raise lacking from None
     kind = _wrong_argument(error) or errors.BackendError
-    raise kind(f"{op.name}{_call(inputs, attributes)}: {error}") from error
+    raise kind(f"{op.name}{_call(op, inputs, attributes)}: {error}") from error
 
 
 def lacks(op: Op, device: Device, attributes: dict[str, Any]) -> errors.DTypeError | None:
