@@ -99,6 +99,9 @@ def native(session: nox.Session) -> None:
     session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
     smoke_test(session)
     session.run("python", "-m", "pytest", "-q", "backends/native/tests", env=CLEAN)
+    # Some tests as another processor would run them, another one for each commit.
+    commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
+    session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
 
 
 @nox.session(**HERE)

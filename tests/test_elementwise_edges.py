@@ -337,8 +337,9 @@ def test_logaddexp_of_extremes():
 
 def test_inverse_hyperbolic_functions_far_out():
     x = pb.asarray([-3000.0, 3000.0, 1e30, -1e-30])
+    few = 4 * np.finfo(np.float32).eps  # the class of asinh
     np.testing.assert_allclose(
-        pb.asinh(x).numpy(), np.arcsinh(x.numpy().astype(np.float64)), rtol=3e-7
+        pb.asinh(x).numpy(), np.arcsinh(x.numpy().astype(np.float64)), rtol=few
     )
 
 

@@ -1,0 +1,114 @@
+"""The command that runs tests as other processors would."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).parent / "processors.py"
+spec = importlib.util.spec_from_file_location("pullback_processors", PATH)
+processors = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(processors)
+Run = processors.Run
+
+OLD = ("SSSE3", "SSE42", "AVX", "F16C", "FMA3", "AVX2", "AVX512F", "AVX512CD", "AVX512_SKX")
+HERE = processors.Machine(
+    {"Prescott": "Katmai", "Haswell": "Haswell", "Zen": "Haswell"},
+    {"X86_V2": ("X86_V3", "X86_V4"), "X86_V3": ("X86_V4",), "X86_V4": ()},
+    ("none", "base", "avx2", "avx512"),
+)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "found", "levels"),
+    [
+        (["X86_V2"], ["X86_V3"], {"X86_V2": ("X86_V3",), "X86_V3": ()}),
+        (
+            ["SSE", "SSE2", "SSE3"],
+            OLD,
+            {"SSE3": OLD, "F16C": OLD[4:], "FMA3": OLD[5:], "AVX2": OLD[6:], "AVX512CD": OLD[8:],
+             "AVX512_SKX": ()},
+        ),
+        (["NEON"], ["ASIMDHP"], {"NEON": ("ASIMDHP",), "ASIMDHP": ()}),
+        (["NEON"], [], {"NEON": ()}),
+        ([], [], {"baseline": ()}),
+    ],
+)  # fmt: skip
+def test_levels_of_numpy(baseline, found, levels):
+    assert processors.levels_of(baseline, found) == levels
+    # From the least to all that there is.
+    assert list(levels)[-1] == [*baseline, *found, "baseline"][len(baseline) + len(found) - 1]
+
+
+def test_every_value_is_in_a_run():
+    runs = HERE.runs()
+    for place, values in enumerate(HERE):
+        assert {run[place] for run in runs} == set(values)
+    assert len(runs) == 4
+    assert runs[0] == Run("Prescott", "X86_V2", "none")
+
+
+def test_runs_are_chosen_by_name_and_by_value():
+    assert HERE.chosen(["Zen+X86_V2+avx2"]) == [Run("Zen", "X86_V2", "avx2")]
+    assert HERE.chosen(["avx2"]) == [run for run in HERE.runs() if run.instructions == "avx2"]
+    both = HERE.chosen(["Prescott", "Prescott+X86_V2+none"])
+    assert both == [run for run in HERE.runs() if run.core == "Prescott"]
+    for name in ("SkylakeX", "SkylakeX+X86_V2+none", "Zen+X86_V5+none", "Zen+X86_V2+sse"):
+        with pytest.raises(SystemExit, match="it has Prescott, Haswell, Zen and X86_V2"):
+            HERE.chosen([name])
+
+
+def test_what_a_process_is_given():
+    assert HERE.environment(Run("Prescott", "X86_V2", "avx2")) == {
+        "OPENBLAS_CORETYPE": "Prescott",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4",
+        "PULLBACK_NATIVE_ISA": "avx2",
+    }
+    assert HERE.environment(Run("Zen", "X86_V4", "none")) == {
+        "OPENBLAS_CORETYPE": "Zen",
+        "PULLBACK_KERNEL_PACKS": "",
+    }
+
+
+def test_a_sample_is_the_same_for_the_same_commit():
+    runs = HERE.runs()
+    assert processors.sampled(runs, "05189e9") == processors.sampled(runs, "05189e9")
+    assert {processors.sampled(runs, str(key)) for key in range(40)} == set(runs)
+
+
+def test_a_failure_says_how_to_repeat_it():
+    text = processors.again(Run("Prescott", "X86_V2", "none"), HERE, quick=True)
+    assert "uv run tests/processors.py --quick --only Prescott+X86_V2+none\n" in text
+    assert "OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES='X86_V3 X86_V4'" in text
+
+
+def test_a_core_type_that_dies_is_none():
+    assert processors.child("print(1)") == "1"
+    assert processors.child("import os, signal; os.kill(os.getpid(), signal.SIGILL)") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "passed", "failed"),
+    [
+        ("def test_a():\n    pass\ndef test_b():\n    assert 0", 1, 1),
+        ("import os\nos._exit(3)", 0, 1),
+    ],
+    ids=["failing", "dying"],
+)
+def test_tests_are_counted(text, passed, failed, tmp_path):
+    path = tmp_path / "test_two.py"
+    path.write_text(text)
+    found = processors.by_pytest("tests", [str(path)], processors.clean())
+    assert (found.passed, found.failed) == (passed, failed)
+    assert found.lines
+
+
+def test_the_list_is_of_this_processor():
+    found = subprocess.run(
+        [sys.executable, str(PATH), "--list"], capture_output=True, text=True, check=True
+    )
+    lines = found.stdout.splitlines()
+    assert lines
+    assert all(len(line.split()[0].split("+")) == 3 for line in lines)
