@@ -32,6 +32,11 @@ class TestSetup:
     def test_what_only_graphs_have_says_what_to_write(self):
         with pytest.raises(TypeError, match="as arguments"):
             tf.placeholder(tf.float32, [None, 784])
+        # The error and its words are those of TensorFlow's eager mode.
+        with pytest.raises(RuntimeError, match=r"tf\.placeholder\(\) is not compatible with eager"):
+            tf.placeholder(tf.float32)
+        with pytest.raises(pb.errors.PullbackError):
+            tf.placeholder(tf.float32, shape=(3,), name="x")
         with pytest.raises(TypeError, match="at once"):
             tf.Session()
         with pytest.raises(TypeError, match="leave this out"):

@@ -510,6 +510,13 @@ class TestTraining:
         accuracy = tfe.metrics.Accuracy("accuracy")
         accuracy(tf.argmax([[0.0, 1.0], [1.0, 0.0]], axis=1, output_type=tf.int64), [1, 1])
         assert f"{accuracy.result():.1%}" == "50.0%"
+        # As the guides name them.
+        accuracy(labels=[1, 1], predictions=[1, 1], weights=[1.0, 0.0])
+        assert float(accuracy.result()) == pytest.approx(2 / 3)
+        for kind, labels in (("Categorical", [[0, 1]]), ("Sparse", [1]), ("Binary", [[0, 1]])):
+            metric = getattr(tfe.metrics, f"{kind}Accuracy")()
+            metric(labels=labels, predictions=[[0.2, 0.8]])
+            assert float(metric.result()) == 1.0
         sparse = tfe.metrics.SparseAccuracy()
         sparse([1, 1], [[0.0, 1.0], [1.0, 0.0]])
         assert float(sparse.result()) == 0.5

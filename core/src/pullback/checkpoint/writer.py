@@ -71,28 +71,32 @@ class _Work:
     def __init__(self, room: int) -> None:
         self.room = room
         self.waiting: deque[Task] = deque()
-        self.changed = threading.Condition()
-        self.unfinished = 0
+        #: A second Ctrl-C may be raised anywhere in the program's thread. The lock is entered
+        #: without Python code, after which it would stay locked, and nothing is counted twice.
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.busy = False
         self.error: BaseException | None = None
         self.ended = False
 
     def put(self, task: Task) -> None:
-        with self.changed:
+        with self.lock:
             while len(self.waiting) >= self.room and self.error is None:
                 self.changed.wait()
             self._raise()
             self.waiting.append(task)
-            self.unfinished += 1
             self.changed.notify_all()
 
     def wait(self) -> None:
-        with self.changed:
-            while self.unfinished:
+        with self.lock:
+            # Whoever gave the last task may have been interrupted before he said so.
+            self.changed.notify_all()
+            while self.waiting or self.busy:
                 self.changed.wait()
             self._raise()
 
     def end(self) -> None:
-        with self.changed:
+        with self.lock:
             self.ended = True
             self.changed.notify_all()
 
@@ -105,20 +109,21 @@ class _Work:
                 error = raised
             # What it held is let go before anybody is told that it is done.
             del task
-            with self.changed:
+            with self.lock:
                 self.error = self.error or error
-                self.unfinished -= 1
+                self.busy = False
                 self.changed.notify_all()
         if self.error is not None:
             warnings.warn(f"in the background: {self.error}", RuntimeWarning, stacklevel=1)
 
     def _next(self) -> Task | None:
-        with self.changed:
+        with self.lock:
             while not self.waiting and not self.ended:
                 self.changed.wait()
             if not self.waiting:
                 return None
             task = self.waiting.popleft()
+            self.busy = True
             self.changed.notify_all()
             return task
 

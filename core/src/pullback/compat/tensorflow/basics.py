@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pullback import dtypes, errors, strings
+from pullback.compat.tensorflow.errors import EagerError
 from pullback.devices import Device, devices
 from pullback.devices import device as _device
 from pullback.dtypes import DType, DTypeLike
@@ -58,10 +59,11 @@ def placeholder(*args: Any, **kwargs: Any) -> NoReturn:
     """There are no placeholders.
 
     Raises:
-        InputTypeError: always; says to pass data as arguments.
+        EagerError: always, a RuntimeError; says to pass data as arguments.
     """
-    raise errors.InputTypeError(
-        "there are no placeholders: write a function, and pass data to it as arguments"
+    raise EagerError(
+        "tf.placeholder() is not compatible with eager execution. Write a function, and pass data "
+        "to it as arguments"
     )
 
 

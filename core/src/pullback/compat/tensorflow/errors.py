@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pullback.errors import CheckpointError, InputValueError, OutOfMemoryError, ShapeError
+from pullback.errors import (
+    CheckpointError,
+    InputTypeError,
+    InputValueError,
+    OutOfMemoryError,
+    ShapeError,
+)
 
 __all__ = ["InvalidArgumentError", "NotFoundError", "OutOfRangeError", "ResourceExhaustedError"]
 
@@ -11,3 +17,7 @@ OutOfRangeError = StopIteration
 InvalidArgumentError = (ShapeError, InputValueError)
 NotFoundError = CheckpointError
 ResourceExhaustedError = OutOfMemoryError
+
+
+class EagerError(InputTypeError, RuntimeError):
+    """What only graphs have was asked for; TensorFlow's eager mode raises a RuntimeError."""

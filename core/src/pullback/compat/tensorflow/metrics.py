@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, metrics
-from pullback.tensor import CALL
+from pullback.tensor import CALL, TensorLike
 
 __all__ = [
     "Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "Mean", "Metric", "SparseAccuracy",
@@ -44,28 +44,43 @@ class Mean(Metric, metrics.Mean):
         super().__init__(name)
 
 
-class Accuracy(Metric, metrics.Accuracy):
-    """How often labels and predictions are equal."""
+class OfLabels(Metric):
+    """The base of those that compare predictions with labels."""
+
+    def update(self, labels: TensorLike, predictions: TensorLike, weights: Any = None) -> None:
+        """Takes a batch into account."""
+        super().update(labels, predictions, weights)
+
+
+class Accuracy(OfLabels, metrics.Accuracy):
+    """How often labels and predictions are equal.
+
+    >>> import pullback.compat.tensorflow as tf
+    >>> accuracy = tf.contrib.eager.metrics.Accuracy()
+    >>> accuracy(labels=[1, 2], predictions=[1, 0])
+    >>> accuracy.result().numpy().item()
+    0.5
+    """
 
     def __init__(self, name: str | None = None, dtype: Any = None, **_: Any) -> None:
         super().__init__(name)
 
 
-class CategoricalAccuracy(Metric, metrics.CategoricalAccuracy):
+class CategoricalAccuracy(OfLabels, metrics.CategoricalAccuracy):
     """How often the largest prediction is where the largest label is."""
 
     def __init__(self, name: str | None = None, dtype: Any = None, **_: Any) -> None:
         super().__init__(name)
 
 
-class SparseAccuracy(Metric, metrics.SparseCategoricalAccuracy):
+class SparseAccuracy(OfLabels, metrics.SparseCategoricalAccuracy):
     """How often the largest prediction is that of the label."""
 
     def __init__(self, name: str | None = None, dtype: Any = None, **_: Any) -> None:
         super().__init__(name)
 
 
-class BinaryAccuracy(Metric, metrics.BinaryAccuracy):
+class BinaryAccuracy(OfLabels, metrics.BinaryAccuracy):
     """How often predictions are on the side of a threshold on which the labels are."""
 
     def __init__(self, threshold: float = 0.5, name: str | None = None, **_: Any) -> None:
