@@ -216,11 +216,13 @@ def test_every_call_fails(tmp_path, monkeypatch, way):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
 @pytest.mark.parametrize("way", WAYS)
-def test_every_call_fails_in_every_way(tmp_path, monkeypatch, way):
-    faults, calls, failed = campaign(tmp_path, monkeypatch, way, lambda number: CODES)
+def test_every_call_fails_in_every_way(tmp_path, monkeypatch, way, code):
+    faults, calls, failed = campaign(tmp_path, monkeypatch, way, lambda number: [code])
     print(way.__name__, f"{calls} calls, {faults} faults, errors: {failed}")
-    assert faults == len(CODES) * calls
+    # What fails may be tried in another way, with calls of its own.
+    assert faults == calls > 30
 
 
 # ---------------------------------------------------------------------------------------------

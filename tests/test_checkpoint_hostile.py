@@ -384,6 +384,18 @@ def test_data_called_as_what_a_checkpoint_has(place, name):
     assert vars(checkpoint) == {"epoch": 0}
 
 
+def test_a_class_of_ones_own_may_have_defaults(tmp_path):
+    class Mine(pb.Checkpoint):
+        epoch = 0
+
+    checkpoint = Mine()
+    checkpoint.epoch = 4
+    path = checkpoint.save(tmp_path)
+    again = Mine()
+    again.restore(path)
+    assert again.epoch == 4
+
+
 def test_a_state_that_its_object_does_not_take_names_it(place):
     place.craft(changed(place.original, states={"generator": {"$": "dict", "value": {}}}))
     with pytest.raises(pb.errors.CheckpointError, match=r"ckpt-2.* of generator: KeyError: 'key'"):

@@ -159,7 +159,10 @@ def test_some_looks(tmp_path, keep, naming, background):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", itertools.product(KEEPS, NAMINGS, BACKGROUNDS), ids=str)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, id=str(way)) for way in itertools.product(KEEPS, NAMINGS, BACKGROUNDS)],
+)
 def test_ten_thousand_looks_in_all(tmp_path, way):
     campaign(tmp_path / "run", LOOKS, *way, seed=way[0] + NAMINGS[way[1]])
 

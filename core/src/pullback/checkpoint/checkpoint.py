@@ -95,7 +95,8 @@ class Checkpoint:
         Raises:
             CheckpointError: when the checkpoint is missing or damaged, when shapes or dtypes
                 differ, and, unless partial, when it lacks something, or has something more of
-                objects that are built. Nothing is changed then.
+                objects that are built. Nothing is changed then. Last, for a state that its object
+                does not take; what came before it has been restored then.
         """
         roots = dict(vars(self))
         if path is None:
@@ -107,7 +108,7 @@ class Checkpoint:
         except errors.CheckpointError as error:
             raise errors.CheckpointError(f"{os.fspath(path)}: {error}") from None
         for name in data:
-            if hasattr(type(self), name):
+            if hasattr(Checkpoint, name) and name not in roots:
                 raise errors.CheckpointError(
                     f"{os.fspath(path)}: it holds data called {name!r}, as no checkpoint that was "
                     f"saved can; it has been made by hand, so do not trust it"

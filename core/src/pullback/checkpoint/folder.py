@@ -178,7 +178,6 @@ def tidy(prefix: Path) -> bool:
         Whether all is right now. It is a warning that something is not: nothing is lost.
     """
     temporary = rf"\.{re.escape(prefix.name)}-[0-9]+\.[0-9]+\.tmp"
-    is_tidy = True
 
     def put_right(path: Path) -> None:
         number = names.number(prefix.name, path)
@@ -194,6 +193,8 @@ def tidy(prefix: Path) -> bool:
     except errors.CheckpointError as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
+    # Of a folder that seems not to be there nothing is known.
+    is_tidy = bool(entries)
     for entry in entries:
         is_tidy &= _without(entry, functools.partial(put_right, entry))
     return is_tidy

@@ -138,7 +138,7 @@ def _check(content: dict[str, Any]) -> None:
     """Raises ValueError unless every part of a content is of its kind."""
     if not _is_time(content.get("saved")):
         raise ValueError("it does not say when it was saved")
-    step = content.get("step")
+    step = content.get("step", "")
     if step is not None and type(step) is not int:
         raise ValueError("its step is no integer")
     for part in ("objects", "aliases"):

@@ -226,11 +226,11 @@ class Restoration:
             if not self._partial:
                 # What has come in since is nobody's fault, and only reported.
                 self._refuse(tuple(p for p in late if graph.builder(p) in self._known), ())
-        except errors.CheckpointError:
+            self._give(graph, found)
+        except errors.PullbackError:
             # It has been said once, to who made the objects; it is nobody else's error.
             self._end()
             raise
-        self._give(graph, found)
         self._end_if_done(graph)
 
     def forget(self, graph: Graph) -> None:
