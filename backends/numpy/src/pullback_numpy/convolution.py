@@ -69,14 +69,22 @@ def conv(
         pixels: Array = matmul(x.reshape(-1, channels), kernel.reshape(channels, features))
         return pixels.reshape(shape)
     band = band_width(out[-1], window, strides, dilation, groups, channels, features)
-    if band > 1:
-        kernel = banded(kernel, strides[-1], band)
-        window, features, strides = (
-            kernel.shape[:-2],
-            kernel.shape[-1],
-            (*strides[:-1], strides[-1] * band),
-        )
     y = np.empty(shape, dtype)
+    how = strides, padding, dilation, groups
+    if band > 1:
+        wide = (*strides[:-1], strides[-1] * band), *how[1:]
+        _into(y, x, banded(kernel, strides[-1], band), *wide)
+    # Outputs of a band have each other's inputs in them, times 0: infinities and NaN would spread.
+    if band == 1 or np.isnan(np.maximum.reduce(y, axis=None)):
+        _into(y, x, kernel, *how)
+    return y
+
+
+def _into(
+    y: Array, x: Array, kernel: Array, strides: Sizes, padding: Pads, dilation: Sizes, groups: int
+) -> None:
+    """Writes the convolution to y."""
+    window, features = kernel.shape[:-2], kernel.shape[-1]
     target, matrix = grouped(y, features, groups), as_matrix(kernel, groups)
     how = gathering(x, window, strides, padding, dilation, groups, FORWARD_BYTES)
 
@@ -85,7 +93,6 @@ def conv(
             np.matmul(windows, matrix, out=target[..., rows, :])
 
     threads.run_with_blas(work, how.parts)
-    return y
 
 
 def conv_kernel_gradient(

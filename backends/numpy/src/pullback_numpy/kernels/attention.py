@@ -51,7 +51,8 @@ def _scores(q: Any, k: Any, mask: Any, unseen: Any, scale: float) -> Any:
     """(..., keys, queries)."""
     scores = _shared_times(k, (q * q.dtype.type(scale)).swapaxes(-1, -2))
     if unseen is not None:
-        scores += unseen
+        # Not added: the score of what is hidden may be NaN.
+        np.copyto(scores, scores.dtype.type(-np.inf), where=unseen)
     if mask is not None:
         mask = mask.swapaxes(-1, -2) if mask.ndim > 1 else mask[..., None]
         if mask.dtype == np.bool_:
@@ -62,17 +63,17 @@ def _scores(q: Any, k: Any, mask: Any, unseen: Any, scale: float) -> Any:
 
 
 def _unseen(q: Any, k: Any, is_causal: bool) -> Any:
-    """0 where a query may look and -inf where it may not; None where it may everywhere."""
+    """Where a query may not look; None where it may look everywhere."""
     if not is_causal:
         return None
     keys, queries = k.shape[-2], q.shape[-2]
     build = _triangle if keys * queries <= threads.PIECE else _triangle.__wrapped__
-    return build(keys, queries, q.dtype)
+    return build(keys, queries)
 
 
 @lru_cache(maxsize=16)
-def _triangle(keys: int, queries: int, dtype: Any) -> Any:
-    return np.where(np.tri(keys, queries, -1, np.bool_), dtype.type(-np.inf), dtype.type(0))
+def _triangle(keys: int, queries: int) -> Any:
+    return np.tri(keys, queries, -1, np.bool_)
 
 
 def _items(q: Any, k: Any, mask: Any) -> list[Any]:

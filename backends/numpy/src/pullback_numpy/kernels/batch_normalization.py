@@ -73,6 +73,9 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
 
     first, second = _sums(lines, channels, terms, 2) / w.dtype.type(count)
     center, variance = near + first, np.maximum(second - first * first, 0)
+    if not np.isfinite(variance).all():
+        # Here squares out of range give inf - inf; where distances are squared they do not.
+        return _batch_norm_of(x, w, scale, offset, axis, epsilon)
     factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     y = _normalized(lines, center, factor, scale, offset)
     return like(y.reshape(x.shape), x), center, variance

@@ -62,6 +62,13 @@ def _momentum(
     return new_p, new_v
 
 
+def _corrections(beta1: float, beta2: float, count: float) -> tuple[float, float]:
+    """The root of 1 - beta2^n and 1 - beta1^n; NaN for what is no step."""
+    if not count >= 0:
+        return math.nan, math.nan
+    return math.sqrt(1 - beta2**count), 1 - beta1**count
+
+
 def _adam(
     p: Any, g: Any, m: Any, v: Any, rate: Any, step: Any, *, beta1: float, beta2: float,
     epsilon: float, weight_decay: float,
@@ -69,12 +76,12 @@ def _adam(
     new = [np.empty(a.shape, a.dtype) for a in (p, m, v)]
     count, speed = float(step), float(rate)
     # rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together.
-    root = math.sqrt(1 - beta2**count)
+    root, share = _corrections(beta1, beta2, count)
     number = (np.float64 if p.dtype == np.float64 else np.float32) if p.size else float
     share1, share2, scale, least, decay = map(
         number,
-        (1 - beta1, 1 - beta2, speed * root / (1 - beta1**count), epsilon * root,
-         weight_decay * speed),
+        (1 - beta1, 1 - beta2, speed * root / share if share else speed * root * math.inf,
+         epsilon * root, weight_decay * speed),
     )  # fmt: skip
 
     def work(
