@@ -353,3 +353,9 @@ class TestGradients:
             if value < 1e-6:
                 break
         assert value < 1e-6
+
+
+def test_einsum():
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(tf.einsum("ij->ji", x).numpy(), x.T)
+    np.testing.assert_array_equal(tf.einsum("ij,kj->ik", x, x).numpy(), x @ x.T)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import pullback as pb
 from pullback import dtypes, errors
+from pullback.backend import Backend
 from pullback.conformance.case import to_tensor
 from pullback.devices import as_device
+from pullback.plugins import registry
 from pullback.spec import OPS
 from pullback.tensor import Tensor, TensorLike
 
@@ -208,3 +211,60 @@ def test_gradient_through_a_move(two_devices):
     assert y.device is two_devices[1]
     assert g.device is x.device
     assert g.tolist() == [3.0, 3.0]
+
+
+class WithoutComplex(Backend):
+    """A backend of few dtypes, as that of a phone."""
+
+    name = "few"
+    dtypes: ClassVar = {
+        one: one
+        for one in dtypes.ALL
+        if one.kind != "c" and one not in (dtypes.float64, dtypes.int64)
+    }
+    kernels: ClassVar = {
+        "add": np.add,
+        "full": lambda *, shape, fill_value, dtype, device: np.full(shape, fill_value, dtype),
+        "astype": lambda x, *, dtype: x.astype(dtype),
+        "stack": lambda arrays, *, axis: np.stack(arrays, axis),
+    }
+
+    def from_host(self, array, device, *, copy):
+        return np.array(array)
+
+    def to_host(self, array):
+        return array
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(registry, "_slots", dict(registry._known()))
+    monkeypatch.setattr(registry, "ready", dict(registry.ready))
+    pb.plugins.register_backend(WithoutComplex())
+    with pb.device("few") as device:
+        yield device
+
+
+@pytest.mark.parametrize(
+    ("make", "lacking"),
+    {
+        "a number": (lambda x: pb.asarray(1j), "complex64"),
+        "a list": (lambda x: pb.asarray([1j]), "complex64"),
+        "a real number as complex": (lambda x: pb.asarray(1.0, dtype="complex64"), "complex64"),
+        "numbers alone": (lambda x: pb.add(1j, 1j), "complex64"),
+        "a number to the right": (lambda x: x + 1j, "complex64"),
+        "a number to the left": (lambda x: 1j + x, "complex64"),
+        "a number beside tensors": (lambda x: pb.stack([x, 1j]), "complex64"),
+        "full": (lambda x: pb.full((2,), 1j), "complex64"),
+        "a variable": (lambda x: pb.Variable(1j), "complex64"),
+        "a wide number": (lambda x: pb.asarray(1.0, dtype="float64"), "float64"),
+        "a large integer": (lambda x: pb.asarray(2**40), "int64"),
+    }.values(),
+)
+def test_numbers_of_a_dtype_that_the_device_lacks(few, make, lacking):
+    x = pb.asarray(1.0)
+    for _ in range(2):
+        with pytest.raises(errors.DTypeError, match=f"'few' holds no {lacking}") as caught:
+            make(x)
+        if lacking.startswith("complex"):
+            assert "the real and the imaginary part in two tensors" in str(caught.value)

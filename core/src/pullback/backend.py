@@ -148,7 +148,13 @@ class Backend:
     def holds_no(self, dtype: Any) -> str:
         """What to say of a dtype that this backend does not hold."""
         held = ", ".join(map(str, self.dtypes))
-        return f"the backend {self.name!r} holds no {dtype}; it holds {held}"
+        message = f"the backend {self.name!r} holds no {dtype}; it holds {held}"
+        if getattr(dtype, "kind", "") == "c" and not any(one.kind == "c" for one in self.dtypes):
+            message += (
+                ". Keep the real and the imaginary part in two tensors, or use a device that holds "
+                "complex numbers"
+            )
+        return message
 
     # Kernels -------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ DEFAULT_INT: DType = int32
 DEFAULT_COMPLEX: DType = complex64
 
 _NAMES: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
+_NAME_OF: dict[DType, str] = {dtype: name for name, dtype in _NAMES.items()}
 _PYTHON: dict[type, DType] = {
     bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX,
 }  # fmt: skip
@@ -86,11 +87,15 @@ class NamedDType:
     False
     """
 
-    __slots__ = ("dtype",)
+    __slots__ = ("dtype", "itemsize", "kind", "name")
 
     def __init__(self, dtype: DType) -> None:
         #: The `np.dtype`: NumPy takes what has this attribute wherever it takes a dtype.
         self.dtype = dtype
+        # NumPy makes the name anew, in Python, whenever it is looked at.
+        self.name = _NAME_OF[dtype]
+        self.itemsize = dtype.itemsize
+        self.kind = dtype.kind
 
     def __eq__(self, other: object) -> bool:
         return other is not None and self.dtype == other
@@ -108,15 +113,24 @@ class NamedDType:
         return str(self.dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return named, (self.dtype.name,)
+        return named, (self.name,)
 
 
-_NAMED = {dtype.name: NamedDType(dtype) for dtype in ALL}
+_NAMED = {name: NamedDType(dtype) for name, dtype in _NAMES.items()}
 
 
 def named(name: str) -> DType:
     """The dtype of that name, as the namespace has it."""
     return cast("DType", _NAMED[name])
+
+
+def name_of(dtype: DType) -> str:
+    """The name of one of pullback's dtypes, from a table: NumPy makes `dtype.name` anew each time.
+
+    >>> name_of(float32)
+    'float32'
+    """
+    return _NAME_OF[dtype]
 
 
 def as_dtype(value: DTypeLike) -> DType:

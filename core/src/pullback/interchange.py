@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,10 +64,60 @@ def run_function(call: Call, function: Any, args: tuple[Any, ...], kwargs: dict[
 
     What has no op here computes with the values, in NumPy.
     """
-    own = call.get(_FUNCTION_NAMES.get(function.__name__, function.__name__))
-    if own is not None and function.__module__.startswith(np.__name__):
-        return own(*args, **kwargs)
+    name = function.__name__
+    if function.__module__.startswith(np.__name__):
+        composed = _COMPOSED.get(name)
+        if composed is not None:
+            return composed(call, *args, **kwargs)
+        own = call.get(_FUNCTION_NAMES.get(name, name))
+        if own is not None:
+            args, kwargs = _named(function, own, args, kwargs)
+            return own(*args, **kwargs)
     return function(*_on_host(args), **_on_host(kwargs))
+
+
+def _named(
+    function: Any, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with those by keyword that our op takes so and NumPy's function by position."""
+    code = inspect.unwrap(own).__code__
+    count = code.co_argcount
+    if len(args) <= count or code.co_flags & inspect.CO_VARARGS:
+        return args, kwargs
+    names = list(inspect.signature(function).parameters)[count : len(args)]
+    return args[:count], {**dict(zip(names, args[count:], strict=True)), **kwargs}
+
+
+def _transpose(call: Call, a: Any, axes: Any = None) -> Any:
+    a = call["asarray"](a)
+    return call["permute_dims"](a, tuple(range(a.ndim))[::-1] if axes is None else axes)
+
+
+def _swapaxes(call: Call, a: Any, axis1: int, axis2: int) -> Any:
+    a = call["asarray"](a)
+    order = list(range(a.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return call["permute_dims"](a, tuple(order))
+
+
+def _ravel(call: Call, a: Any) -> Any:
+    return call["reshape"](a, (-1,))
+
+
+def _dot(call: Call, a: Any, b: Any) -> Any:
+    a, b = call["asarray"](a), call["asarray"](b)
+    if not a.ndim or not b.ndim:
+        return call["multiply"](a, b)
+    return call["tensordot"](a, b, axes=((a.ndim - 1,), (max(b.ndim - 2, 0),)))
+
+
+#: What NumPy has and the array API standard writes with others: on the host it would leave a tape.
+_COMPOSED: dict[str, Callable[..., Any]] = {
+    "dot": _dot,
+    "ravel": _ravel,
+    "swapaxes": _swapaxes,
+    "transpose": _transpose,
+}
 
 
 def _on_host(values: Any) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 import cupy
 import numpy as np
 
+from pullback.dtypes import bfloat16, float16
+
 #: What CUDA calls the dtypes.
 CUDA_NAMES: Mapping[str, str] = {
     "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
@@ -52,7 +54,7 @@ OPTIONS = ("--std=c++17",)
 
 def wide(dtype: Any) -> Any:
     """The dtype to compute with: float32 for 16-bit floats."""
-    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+    return np.dtype(np.float32) if dtype in (float16, bfloat16) else dtype
 
 
 def contiguous(x: Any) -> Any:

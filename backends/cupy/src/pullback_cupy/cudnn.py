@@ -16,6 +16,7 @@ from typing import Any
 
 import cupy
 
+from pullback.dtypes import name_of
 from pullback_cupy import precision
 from pullback_cupy.kernels.windows import channels_of, image_shape, out_sizes, spatial_of
 
@@ -164,7 +165,7 @@ class _Convolution:
             result.set_output(True).set_dim(dim).set_stride(stride)
             return tuple(tensors.values()), (result,)
 
-        done = _run((what, self.key), dtype.name, make, inputs, (output,))
+        done = _run((what, self.key), name_of(dtype), make, inputs, (output,))
         return output if done else None
 
 
@@ -172,7 +173,7 @@ def _fits(*arrays: Any) -> bool:
     return (
         library() is not None
         and all(x.size for x in arrays)
-        and all(x.dtype.name in _TYPES for x in arrays)
+        and all(name_of(x.dtype) in _TYPES for x in arrays)
     )
 
 
@@ -223,7 +224,7 @@ def _attends(query: Any, key: Any, value: Any, mask: Any) -> bool:
     return (
         mask is None
         and _fits(query, key, value)
-        and query.dtype.name != "float32"
+        and name_of(query.dtype) != "float32"
         and query.ndim == 4
         and all(x.shape[-1] % 8 == 0 and x.shape[-1] <= 128 for x in (query, value))
     )
@@ -256,5 +257,5 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, s
     out, normalizer = cupy.empty(out_shape, query.dtype), cupy.empty(stats_shape, cupy.float32)
     inputs = [cupy.ascontiguousarray(x) for x in (query, key, value)]
     graph_key = ("sdpa", *shapes.values(), is_causal, scale)
-    done = _run(graph_key, query.dtype.name, make, inputs, (out, normalizer))
+    done = _run(graph_key, name_of(query.dtype), make, inputs, (out, normalizer))
     return (out, normalizer) if done else None

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.array_api.narrowing import narrowing
 from pullback.backend import Kernel
 from pullback.casting import number
-from pullback.dtypes import DType, kind
+from pullback.dtypes import DType, bfloat16, kind, name_of
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
@@ -15,19 +15,19 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     narrowed = narrowing(xp)
 
     def astype(x: Any, *, dtype: DType) -> Any:
-        return narrowed(x, getattr(xp, dtype.name))
+        return narrowed(x, getattr(xp, name_of(dtype)))
 
     def full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: Any) -> Any:
         if kind(dtype) == 0:
             fill_value = bool(fill_value)
         elif dtype.itemsize == 2 and type(fill_value) in (int, float):
             fill_value = number(fill_value, dtype).item()
-        return xp.full(shape, fill_value, dtype=getattr(xp, dtype.name), device=device)
+        return xp.full(shape, fill_value, dtype=getattr(xp, name_of(dtype)), device=device)
 
     def arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: Any) -> Any:
-        native = getattr(xp, dtype.name)
+        native = getattr(xp, name_of(dtype))
         if type(start) is type(stop) is type(step) is int:
-            if dtype.name == "bfloat16":
+            if dtype == bfloat16:
                 return narrowed(xp.arange(start, stop, step, dtype=xp.int64, device=device), native)
             return xp.arange(start, stop, step, dtype=native, device=device)
         # The length as in the op's rule; start + i * step is nearer than adding steps up.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.backend import Kernel
-from pullback.dtypes import DType
+from pullback.dtypes import DType, name_of
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
@@ -23,6 +23,6 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         # The low half of a word first, whatever the byte order of the machine.
         host = drawn.astype("<u8", copy=False).view("<u4" if dtype.itemsize == 4 else "<u8")
         host = host[:size].reshape(shape).astype(dtype, copy=False)
-        return xp.asarray(host, dtype=getattr(xp, dtype.name), device=device)
+        return xp.asarray(host, dtype=getattr(xp, name_of(dtype)), device=device)
 
     return {"random_bits": random_bits}

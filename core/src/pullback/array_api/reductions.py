@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.backend import Kernel
+from pullback.dtypes import name_of
 
 
 def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
@@ -17,7 +18,7 @@ def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
     def dtypes_of(x: Any, dtype: Any) -> tuple[Any, Any]:
         if dtype is not None:
-            result = getattr(xp, dtype.name)
+            result = getattr(xp, name_of(dtype))
         elif xp.isdtype(x.dtype, "bool") or x.dtype in (xp.int8, xp.int16):
             result = xp.int32
         else:

@@ -53,6 +53,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
 
     Raises:
         ConversionError: when the dtype cannot hold the value.
+        DTypeError: when the device does not hold the dtype.
     """
     kind: Any = type(value)
     if kind is complex:
@@ -65,6 +66,8 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
         found: Tensor | None = device.constants.get(key)
         if found is not None:
             return found
+    if dtype not in device.backend.dtypes:
+        raise errors.DTypeError(device.backend.holds_no(dtype))
     try:
         with np.errstate(over="ignore"):
             array = number(value, dtype)

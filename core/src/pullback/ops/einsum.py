@@ -15,7 +15,7 @@ from pullback.ops.manipulation import permute_dims, reshape
 from pullback.ops.reductions import sum
 from pullback.shapes import Shape, size_of
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import CALL, Tensor, TensorLike
 
 __all__ = ["einsum"]
 
@@ -129,6 +129,9 @@ def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
     5.0
     """
     return _einsum(operands, equation=equation)
+
+
+CALL["einsum"] = einsum
 
 
 def _diagonals(x: Tensor, names: Labels) -> tuple[Tensor, Labels]:

@@ -8,11 +8,12 @@ import cupy
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback.dtypes import bfloat16
 from pullback_cupy.compile import wide
 
 
 def _comparable(x: Any) -> Any:
-    return x.astype(wide(x.dtype)) if x.dtype.name == "bfloat16" else x
+    return x.astype(wide(x.dtype)) if x.dtype == bfloat16 else x
 
 
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:

@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 
 from pullback.backend import Kernel
+from pullback.dtypes import name_of
 from pullback_cupy.compile import elementwise, over_elements
 
 _STATE = np.dtype([("key", np.uint64, 2), ("counter", np.uint64, 4)])
@@ -42,7 +43,7 @@ def _random_uniform(*, shape: Any, key: int, counter: int, dtype: Any, device: A
     with device:
         if dtype.itemsize == 8:
             return _draw("uniform64", shape, dtype, key, counter)
-        return _draw("uniform32", shape, dtype, key, counter, _DIGITS[dtype.name])
+        return _draw("uniform32", shape, dtype, key, counter, _DIGITS[name_of(dtype)])
 
 
 def _random_normal(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
