@@ -1,4 +1,4 @@
-"""Infinities and NaN are where the op has them, and nowhere else."""
+"""Infinities and NaN are where the op has them, and nowhere else; and both zeros are zero."""
 
 import numpy as np
 import pytest
@@ -53,3 +53,11 @@ def test_a_convolution_has_no_number_only_in_the_windows_that_see_it():
     y = KERNELS["conv"](x, kernel, **how, data_format="channels_last")
     seen = np.isnan(y).all(-1)
     np.testing.assert_array_equal(seen, [[False, False, True], [False, False, False]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("approximate", [False, True])
+def test_the_slope_of_gelu_is_a_half_on_both_sides_of_zero(approximate, dtype):
+    x = np.array([0.0, -0.0, 1e-30, -1e-30], dtype)
+    slope = KERNELS["gelu_gradient"](np.ones_like(x), x, approximate=approximate)
+    np.testing.assert_allclose(slope, 0.5)

@@ -1,7 +1,7 @@
 /* Attention, with its scores in memory for some queries at a time: what a causal mask hides from all of
  * them is never computed.
  * p: 0 query, 1 key, 2 value, 3 a mask or NULL; the last two are the offsets of each item in these
- * four, one array after the other, and what becomes 1 where there is no memory.
+ * four, one array after the other, and what the loop says.
  * n: 0 keys, 1 whether it is causal, 2 queries, 3 the depth of queries and keys, 4 of values; 5, 6, 7
  * and 8 how far apart their rows are, and the mask's; 9 the mask's columns; 10 whether the mask is one
  * of truth values; 11 items in all; 12 queries of a block; 13 query heads for each of key and value.
@@ -62,22 +62,24 @@ LOOP(attention) {
     const ptrdiff_t *n = job->n, *offsets = job->p[6];
     ptrdiff_t blocks = (n[2] + n[12] - 1) / n[12];
     float *scores = room_for(n[12] * n[0]);
-    int failed = !scores;
+    int failed = !scores, finite = 1;
     for (ptrdiff_t block = from; !failed && block < to; block++) {
         ptrdiff_t item = block / blocks, first = block % blocks * n[12];
         ptrdiff_t last = least(first + n[12], n[2]), seen = keys_seen(n, last - 1);
         failed = !scores_of(job, offsets, item, first, last, scores);
+        float *y = (float *)job->p[4] + (item * n[2] + first) * n[4];
+        float *normalizers = (float *)job->p[5] + item * n[2];
         for (ptrdiff_t row = first; !failed && row < last; row++)
-            ((float *)job->p[5])[item * n[2] + row] =
-                weigh(scores + (row - first) * n[0], keys_seen(n, row), seen);
+            normalizers[row] = weigh(scores + (row - first) * n[0], keys_seen(n, row), seen);
         failed = failed
               || !product(last - first, n[4], seen, (Matrix){scores, n[0], 1},
-                          (Matrix){item_of(job, offsets, 2, item), n[7], 1}, 0,
-                          (float *)job->p[4] + (item * n[2] + first) * n[4], n[4]);
+                          (Matrix){item_of(job, offsets, 2, item), n[7], 1}, 0, y, n[4]);
+        /* Every row has every value in it, if only times 0: one is enough to look at. */
+        finite &= are_finite(y, n[4]) & are_finite(normalizers + first, last - first);
     }
     free(scores);
-    if (failed)
-        *(int32_t *)job->p[7] = 1;
+    if (failed || !finite)
+        say(job, 7, failed ? NO_MEMORY : NOT_FINITE);
 }
 
 /* In are p: 4 the output, 5 the normalizers, 6 the output's cotangent; out are 7, 8 and 9 for query, key
@@ -85,7 +87,7 @@ LOOP(attention) {
 LOOP(attention_gradient) {
     const ptrdiff_t *n = job->n, *offsets = job->p[10];
     float *weights = room_for(2 * n[12] * n[0]), *slopes = weights + n[12] * n[0];
-    int failed = !weights;
+    int failed = !weights, finite = 1;
     for (ptrdiff_t shared = from; !failed && shared < to; shared++) {
         float *dk = (float *)job->p[8] + shared * n[0] * n[3], *dv = (float *)job->p[9] + shared * n[0] * n[4];
         memset(dk, 0, (size_t)(n[0] * n[3]) * sizeof(float));
@@ -96,6 +98,7 @@ LOOP(attention_gradient) {
             const float *h = (const float *)job->p[6] + (item * n[2] + first) * n[4];
             const float *y = (const float *)job->p[4] + (item * n[2] + first) * n[4];
             const float *q = item_of(job, offsets, 0, item) + first * n[5];
+            float *dq = (float *)job->p[7] + (item * n[2] + first) * n[3];
             Matrix key = {item_of(job, offsets, 1, item), n[6], 1};
             Matrix turned_value = {item_of(job, offsets, 2, item), 1, n[7]};
             failed = !scores_of(job, offsets, item, first, last, weights)
@@ -116,13 +119,16 @@ LOOP(attention_gradient) {
             }
             failed = failed
                   || !product(seen, n[4], rows, (Matrix){weights, 1, n[0]}, (Matrix){h, n[4], 1}, 1, dv, n[4])
-                  || !product(rows, n[3], seen, (Matrix){slopes, n[0], 1}, key, 0,
-                              (float *)job->p[7] + (item * n[2] + first) * n[3], n[3])
+                  || !product(rows, n[3], seen, (Matrix){slopes, n[0], 1}, key, 0, dq, n[3])
                   || !product(seen, n[3], rows, (Matrix){slopes, 1, n[0]}, (Matrix){q, n[5], 1}, 1, dk, n[3]);
+            /* All that the last query sees is in its row, if only times 0. */
+            finite &= are_finite(dq + (rows - 1) * n[3], n[3]);
             at += rows;
         }
+        /* And all queries in those of the first key, which every one of them sees. */
+        finite &= are_finite(dk, n[3]) & are_finite(dv, n[4]);
     }
     free(weights);
-    if (failed)
-        *(int32_t *)job->p[11] = 1;
+    if (failed || !finite)
+        say(job, 11, failed ? NO_MEMORY : NOT_FINITE);
 }

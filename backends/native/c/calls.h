@@ -45,11 +45,20 @@ extern const Loop *loops;
 PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
 #define NUMPYS(name) numpys(KERNEL_##name, x, count, names)
 
-/* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`. */
-void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
+/* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`; or
+ * returns -1 with an error set. To ask for the number of threads runs Python, and with it what waits
+ * for its turn there: handlers of signals, which raise what they like. */
+int run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
 
-/* Over how many threads work of so many nanoseconds is split. */
+/* Over how many threads work of so many nanoseconds is split; -1 with an error set. */
 int threads_for(double cost);
+
+/* y, whose reference it takes; NULL where what should have filled it failed. */
+static inline PyObject *unless(int failed, PyObject *y) {
+    if (failed)
+        Py_CLEAR(y);
+    return y;
+}
 
 /* The value of an attribute among the keywords of a call; NULL where it is not there. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);

@@ -27,7 +27,8 @@ static float or_else(PyObject *x, ptrdiff_t channel, float otherwise) {
     return x == Py_None ? otherwise : ((float *)data(x))[channel];
 }
 
-/* Runs a loop that leaves `2 * width` sums for each piece, and returns them; NULL without memory. */
+/* Runs a loop that leaves `2 * width` sums for each piece, and returns them; NULL with an error
+ * set. */
 static float *sums_of_pieces(int loop, Job *job, int place, ptrdiff_t pixels, ptrdiff_t *pieces) {
     ptrdiff_t width = job->n[0], grain = 1 + PIECE / width;
     *pieces = (pixels + grain - 1) / grain;
@@ -38,17 +39,22 @@ static float *sums_of_pieces(int loop, Job *job, int place, ptrdiff_t pixels, pt
     }
     job->n[1] = grain;
     job->p[place] = sums;
-    run_loop(loop, job, pixels, grain, 4 + 0.25 * (double)width);
+    if (run_loop(loop, job, pixels, grain, 4 + 0.25 * (double)width)) {
+        PyMem_Free(sums);
+        return NULL;
+    }
     return sums;
 }
 
-/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). */
+/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). -1 with
+ * an error set; 0 where a variance is not finite: squares that are out of range hide in sums of pieces
+ * what they would be in sums of distances. */
 static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
     ptrdiff_t pixels = size(x) / width, pieces;
     Job job = {.p = {data(x)}, .n = {width}};
     float *sums = sums_of_pieces(LOOP_channel_moments, &job, 1, pixels, &pieces);
     if (!sums)
-        return 0;
+        return -1;
     for (ptrdiff_t c = 0; c < width; c++) {
         double center = 0, squares = 0, before = 0;
         for (ptrdiff_t piece = 0; piece < pieces; piece++) {
@@ -64,7 +70,10 @@ static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
         variance[c] = (float)(squares / (double)pixels);
     }
     PyMem_Free(sums);
-    return 1;
+    float nothing = 0.0f; /* NaN times 0 is NaN, and infinities are too */
+    for (ptrdiff_t c = 0; c < width; c++)
+        nothing += variance[c] * 0.0f;
+    return nothing == 0.0f;
 }
 
 /* (x - mean) / sqrt(variance + epsilon) * scale + offset. */
@@ -78,8 +87,8 @@ static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const flo
             summand[c] = or_else(offset, c, 0);
         }
         Job job = {.p = {data(x), mean, factor, summand, data(y)}, .n = {width}};
-        run_loop(LOOP_channel_affine, &job, size(x) / width, 1 + PIECE / width,
-                 2 + 0.25 * (double)width);
+        y = unless(run_loop(LOOP_channel_affine, &job, size(x) / width, 1 + PIECE / width,
+                            2 + 0.25 * (double)width), y);
     } else {
         Py_CLEAR(y);
         PyErr_NoMemory();
@@ -95,7 +104,13 @@ KERNEL(batch_norm) {
         return NUMPYS(batch_norm);
     npy_intp shape[] = {width};
     PyObject *y = NULL, *mean = new_array(1, shape), *variance = new_array(1, shape);
-    if (mean && variance && moments(x[0], width, data(mean), data(variance)))
+    int done = mean && variance ? moments(x[0], width, data(mean), data(variance)) : -1;
+    if (!done) {
+        Py_DECREF(mean);
+        Py_DECREF(variance);
+        return NUMPYS(batch_norm);
+    }
+    if (done > 0)
         y = normalized(x[0], width, data(mean), data(variance), x[1], x[2],
                        epsilon_of(x, count, names));
     return triple(y, mean, variance);
@@ -129,7 +144,8 @@ KERNEL(batch_norm_gradient) {
     if (!sums) {
         PyMem_Free(parts);
         Py_CLEAR(dx);
-        PyErr_NoMemory();
+        if (!PyErr_Occurred())
+            PyErr_NoMemory();
         return triple(dx, dscale, doffset);
     }
     float *by_x = parts, *factor = parts + width, *constant = parts + 2 * width;
@@ -151,7 +167,8 @@ KERNEL(batch_norm_gradient) {
     }
     job = (Job){.p = {data(x[0]), data(x[2]), data(x[4]), by_x, factor, constant, data(dx)},
                 .n = {width}};
-    run_loop(LOOP_channel_combine, &job, pixels, 1 + PIECE / width, 2 + 0.35 * (double)width);
+    dx = unless(run_loop(LOOP_channel_combine, &job, pixels, 1 + PIECE / width,
+                         2 + 0.35 * (double)width), dx);
     PyMem_Free(sums);
     PyMem_Free(parts);
     return triple(dx, dscale, doffset);

@@ -77,14 +77,14 @@ INLINE Chunk next_chunk(const ptrdiff_t *n, ptrdiff_t apart, ptrdiff_t first) {
     return chunk;
 }
 
-/* x and the kernel in, y out; blocks are counted. p[3] becomes 1 where there is no memory. */
+/* x and the kernel in, y out, and p[3], what the loop says; blocks are counted. */
 LOOP(conv) {
     const ptrdiff_t *n = job->n, features = n[13], terms_in_all = n[5] * n[6] * n[2];
     const float *kernel = job->p[1];
     float strip[TILE_COLUMNS * DEPTH] ON_A_LINE;
     Band band;
     if (!open_band(n, &band)) {
-        *(int32_t *)job->p[3] = 1;
+        say(job, 3, NO_MEMORY);
         return;
     }
     for (ptrdiff_t block = from; block < to; block++) {
@@ -118,6 +118,9 @@ LOOP(conv) {
                 first += depth;
             }
         }
+        /* All of the kernel is in the first pixel, if only times the zeros around an image. */
+        if (!are_finite(y, features))
+            say(job, 3, NOT_FINITE);
     }
     free(band.room);
 }
@@ -159,7 +162,7 @@ LOOP(conv_kernel_gradient) {
     ptrdiff_t parts = (ptrdiff_t)job->c[0], blocks = (n[14] + n[15] - 1) / n[15];
     Band band;
     if (!open_band(n, &band)) {
-        *(int32_t *)job->p[3] = 1;
+        say(job, 3, NO_MEMORY);
         return;
     }
     for (ptrdiff_t part = from; part < to; part++) {
@@ -182,6 +185,9 @@ LOOP(conv_kernel_gradient) {
                 row += images * rows;
             }
         }
+        /* All of g is in the slopes of the first tap. */
+        if (!are_finite(sum, features))
+            say(job, 3, NOT_FINITE);
     }
     free(band.room);
 }

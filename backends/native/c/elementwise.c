@@ -7,7 +7,7 @@ static PyObject *unary(int loop, double cost, PyObject *x) {
     PyObject *y = new_like(x);
     if (y) {
         Job job = {.p = {data(x), data(y)}};
-        run_loop(loop, &job, size(x), PIECE, cost);
+        return unless(run_loop(loop, &job, size(x), PIECE, cost), y);
     }
     return y;
 }
@@ -16,7 +16,7 @@ static PyObject *binary(int loop, double cost, PyObject *x1, PyObject *x2) {
     PyObject *y = new_like(x1);
     if (y) {
         Job job = {.p = {data(x1), data(x2), data(y)}};
-        run_loop(loop, &job, size(x1), PIECE, cost);
+        return unless(run_loop(loop, &job, size(x1), PIECE, cost), y);
     }
     return y;
 }
@@ -99,7 +99,7 @@ static PyObject *with_number(int loop, PyObject *x, double number) {
     PyObject *y = new_like(x);
     if (y) {
         Job job = {.p = {data(x), data(y)}, .c = {number}};
-        run_loop(loop, &job, size(x), PIECE, 0.25);
+        return unless(run_loop(loop, &job, size(x), PIECE, 0.25), y);
     }
     return y;
 }
@@ -109,7 +109,7 @@ static PyObject *with_row(int loop, PyObject *x, PyObject *row) {
     if (y) {
         ptrdiff_t width = size(row);
         Job job = {.p = {data(x), data(row), data(y)}, .n = {width}};
-        run_loop(loop, &job, size(x) / width, 1 + PIECE / width, 0.25 * (double)width + 2);
+        return unless(run_loop(loop, &job, size(x) / width, 1 + PIECE / width, 0.25 * (double)width + 2), y);
     }
     return y;
 }
@@ -228,7 +228,7 @@ KERNEL(where) {
     PyObject *y = new_like(chosen);
     if (y) {
         Job job = {.p = {data(chosen), data(x[1]), data(x[2]), data(y)}, .n = {one, other}};
-        run_loop(LOOP_where, &job, size(y), PIECE, 0.3);
+        return unless(run_loop(LOOP_where, &job, size(y), PIECE, 0.3), y);
     }
     return y;
 }
@@ -258,10 +258,10 @@ static PyObject *updated(int loop, PyObject *const *x, Py_ssize_t arrays, Job *j
         }
         job->p[arrays + i] = data(new[i]);
     }
-    run_loop(loop, job, size(x[0]), PIECE / 2, cost);
+    int failed = run_loop(loop, job, size(x[0]), PIECE / 2, cost);
     if (results == 1)
-        return new[0];
-    PyObject *tuple = PyTuple_New(results);
+        return unless(failed, new[0]);
+    PyObject *tuple = failed ? NULL : PyTuple_New(results);
     for (Py_ssize_t i = 0; i < results; i++) {
         if (tuple)
             PyTuple_SET_ITEM(tuple, i, new[i]);
@@ -295,8 +295,8 @@ KERNEL(adam_update) {
         return NUMPYS(adam_update);
     double rate = value(x[4]), step = value(x[5]);
     double beta1 = ATTRIBUTE(beta1), beta2 = ATTRIBUTE(beta2);
-    double root = sqrt(1 - pow(beta2, step));
+    double decay = ATTRIBUTE(weight_decay), root = sqrt(1 - pow(beta2, step));
     Job job = {.c = {1 - beta1, 1 - beta2, rate * root / (1 - pow(beta1, step)),
-                     ATTRIBUTE(epsilon) * root, ATTRIBUTE(weight_decay) * rate}};
+                     ATTRIBUTE(epsilon) * root, decay * rate, decay}};
     return PyErr_Occurred() ? NULL : updated(LOOP_adam, x, 4, &job, 0.9);
 }

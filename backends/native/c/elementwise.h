@@ -159,29 +159,50 @@ WITH_ROW(multiply_row, a * b)
 
 /* Optimizers: p, g and slots in, then their new values. ----------------------------------------- */
 
-LOOP(sgd) {
+/* A term that is left out is not multiplied by 0, for 0 * inf is NaN: whether it is there is a constant
+ * wherever the body of such a loop is called. */
+INLINE void sgd_body(const int decays, ptrdiff_t from, ptrdiff_t to, const Job *job) {
     const float *restrict p = job->p[0], *restrict g = job->p[1];
     float *restrict new_p = job->p[2];
     float rate = (float)job->c[0], decay = (float)job->c[1];
     _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++)
-        new_p[i] = p[i] - rate * (g[i] + decay * p[i]);
+        new_p[i] = p[i] - rate * (decays ? g[i] + decay * p[i] : g[i]);
 }
 
-LOOP(momentum) {
+LOOP(sgd) {
+    if (job->c[1] != 0)
+        sgd_body(1, from, to, job);
+    else
+        sgd_body(0, from, to, job);
+}
+
+/* With Nesterov's look ahead the step is g + momentum * v, else v. */
+INLINE void momentum_body(const int decays, const int ahead, ptrdiff_t from, ptrdiff_t to,
+                          const Job *job) {
     const float *restrict p = job->p[0], *restrict g = job->p[1], *restrict v = job->p[2];
     float *restrict new_p = job->p[3], *restrict new_v = job->p[4];
     float rate = (float)job->c[0], decay = (float)job->c[1], momentum = (float)job->c[2];
-    /* With Nesterov's look ahead the step is g + momentum * v, else v. */
-    float by_g = job->c[3] ? 1.0f : 0.0f, by_v = job->c[3] ? momentum : 1.0f;
     _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
-        float slope = g[i] + decay * p[i];
+        float slope = decays ? g[i] + decay * p[i] : g[i];
         float velocity = momentum * v[i] + slope;
         new_v[i] = velocity;
-        new_p[i] = p[i] - rate * (by_g * slope + by_v * velocity);
+        new_p[i] = p[i] - rate * (ahead ? slope + momentum * velocity : velocity);
     }
 }
 
-LOOP(adam) {
+LOOP(momentum) {
+    int decays = job->c[1] != 0, ahead = job->c[3] != 0;
+    if (decays && ahead)
+        momentum_body(1, 1, from, to, job);
+    else if (decays)
+        momentum_body(1, 0, from, to, job);
+    else if (ahead)
+        momentum_body(0, 1, from, to, job);
+    else
+        momentum_body(0, 0, from, to, job);
+}
+
+INLINE void adam_body(const int decays, ptrdiff_t from, ptrdiff_t to, const Job *job) {
     const float *restrict p = job->p[0], *restrict g = job->p[1];
     const float *restrict m = job->p[2], *restrict v = job->p[3];
     float *restrict new_p = job->p[4], *restrict new_m = job->p[5], *restrict new_v = job->p[6];
@@ -193,6 +214,15 @@ LOOP(adam) {
         float second = v[i] + share2 * (slope * slope - v[i]);
         new_m[i] = first;
         new_v[i] = second;
-        new_p[i] = p[i] - (scale * (first / (sqrtf(second) + least)) + decay * p[i]);
+        float change = scale * (first / (sqrtf(second) + least));
+        new_p[i] = p[i] - (decays ? change + decay * p[i] : change);
     }
+}
+
+/* c[5] is the weight decay; c[4] that times the rate. */
+LOOP(adam) {
+    if (job->c[5] != 0)
+        adam_body(1, from, to, job);
+    else
+        adam_body(0, from, to, job);
 }

@@ -14,6 +14,12 @@ typedef struct {
     double c[8];
 } Job;
 
+/* What loops that may fail say in an array of one int32_t, bit by bit: that there was no memory, and
+ * that there are infinities or NaN. Then terms that are 0 count, for 0 * inf is NaN: zeros beyond an
+ * edge, weights of what a mask hides. The caller leaves such arrays to NumPy's kernel, so that all
+ * kernels agree on them. */
+enum { NO_MEMORY = 1, NOT_FINITE = 2 };
+
 /* Products with so few rows read a where it is, where each of its rows lies in a run. */
 #define FEW_ROWS 240
 

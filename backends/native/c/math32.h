@@ -22,6 +22,10 @@ INLINE int32_t as_bits(float x) {
     return bits;
 }
 
+/* 2^n for n from -126 to 127, and some float for what NaN makes of n: shifted without a sign, for C
+ * does not say what becomes of one. */
+INLINE float two_to(int32_t n) { return as_float((int32_t)((uint32_t)(n + 127) << 23)); }
+
 /* x where it is a number above `least`, or NaN. */
 INLINE float at_least(float x, float least) { return x < least ? least : x; }
 INLINE float at_most(float x, float most) { return x > most ? most : x; }
@@ -37,8 +41,8 @@ INLINE float reduced(float x, float *low, float *high) {
     float r = x - rounded * 0x1.62e4p-1f;
     r = r - rounded * 0x1.7f7d1cp-20f;
     int32_t half = n >> 1;
-    *low = as_float((half + 127) << 23);
-    *high = as_float((n - half + 127) << 23);
+    *low = two_to(half);
+    *high = two_to(n - half);
     return r;
 }
 
@@ -68,7 +72,7 @@ INLINE float exp32_falling(float x) {
     float rounded = shifted - shifter;
     float r = bounded - rounded * 0x1.62e4p-1f;
     r = r - rounded * 0x1.7f7d1cp-20f;
-    float scale = as_float((as_bits(shifted) - as_bits(shifter) + 127) << 23);
+    float scale = two_to(as_bits(shifted) - as_bits(shifter));
     float e = (expm1_reduced(r) + 1.0f) * scale;
     return x < -87.0f ? 0.0f : e;
 }
@@ -81,7 +85,7 @@ INLINE float expm1_32(float x) {
     float rounded = shifted - shifter;
     float r = y - rounded * 0x1.62e4p-1f;
     r = r - rounded * 0x1.7f7d1cp-20f;
-    float half = as_float((as_bits(shifted) - as_bits(shifter) + 126) << 23);
+    float half = two_to(as_bits(shifted) - as_bits(shifter) - 1);
     return copysignf(2.0f * (expm1_reduced(r) * half + (half - 0.5f)), x);
 }
 
@@ -93,7 +97,7 @@ INLINE float tanh32(float x) {
     float rounded = shifted - shifter;
     float r = y - rounded * 0x1.62e4p-1f;
     r = r - rounded * 0x1.7f7d1cp-20f;
-    float scale = as_float((as_bits(shifted) - as_bits(shifter) + 127) << 23);
+    float scale = two_to(as_bits(shifted) - as_bits(shifter));
     float e = expm1_reduced(r) * scale + (scale - 1.0f);
     return copysignf(e / (e + 2.0f), x);
 }

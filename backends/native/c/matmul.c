@@ -95,22 +95,22 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     PyObject *y = new_array(ndim, shape);
     if (!y || !size(y))
         return y;
-    int failed = 0;
+    int32_t failed = 0;
     ptrdiff_t high = rows, wide = columns;
     double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
     int threads = threads_for(cost * (double)items);
+    if (threads < 0)
+        return unless(1, y);
     if (threads > 1 && items < 2 * threads)
         cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns,
             rows <= FEW_ROWS && job.n[4] == 1 ? READ : COPY_A, &high, &wide);
     ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
     job.p[0] = data(x1), job.p[1] = data(x2), job.p[2] = data(y), job.p[3] = &failed, job.p[4] = (void *)bias;
     job.n[0] = rows, job.n[8] = high, job.n[9] = wide;
-    run_loop(LOOP_product, &job, items * pieces, 1, cost / (double)pieces);
-    if (failed) {
-        Py_DECREF(y);
-        return PyErr_NoMemory();
-    }
-    return y;
+    int stopped = run_loop(LOOP_product, &job, items * pieces, 1, cost / (double)pieces);
+    if (failed)
+        PyErr_NoMemory();
+    return unless(stopped || failed, y);
 }
 
 KERNEL(matmul) {

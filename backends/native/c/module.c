@@ -23,16 +23,17 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
     return NULL;
 }
 
-/* How many threads NumPy's kernels would use here: 1 inside a piece of work that is split. */
+/* How many threads NumPy's kernels would use here: 1 inside a piece of work that is split; -1 with an
+ * error set. */
 static int threads_here(void) {
-    PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : NULL;
-    long found = answer ? PyLong_AsLong(answer) : 1;
+    PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : PyLong_FromLong(1);
+    int overflow, failed = !answer;
+    long found = answer ? PyLong_AsLongAndOverflow(answer, &overflow) : 1;
+    failed = failed || (found == -1 && PyErr_Occurred());
     Py_XDECREF(answer);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return 1;
-    }
-    return found < 1 ? 1 : (int)found;
+    if (failed)
+        return -1;
+    return found < 1 ? 1 : found > POOL_MOST ? POOL_MOST : (int)found;
 }
 
 /* Nanoseconds that are worth letting go of Python's lock, waking a second thread, and giving work to
@@ -45,16 +46,19 @@ int threads_for(double cost) {
     return cost < (pool_awake() ? WORTH_AN_AWAKE_ONE : WORTH_A_THREAD) ? 1 : threads_here();
 }
 
-void run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost) {
+int run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost) {
     double time = (double)count * cost;
     if (time < WORTH_THE_LOCK && count <= grain) {
         loops[loop](0, count, job);
-        return;
+        return 0;
     }
     int threads = threads_for(time);
+    if (threads < 0)
+        return -1;
     Py_BEGIN_ALLOW_THREADS
     pool_run(loops[loop], job, count, grain, threads);
     Py_END_ALLOW_THREADS
+    return 0;
 }
 
 /* run(loop, count, grain, cost, arrays, numbers, constants): what kernels written in Python call.
@@ -92,7 +96,8 @@ static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
         PyErr_SetString(PyExc_ValueError, "there is no such loop, or no grain");
     if (PyErr_Occurred())
         return NULL;
-    run_loop((int)loop, &job, count, grain, cost);
+    if (run_loop((int)loop, &job, count, grain, cost))
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -160,9 +165,6 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native", .m_size = -1, .m_methods = methods};
-
 static int add_loops(PyObject *module) {
     PyObject *numbers = PyDict_New();
     if (!numbers)
@@ -193,10 +195,26 @@ static int add_kernels(PyObject *module) {
     return PyModule_AddObject(module, "KERNELS", names);
 }
 
-PyMODINIT_FUNC PyInit__native(void) {
-    import_array();
-    PyObject *module = PyModule_Create(&definition);
-    if (module && (add_loops(module) || add_kernels(module)))
-        Py_CLEAR(module);
-    return module;
+static int fill(PyObject *module) {
+    /* There is one set of kernels and of threads in a process, and NumPy's arrays are of one interpreter. */
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "pullback_native works in the main interpreter only: import it there, or use "
+                        "a process in place of the subinterpreter");
+        return -1;
+    }
+    import_array1(-1);
+    return add_loops(module) || add_kernels(module) ? -1 : 0;
 }
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, fill},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native", .m_methods = methods, .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

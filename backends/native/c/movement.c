@@ -28,17 +28,18 @@ KERNEL(take) {
     PyObject *y = new_array(axes, shape);
     if (y) {
         Job job = {.p = {data(x[0]), data(x[1]), data(y)}, .n = {ids.count, rows, inner, ids.wide}};
-        run_loop(LOOP_take, &job, outer * ids.count, 1 + PIECE / inner, 5 + 0.3 * (double)inner);
+        return unless(run_loop(LOOP_take, &job, outer * ids.count, 1 + PIECE / inner,
+                               5 + 0.3 * (double)inner), y);
     }
     return y;
 }
 
 /* An array into every step-th run of another one. One long run is cut into pieces. */
-static void place(const void *source, void *target, ptrdiff_t run, ptrdiff_t step, ptrdiff_t all) {
+static int place(const void *source, void *target, ptrdiff_t run, ptrdiff_t step, ptrdiff_t all) {
     if (run == all)
         run = step = 1024;
     Job job = {.p = {(void *)source, target}, .n = {run, step, all}};
-    run_loop(LOOP_place_runs, &job, (all + run - 1) / run, 1 + PIECE / run, 4 + 0.3 * (double)run);
+    return run_loop(LOOP_place_runs, &job, (all + run - 1) / run, 1 + PIECE / run, 4 + 0.3 * (double)run);
 }
 
 KERNEL(concat) {
@@ -73,8 +74,8 @@ KERNEL(concat) {
     for (Py_ssize_t i = 0; y && i < many; i++) {
         PyObject *one = PyList_GET_ITEM(x[0], i);
         ptrdiff_t run = PyArray_DIM(as_array(one), axis) * inner;
-        if (size(one))
-            place(data(one), target, run, along * inner, size(one));
+        if (size(one) && place(data(one), target, run, along * inner, size(one)))
+            Py_CLEAR(y);
         target += run;
     }
     return y;
@@ -114,8 +115,7 @@ static PyObject *in_order(PyObject *x) {
     Job job = {.p = {data(x), data(y)}, .n = {run, axes}};
     for (int i = 0; i < axes; i++)
         job.n[2 + i] = sizes[axes - 1 - i], job.n[8 + i] = strides[axes - 1 - i];
-    run_loop(LOOP_gather_runs, &job, size(x) / run, 1 + PIECE / run, 4 + 0.3 * (double)run);
-    return y;
+    return unless(run_loop(LOOP_gather_runs, &job, size(x) / run, 1 + PIECE / run, 4 + 0.3 * (double)run), y);
 }
 
 /* The view that there is without a copy; NULL, with no error, where there is none. */

@@ -21,7 +21,6 @@ void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int t
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define MOST 64
 /* How often a thread looks for what it waits for before it sleeps: for some 2 ms. Kernels come in rows,
  * with 10 to 200 us of Python between them, and waking a thread takes 40 us; on a virtual machine whose
  * neighbours take an idle core at once, more. After 100 us whoever else wants the core goes first. */
@@ -122,8 +121,8 @@ static void start(int wanted) {
 int pool_awake(void) { return atomic_load(&pool.looking) > 0; }
 
 void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
-    if (threads > MOST)
-        threads = MOST;
+    if (threads > POOL_MOST)
+        threads = POOL_MOST;
     ptrdiff_t pieces = (count + grain - 1) / grain;
     if (pieces < threads)
         threads = (int)pieces;

@@ -5,6 +5,9 @@
 
 #include "job.h"
 
+/* More threads than these are never used. */
+#define POOL_MOST 64
+
 /* Calls loop(from, to, job) for pieces of `grain` that make up 0..count, on `threads` threads, the
  * calling one among them. Where the pieces begin does not depend on the threads. */
 void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads);

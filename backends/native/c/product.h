@@ -90,8 +90,8 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
     return 1;
 }
 
-/* Products of stacks of matrices. p: 0 a, 1 b, 4 a row that is added or NULL, out are 2 c and 3, which
- * becomes 1 where there is no memory. n: 0 rows, 1 columns, 2 inner; 3 and 4 the steps of a, 5 and 6 of b, 7 of the rows of c; 8
+/* Products of stacks of matrices. p: 0 a, 1 b, 4 a row that is added or NULL, out are 2 c and 3, what
+ * the loop says. n: 0 rows, 1 columns, 2 inner; 3 and 4 the steps of a, 5 and 6 of b, 7 of the rows of c; 8
  * and 9 the rows and the columns of a piece; 10, 11 and 12 how far items of the three are apart. */
 LOOP(product) {
     const ptrdiff_t *n = job->n, high = n[8], wide = n[9];
@@ -107,7 +107,7 @@ LOOP(product) {
         for (ptrdiff_t r = 0; bias && r < rows; r++)
             memcpy(c + r * n[7], bias + j, (size_t)columns * sizeof(float));
         if (!product(rows, columns, n[2], a, b, bias != NULL, c, n[7]))
-            *(int *)job->p[3] = 1;
+            say(job, 3, NO_MEMORY);
     }
 }
 

@@ -4,7 +4,7 @@
  * Everything is (batch, time, ...), as the op's inputs and residuals are. What goes from step to step
  * is kept in arrays of (items, ...) of its own: rows of a step are a power of two apart in many nets,
  * and would fight for a few lines of the cache. The recurrent kernel is copied into strips once. The
- * last array of each loop becomes 1 where there is no memory.
+ * last array of each loop takes what it says.
  * n: 0 time, 1 units, 2 whether time runs backwards. */
 
 INLINE ptrdiff_t place_of(const Job *job, ptrdiff_t number) {
@@ -23,7 +23,7 @@ static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t units,
                         : strips_of((Matrix){kernel, wide, 1}, units, wide);
     it->room = room_for(items * units * width);
     if (!it->strips || !it->room)
-        *(int32_t *)failed = 1;
+        __atomic_fetch_or((int32_t *)failed, NO_MEMORY, __ATOMIC_RELAXED);
     return it->strips && it->room;
 }
 

@@ -73,9 +73,9 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) 
     if (y) {
         ptrdiff_t unit = (rows < grain ? rows : grain) * width;
         job.p[2] = data(y);
-        run_loop(LOOP_sum, &job, sizes[0] * pieces * blocks, 1 + PIECE / unit,
-                 5 + 0.15 * (double)unit);
-        if (partial)
+        y = unless(run_loop(LOOP_sum, &job, sizes[0] * pieces * blocks, 1 + PIECE / unit,
+                            5 + 0.15 * (double)unit), y);
+        if (y && partial)
             add_pieces(partial, sizes[0], pieces, inner, job.c[0], data(y));
     }
     PyMem_Free(partial);
@@ -156,7 +156,8 @@ KERNEL(segment_sum) {
         Job job = {.p = {data(x[0]), order, begins, data(y)}, .n = {ids.count, segments, inner}};
         double rows = 1 + (double)ids.count / (double)segments;
         ptrdiff_t grain = 1 + (ptrdiff_t)(PIECE / (rows * (double)inner));
-        run_loop(LOOP_segment_sum, &job, outer * segments, grain, 5 + 0.15 * rows * (double)inner);
+        y = unless(run_loop(LOOP_segment_sum, &job, outer * segments, grain,
+                            5 + 0.15 * rows * (double)inner), y);
     }
     PyMem_Free(order);
     return inside ? y : NUMPYS(segment_sum);

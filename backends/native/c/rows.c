@@ -17,9 +17,9 @@ static PyObject *along_last(int loop, int kernel, double cost, PyObject *const *
         if (arrays == 2)
             job.p[1] = data(x[1]);
         job.p[arrays] = data(y);
-        run_loop(loop, &job, size(y) / width, 1 + PIECE / width, 10 + cost * (double)width);
+        return unless(run_loop(loop, &job, size(y) / width, 1 + PIECE / width, 10 + cost * (double)width), y);
     }
-    return y;
+    return NULL;
 }
 
 KERNEL(softmax) {
@@ -83,8 +83,8 @@ KERNEL(sparse_softmax_cross_entropy_with_logits) {
     if (losses && normalizers) {
         ptrdiff_t width = job.n[0];
         job.p[2] = data(losses), job.p[3] = data(normalizers);
-        run_loop(LOOP_cross_entropy, &job, size(losses), 1 + PIECE / width,
-                 15 + 0.6 * (double)width);
+        losses = unless(run_loop(LOOP_cross_entropy, &job, size(losses), 1 + PIECE / width,
+                                 15 + 0.6 * (double)width), losses);
     }
     return pair(losses, normalizers);
 }
@@ -101,10 +101,10 @@ KERNEL(sparse_softmax_cross_entropy_gradient) {
     if (y) {
         ptrdiff_t width = job.n[0];
         job.p[2] = data(x[2]), job.p[3] = data(x[3]), job.p[4] = data(y);
-        run_loop(LOOP_cross_entropy_gradient, &job, size(x[1]), 1 + PIECE / width,
-                 10 + 0.6 * (double)width);
+        return unless(run_loop(LOOP_cross_entropy_gradient, &job, size(x[1]), 1 + PIECE / width,
+                               10 + 0.6 * (double)width), y);
     }
-    return y;
+    return NULL;
 }
 
 /* Layer normalization. ------------------------------------------------------------------------- */
@@ -126,6 +126,11 @@ static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
 
 static int is_parameter(PyObject *x, ptrdiff_t width) {
     return x == Py_None || (is_plain(x) && size(x) == width);
+}
+
+/* Whether it has one element for each row of x. */
+static int is_for_rows(PyObject *one, PyObject *x, ptrdiff_t width) {
+    return is_plain(one) && size(one) * width == size(x);
 }
 
 static void *data_or_null(PyObject *x) { return x == Py_None ? NULL : data(x); }
@@ -162,7 +167,8 @@ KERNEL(layer_norm) {
                          data(spread)},
                    .n = {width},
                    .c = {epsilon_of(x, count, names)}};
-        run_loop(LOOP_layer_norm, &job, size(mean), 1 + PIECE / width, 20 + 0.5 * (double)width);
+        y = unless(run_loop(LOOP_layer_norm, &job, size(mean), 1 + PIECE / width,
+                            20 + 0.5 * (double)width), y);
     }
     return triple(y, mean, spread);
 }
@@ -194,18 +200,19 @@ static int run_with_sums(int loop, Job *job, int place, ptrdiff_t rows, int many
     }
     job->p[place] = sums;
     job->n[1] = grain;
-    run_loop(loop, job, rows, grain, 20 + 0.8 * (double)width);
-    add_pieces(sums, pieces, many, width, totals);
+    int failed = run_loop(loop, job, rows, grain, 20 + 0.8 * (double)width);
+    if (!failed)
+        add_pieces(sums, pieces, many, width, totals);
     PyMem_Free(sums);
-    return 1;
+    return !failed;
 }
 
 KERNEL(layer_norm_gradient) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
     ptrdiff_t width = count == 5 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
-    if (!width || !is_parameter(x[1], width) || !is_plain(x[2]) || !is_plain(x[3])
-        || !is_plain(x[4]) || !same_shape(x[0], x[4]))
+    if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width)
+        || !is_for_rows(x[3], x[0], width) || !is_plain(x[4]) || !same_shape(x[0], x[4]))
         return NUMPYS(layer_norm_gradient);
     PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
     PyObject *doffset = new_parameter(x[0], axis);
@@ -230,7 +237,8 @@ KERNEL(rms_norm) {
         Job job = {.p = {data(x[0]), data_or_null(x[1]), data(y), data(spread)},
                    .n = {width},
                    .c = {epsilon_of(x, count, names)}};
-        run_loop(LOOP_rms_norm, &job, size(spread), 1 + PIECE / width, 15 + 0.4 * (double)width);
+        y = unless(run_loop(LOOP_rms_norm, &job, size(spread), 1 + PIECE / width,
+                            15 + 0.4 * (double)width), y);
     }
     return pair(y, spread);
 }
@@ -239,7 +247,7 @@ KERNEL(rms_norm_gradient) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
     ptrdiff_t width = count == 4 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
-    if (!width || !is_parameter(x[1], width) || !is_plain(x[2]) || !is_plain(x[3])
+    if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width) || !is_plain(x[3])
         || !same_shape(x[0], x[3]))
         return NUMPYS(rms_norm_gradient);
     PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);

@@ -152,6 +152,20 @@ static inline void any_tile(int turned, ptrdiff_t rows, TILE_ARGUMENTS) {
     function((int)rows, terms, c, step_c, columns, add);
 }
 
+/* Threads may say so at the same time. */
+static inline void say(const Job *job, int place, int32_t what) {
+    __atomic_fetch_or((int32_t *)job->p[place], what, __ATOMIC_RELAXED);
+}
+
+/* Whether there is neither an infinity nor NaN in x. Out of line: the loops around tiles need their
+ * registers. */
+__attribute__((noinline)) static int are_finite(const float *x, ptrdiff_t count) {
+    float nothing = 0.0f;
+    _Pragma("omp simd reduction(+ : nothing)") for (ptrdiff_t i = 0; i < count; i++)
+        nothing += x[i] * 0.0f;
+    return nothing == 0.0f;
+}
+
 static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
 /* Room for so many numbers, at the beginning of a line of the cache: a vector in two lines costs two

@@ -10,6 +10,8 @@ import numpy as np
 from pullback_native import _native
 
 FLOAT32 = np.dtype(np.float32)
+#: What loops say (c/job.h).
+NO_MEMORY = 1
 
 #: run(loop, count, grain, nanoseconds for each, arrays, numbers, constants).
 run: Callable[..., None] = _native.run
@@ -21,12 +23,18 @@ empty: Callable[[tuple[int, ...]], Any] = _native.empty
 def run_with_room(
     loop: int, count: int, grain: int, cost: float, arrays: tuple[Any, ...],
     numbers: tuple[int, ...], constants: tuple[float, ...] = (), *, room: str,
-) -> None:  # fmt: skip
-    """`run`, for a loop that asks for memory: its last array becomes 1 where there is none."""
-    failed = np.zeros(1, np.int32)
-    run(loop, count, grain, cost, (*arrays, failed), numbers, constants)
-    if failed[0]:
+) -> bool:  # fmt: skip
+    """`run`, for a loop that asks for memory, and says so in its last array where there is none.
+
+    Returns:
+        Whether NumPy's kernel has to do it: there are infinities or NaN where terms of 0 count.
+    """
+    said = np.zeros(1, np.int32)
+    run(loop, count, grain, cost, (*arrays, said), numbers, constants)
+    found = int(said[0])
+    if found & NO_MEMORY:
         raise MemoryError(f"no room for {room}")
+    return found != 0
 
 
 def plain(x: Any) -> Any:

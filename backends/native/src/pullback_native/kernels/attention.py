@@ -83,25 +83,37 @@ def _prepared(
     return ((q,), (k,), (v,), mask), *_plan(*layouts, seen, is_causal)
 
 
-def _run(loop: int, count: int, cost: float, arrays: Any, numbers: Any, scale: float) -> None:
+def _unseen_are_finite(query: Any, is_causal: bool, *stacks: Any) -> bool:
+    """Whether the keys that no query sees are finite: the loops do not look at them."""
+    rows = query.shape[-2]
+    return not is_causal or all(
+        rows >= x.shape[-2] or bool(np.isfinite(x[..., rows:, :]).all()) for x in stacks
+    )
+
+
+def _run(loop: int, count: int, cost: float, arrays: Any, numbers: Any, scale: float) -> bool:
     room = "the scores of a few queries"
-    run_with_room(loop, count, 1, cost, arrays, numbers, (scale,), room=room)
+    return run_with_room(loop, count, 1, cost, arrays, numbers, (scale,), room=room)
 
 
 def _attention(
     query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
 ) -> Any:
-    if not _fits(query, key, value, mask):
+    def numpys() -> Any:
         return NUMPYS["scaled_dot_product_attention"](
             query, key, value, mask, is_causal=is_causal, scale=scale
         )
+
+    if not _fits(query, key, value, mask) or not _unseen_are_finite(query, is_causal, value):
+        return numpys()
     y = empty((*query.shape[:-1], value.shape[-1]))
     normalizer = empty((*query.shape[:-1], 1))
     given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)
     blocks = -(-query.shape[-2] // _QUERIES)
     count = prod(query.shape[:-2]) * blocks
-    _run(_FORWARD, count, cost / blocks, (*given, y, normalizer, offsets), numbers, scale)
-    return y, normalizer
+    arrays = (*given, y, normalizer, offsets)
+    left = _run(_FORWARD, count, cost / blocks, arrays, numbers, scale)
+    return numpys() if left else (y, normalizer)
 
 
 def _attention_gradient(
@@ -109,17 +121,22 @@ def _attention_gradient(
     *, is_causal: bool, scale: float,
 ) -> Any:  # fmt: skip
     others = (out, normalizer, g)
-    if not _fits(query, key, value, mask) or not all_float32(*others):
+
+    def numpys() -> Any:
         return NUMPYS["scaled_dot_product_attention_gradient"](
             query, key, value, mask, *others, is_causal=is_causal, scale=scale
         )
+
+    fits = _fits(query, key, value, mask) and all_float32(*others)
+    if not fits or not _unseen_are_finite(query, is_causal, key, value):
+        return numpys()
     slopes = tuple(empty(x.shape) for x in (query, key, value))
     given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)
     count = prod(key.shape[:-2])
     heads = prod(query.shape[:-2]) // count
     arrays = (*given, *map(plain, others), *slopes, offsets)
-    _run(_GRADIENT, count, 2.5 * heads * cost, arrays, numbers, scale)
-    return slopes
+    left = _run(_GRADIENT, count, 2.5 * heads * cost, arrays, numbers, scale)
+    return numpys() if left else slopes
 
 
 KERNELS: dict[str, Kernel] = {

@@ -11,6 +11,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from pullback.backend import Kernel
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run_with_room
@@ -63,9 +65,15 @@ def _numbers(
 
 
 def _conv(x: Any, kernel: Any, **how: Any) -> Any:
+    y = _direct(x, kernel, how)
+    return NUMPYS["conv"](x, kernel, **how) if y is None else y
+
+
+def _direct(x: Any, kernel: Any, how: Any) -> Any:
+    """The convolution by the loops; None where they are not for it."""
     window, (channels, features) = kernel.shape[:-2], kernel.shape[-2:]
     if not _fits(x, kernel, how):
-        return NUMPYS["conv"](x, kernel, **how)
+        return None
     if _is_product(window, how):
         return _native.matmul(plain(x), kernel.reshape(channels, features))
     out = output_sizes(x.shape[1:-1], window, how["strides"], how["padding"], how["dilation"])
@@ -73,8 +81,9 @@ def _conv(x: Any, kernel: Any, **how: Any) -> Any:
     if not y.size:
         return y
     blocks, cost, numbers = _numbers(x, out, window, features, how)
-    run_with_room(_CONV, blocks, 1, cost, (plain(x), plain(kernel), y), numbers, room=_ROOM)
-    return y
+    arrays = (plain(x), plain(kernel), y)
+    left = run_with_room(_CONV, blocks, 1, cost, arrays, numbers, room=_ROOM)
+    return None if left else y
 
 
 def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -> Any:
@@ -87,7 +96,17 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
     if any(s > 1 and d > 1 for s, d in zip(strides, dilation, strict=True)):
         return NUMPYS["conv_input_gradient"](g, kernel, input_shape=input_shape, **how)
     if prod(strides) == 1:
-        return _of_places(g, kernel, input_shape[1:-1], [0] * len(window), how)
+        dx = _of_places(g, kernel, input_shape[1:-1], [0] * len(window), how)
+    else:
+        dx = _of_all_places(g, kernel, input_shape, how)
+    if dx is None:
+        return NUMPYS["conv_input_gradient"](g, kernel, input_shape=input_shape, **how)
+    return dx
+
+
+def _of_all_places(g: Any, kernel: Any, input_shape: Any, how: Any) -> Any:
+    """The gradient where the stride is larger than 1; None where the loops are not for it."""
+    strides = how["strides"]
     dx = empty(tuple(input_shape))
     dx.fill(0)
     for places in product(*map(range, strides)):
@@ -99,12 +118,18 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
         inputs = tuple(slice(b, None, s) for b, s in zip(begins, strides, strict=True))
         part = dx[:, *inputs]
         if taps.size and part.size:
-            part[...] = _of_places(g, taps, part.shape[1:-1], begins, how)
+            found = _of_places(g, taps, part.shape[1:-1], begins, how)
+            if found is None:
+                return None
+            part[...] = found
     return dx
 
 
 def _of_places(g: Any, taps: Any, sizes: Any, begins: Any, how: Any) -> Any:
-    """The gradient at every stride-th input from `begins` on: a convolution at stride 1 of g."""
+    """The gradient at every stride-th input from `begins` on: a convolution at stride 1 of g.
+
+    None where the loops are not for it.
+    """
     window, around = taps.shape[:-2], []
     for axis, (size, begin, width, stride, dilation, (low, _)) in enumerate(
         zip(sizes, begins, window, how["strides"], how["dilation"], how["padding"], strict=True)
@@ -119,7 +144,9 @@ def _of_places(g: Any, taps: Any, sizes: Any, begins: Any, how: Any) -> Any:
         around.append((max(0, before), max(0, after)))
     flipped = taps[(slice(None, None, -1),) * len(window)].swapaxes(-1, -2)
     how = how | {"padding": tuple(around), "strides": (1,) * len(window)}
-    return _conv(g, flipped, **how)
+    if not g.size:
+        return np.zeros((g.shape[0], *sizes, flipped.shape[-1]), FLOAT32)
+    return _direct(g, flipped, how)
 
 
 def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> Any:
@@ -132,8 +159,11 @@ def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> A
     blocks, cost, numbers = _numbers(x, g.shape[1:-1], window, features, how)
     parts = min(GRADIENT_PARTS, blocks)
     sums = empty((parts, *kernel_shape))
-    run_with_room(_KERNEL_GRADIENT, parts, 1, cost * blocks / parts,
-                  (plain(x), plain(g), sums), numbers, (float(parts),), room=_ROOM)  # fmt: skip
+    arrays, constants = (plain(x), plain(g), sums), (float(parts),)
+    each = cost * blocks / parts
+    left = run_with_room(_KERNEL_GRADIENT, parts, 1, each, arrays, numbers, constants, room=_ROOM)
+    if left:
+        return NUMPYS["conv_kernel_gradient"](x, g, kernel_shape=kernel_shape, **how)
     total = sums[0]
     for other in sums[1:]:
         total += other

@@ -71,7 +71,8 @@ def _exact_slope(x: Any, y: Any) -> None:
     falling *= x
     falling *= x.dtype.type(_TANH_SLOPE * 0.5)
     falling -= np.copysign(tail, x, out=tail)
-    np.add(falling, np.greater_equal(x, 0), out=y)
+    # By the sign, as the tail's: -0.0 is not below 0.
+    np.add(falling, np.logical_not(np.signbit(x)), out=y)
 
 
 def _growth_of(x: Any, square: Any, out: Any) -> Any:
