@@ -107,7 +107,7 @@ def native(session: nox.Session) -> None:
 @nox.session(**HERE)
 def packages(session: nox.Session) -> None:
     """Packages of strangers: found once their wheels are installed."""
-    session.run("uv", "run", "pytest", "-m", "slow", "tests/test_packages.py")
+    session.run("uv", "run", "pytest", "-m", "slow", "tests/plugins/test_packages.py")
 
 
 # pip takes the build for CPUs where that is the index's; uv would take CUDA's, which is gigabytes.

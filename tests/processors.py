@@ -35,24 +35,24 @@ CORES = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 ENDS = ("FMA3", "AVX2", "X86_V3", "AVX512F", "AVX512_SKX", "X86_V4")
 PACK = "backends/native/tests"
 QUICK = (
-    "tests/test_linear_algebra.py",
-    "tests/test_elementwise_edges.py",
-    "tests/test_branch_points.py",
-    "tests/test_special_functions.py",
-    "tests/numpy_backend",
+    "tests/ops/test_linear_algebra.py",
+    "tests/ops/test_elementwise_edges.py",
+    "tests/ops/test_branch_points.py",
+    "tests/ops/test_special_functions.py",
+    "backends/numpy/tests",
 )
 FULL = (
     *QUICK,
-    "tests/test_ops.py",
-    "tests/test_wide_ranges.py",
-    "tests/test_bodies.py",
-    "tests/test_linear.py",
-    "tests/test_shapes.py",
-    "tests/test_random.py",
-    "tests/test_replay.py",
-    "tests/test_recurrent_layers.py",
-    "tests/test_optimizers.py",
-    "tests/test_optimizers_update.py",
+    "tests/ops/test_ops.py",
+    "tests/ops/test_wide_ranges.py",
+    "tests/ops/test_bodies.py",
+    "tests/ops/test_linear.py",
+    "tests/tensors/test_shapes.py",
+    "tests/tensors/test_random.py",
+    "tests/autodiff/test_replay.py",
+    "tests/layers/test_recurrent_layers.py",
+    "tests/optimizers/test_optimizers.py",
+    "tests/optimizers/test_optimizers_update.py",
 )
 
 # Run in children: what NumPy and the pack can do here, and whether OpenBLAS works as a core type.

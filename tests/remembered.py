@@ -6,8 +6,8 @@ import random
 import sys
 
 import pullback as pb
+from pullback._tree import leaves
 from pullback.spec import OPS
-from pullback.structure import leaves
 from pullback.tensor import Tensor
 
 

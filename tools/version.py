@@ -5,7 +5,7 @@
     python tools/version.py --set 0.2.0 sets it everywhere, and dates the entry of the changelog
 
 Each distribution is built on its own, from a folder that the others are not in, so each has the
-number in its own pyproject.toml. `tests/test_project.py` runs the check.
+number in its own pyproject.toml. `tests/architecture/test_project.py` runs the check.
 """
 
 from __future__ import annotations

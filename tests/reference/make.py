@@ -1,4 +1,4 @@
-"""Makes `layers.npz`: what PyTorch's layers compute, for `tests/test_layers_reference.py`.
+"""Makes `layers.npz`: what PyTorch's layers compute, for `tests/layers/test_layers_reference.py`.
 
     python tests/reference/make.py
 

@@ -1,4 +1,6 @@
-"""Makes `optimizers.npz`: where PyTorch's optimizers come to, for `tests/test_optimizers.py`.
+"""Makes `optimizers.npz`: where PyTorch's optimizers come to.
+
+`tests/optimizers/test_optimizers.py` reads it.
 
     python tests/reference/make_optimizers.py
 

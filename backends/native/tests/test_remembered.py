@@ -13,7 +13,7 @@ import pullback as pb
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
-from pullback.plugins import use_kernel_packs
+from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS
 from pullback_native import _native
 from pullback_native.kernels import KERNELS, attention

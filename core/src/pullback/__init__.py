@@ -13,30 +13,21 @@ from __future__ import annotations
 # NumPy first, and from here: each import nests some ten frames, and where CPython's stack grows by
 # a piece in the midst of NumPy's own, that takes half as long again.
 import numpy as np  # isort: skip
-import pullback.loading as _loading  # isort: skip
+import pullback._loading as _loading  # isort: skip
 
 # All that is imported; what is below gives names to it.
 with _loading.uncollected():
     from pullback import errors, fft, linalg, ops, random
-    from pullback.gradients import *
+    from pullback._autodiff.functional import *
     from pullback.variable import Variable
 
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from pullback.backend import Backend, Memory
-from pullback.devices import (
-    Device,
-    default_device,
-    device,
-    devices,
-    set_default_device,
-)
-from pullback.dispatch import op, primitive
-from pullback.dtypes import DType
-from pullback.hookspecs import hookimpl
-from pullback.named_dtypes import (
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch import op, primitive
+from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
     complex128,
@@ -52,68 +43,80 @@ from pullback.named_dtypes import (
     uint32,
     uint64,
 )
-from pullback.named_dtypes import bool_ as bool
-from pullback.namespace_info import __array_api_version__, __array_namespace_info__
-from pullback.ops.activations import *
-from pullback.ops.adaptive_pooling import *
-from pullback.ops.adaptive_updates import *
-from pullback.ops.alignment import *
+from pullback._namespace.dtypes import bool_ as bool
+from pullback._namespace.info import (
+    __array_api_version__,
+    __array_namespace_info__,
+    executing_eagerly,
+)
+from pullback._version import __version__
+from pullback.devices import (
+    Device,
+    default_device,
+    device,
+    devices,
+    set_default_device,
+)
+from pullback.dtypes import DType
 from pullback.ops.arithmetic import *
-from pullback.ops.attention import *
-from pullback.ops.batch_normalization import *
-from pullback.ops.clipping import *
 from pullback.ops.comparison import *
 from pullback.ops.complex import *
 from pullback.ops.conversion import *
-from pullback.ops.convolution import *
-from pullback.ops.convolution_transpose import *
 from pullback.ops.creation import *
 from pullback.ops.cumulative import *
 from pullback.ops.data_types import *
 from pullback.ops.difference import *
-from pullback.ops.einsum import *
 from pullback.ops.exponential import *
 from pullback.ops.indexing import *
 from pullback.ops.joining import *
-from pullback.ops.linear_algebra import *
+from pullback.ops.linalg.einsum import *
+from pullback.ops.linalg.linear_algebra import *
 from pullback.ops.logical import *
-from pullback.ops.losses import *
 from pullback.ops.manipulation import *
-from pullback.ops.normalization import *
-from pullback.ops.optimizer_updates import *
+from pullback.ops.nn.activations import *
+from pullback.ops.nn.adaptive_pooling import *
+from pullback.ops.nn.alignment import *
+from pullback.ops.nn.attention import *
+from pullback.ops.nn.batch_normalization import *
+from pullback.ops.nn.convolution import *
+from pullback.ops.nn.convolution_transpose import *
+from pullback.ops.nn.losses import *
+from pullback.ops.nn.normalization import *
+from pullback.ops.nn.pooling import *
+from pullback.ops.nn.recurrent import *
+from pullback.ops.nn.recurrent_gru import *
+from pullback.ops.nn.recurrent_lstm import *
+from pullback.ops.nn.resize import *
+from pullback.ops.nn.softmax import *
+from pullback.ops.optim.adaptive_updates import *
+from pullback.ops.optim.clipping import *
+from pullback.ops.optim.optimizer_updates import *
+from pullback.ops.optim.scaled_updates import *
 from pullback.ops.padding import *
 from pullback.ops.patterns import *
-from pullback.ops.pooling import *
 from pullback.ops.random import *
-from pullback.ops.recurrent import *
-from pullback.ops.recurrent_gru import *
-from pullback.ops.recurrent_lstm import *
 from pullback.ops.reductions import *
 from pullback.ops.repeating import *
-from pullback.ops.resize import *
 from pullback.ops.rounding import *
-from pullback.ops.scaled_updates import *
 from pullback.ops.scattering import *
 from pullback.ops.searching import *
 from pullback.ops.selection import *
 from pullback.ops.sets import *
 from pullback.ops.slicing import *
-from pullback.ops.softmax import *
 from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
-from pullback.plugins import *
+from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.hookspecs import hookimpl
+from pullback.plugins.public import *
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
-from pullback.tape import GradientTape
 from pullback.tensor import Tensor
-from pullback.version import __version__
 
 newaxis = None
 
 if TYPE_CHECKING:
-    from pullback.custom import custom_gradient
-    from pullback.graph import executing_eagerly
+    from pullback._autodiff.custom_gradient import custom_gradient as custom_gradient
 
 #: What stands on floors above the tensors: the module that each name is taken from when asked for.
 _LAZY = {
@@ -122,8 +125,7 @@ _LAZY = {
     "Generator": "pullback.random",
     "Model": "pullback.layers",
     "Sequential": "pullback.layers",
-    "custom_gradient": "pullback.custom",
-    "executing_eagerly": "pullback.graph",
+    "custom_gradient": "pullback._autodiff.custom_gradient",
     "latest_checkpoint": "pullback.checkpoint",
 }
 _LAZY_MODULES = frozenset(
@@ -168,6 +170,7 @@ __all__ = [
     "devices",
     "e",
     "errors",
+    "executing_eagerly",
     "float16",
     "float32",
     "float64",
@@ -191,7 +194,11 @@ __all__ = [
     "uint64",
 ]
 
-for _family in ("gradients", "plugins", *(f"ops.{_name}" for _name in ops.FAMILIES)):
+for _family in (
+    "_autodiff.functional",
+    "plugins.public",
+    *(f"ops.{_name}" for _name in ops.FAMILIES),
+):
     _module = _import_module(f"pullback.{_family}")
     # Those of some families are in a namespace of their own, such as `linalg`.
     __all__ += [n for n in _module.__all__ if globals().get(n) is getattr(_module, n)]

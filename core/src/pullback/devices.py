@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from pullback import errors
-from pullback.backend import Backend, Memory
-from pullback.checks import KINDS
-from pullback.plugins import registry
+from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.public import registry
+from pullback.plugins.validation import KINDS
 
 __all__ = ["Device", "DeviceLike", "default_device", "device", "devices", "set_default_device"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pullback.ops.fft import fft, hfft, ifft, ihfft, irfft, rfft
-from pullback.ops.fft_multidimensional import (
+from pullback.ops.fourier.fft import fft, hfft, ifft, ihfft, irfft, rfft
+from pullback.ops.fourier.fft_multidimensional import (
     fftfreq,
     fftn,
     fftshift,

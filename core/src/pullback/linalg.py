@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from pullback.ops.decompositions import matrix_rank, pinv, qr, svd, svdvals
-from pullback.ops.eigenvalues import eig, eigh, eigvals, eigvalsh
-from pullback.ops.linear_algebra import (
+from pullback.ops.linalg.decompositions import matrix_rank, pinv, qr, svd, svdvals
+from pullback.ops.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
+from pullback.ops.linalg.linear_algebra import (
     cross,
     diagonal,
     matmul,
@@ -17,9 +17,9 @@ from pullback.ops.linear_algebra import (
     trace,
     vecdot,
 )
+from pullback.ops.linalg.norms import matrix_norm, vector_norm
+from pullback.ops.linalg.solvers import cholesky, det, inv, matrix_power, slogdet, solve
 from pullback.ops.manipulation import matrix_transpose
-from pullback.ops.norms import matrix_norm, vector_norm
-from pullback.ops.solvers import cholesky, det, inv, matrix_power, slogdet, solve
 
 __all__ = [
     "cholesky",

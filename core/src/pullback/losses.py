@@ -9,9 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
+from pullback.ops import reductions
+from pullback.ops.nn import losses as losses_ops
+from pullback.ops.nn.losses import (
+    absolute_error,
+    cosine_similarity,
+    hinge_loss,
+    huber_loss,
+    log_cosh_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+    squared_error,
+)
+from pullback.ops.reductions import mean
 from pullback.shapes import broadcast_shapes
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "cosine_distance",
@@ -44,7 +58,7 @@ def _reduced(name: str, losses: Tensor, weights: TensorLike, reduction: str) -> 
         losses = losses * weights.astype(losses.dtype)
     if reduction == "none":
         return losses
-    return CALL["mean"](losses) if reduction == "mean" else CALL["sum"](losses)
+    return mean(losses) if reduction == "mean" else reductions.sum(losses)
 
 
 def _elementwise(
@@ -93,9 +107,7 @@ def softmax_cross_entropy(
     Raises:
         ShapeError: when the shapes do not fit.
     """
-    losses = CALL["softmax_cross_entropy_with_logits"](
-        logits, labels, label_smoothing=label_smoothing
-    )
+    losses = softmax_cross_entropy_with_logits(logits, labels, label_smoothing=label_smoothing)
     return _reduced("softmax_cross_entropy", losses, weights, reduction)
 
 
@@ -120,7 +132,7 @@ def sparse_softmax_cross_entropy(
     Raises:
         ShapeError: when the shapes do not fit.
     """
-    losses = CALL["sparse_softmax_cross_entropy_with_logits"](logits, labels)
+    losses = sparse_softmax_cross_entropy_with_logits(logits, labels)
     return _reduced("sparse_softmax_cross_entropy", losses, weights, reduction)
 
 
@@ -147,7 +159,7 @@ def sigmoid_cross_entropy(
     """
     return _elementwise(
         "sigmoid_cross_entropy",
-        CALL["sigmoid_cross_entropy_with_logits"],
+        sigmoid_cross_entropy_with_logits,
         labels, logits, weights, reduction,
     )  # fmt: skip
 
@@ -167,7 +179,7 @@ def hinge(
     Raises:
         ShapeError: when the shapes differ.
     """
-    return _elementwise("hinge", CALL["hinge_loss"], targets, predictions, weights, reduction)
+    return _elementwise("hinge", hinge_loss, targets, predictions, weights, reduction)
 
 
 def kl_divergence(
@@ -185,7 +197,7 @@ def kl_divergence(
     Raises:
         ShapeError: when the shapes differ.
     """
-    losses = CALL["kl_divergence"](targets, predictions)
+    losses = losses_ops.kl_divergence(targets, predictions)
     return _reduced("kl_divergence", losses, weights, reduction)
 
 
@@ -209,7 +221,7 @@ def mean_squared_error(
         ShapeError: when the shapes differ.
     """
     return _elementwise(
-        "mean_squared_error", CALL["squared_error"], targets, predictions, weights, reduction
+        "mean_squared_error", squared_error, targets, predictions, weights, reduction
     )
 
 
@@ -229,7 +241,7 @@ def mean_absolute_error(
         ShapeError: when the shapes differ.
     """
     return _elementwise(
-        "mean_absolute_error", CALL["absolute_error"], targets, predictions, weights, reduction
+        "mean_absolute_error", absolute_error, targets, predictions, weights, reduction
     )
 
 
@@ -251,7 +263,7 @@ def huber(
     """
     return _elementwise(
         "huber",
-        lambda x1, x2: CALL["huber_loss"](x1, x2, delta=delta),
+        lambda x1, x2: huber_loss(x1, x2, delta=delta),
         targets, predictions, weights, reduction,
     )  # fmt: skip
 
@@ -271,7 +283,7 @@ def log_cosh(
     Raises:
         ShapeError: when the shapes differ.
     """
-    return _elementwise("log_cosh", CALL["log_cosh_loss"], targets, predictions, weights, reduction)
+    return _elementwise("log_cosh", log_cosh_loss, targets, predictions, weights, reduction)
 
 
 def cosine_distance(
@@ -290,5 +302,5 @@ def cosine_distance(
     Raises:
         ShapeError: when the shapes differ.
     """
-    losses = 1 - CALL["cosine_similarity"](targets, predictions, axis=axis)
+    losses = 1 - cosine_similarity(targets, predictions, axis=axis)
     return _reduced("cosine_distance", losses, weights, reduction)

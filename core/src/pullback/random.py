@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import dtypes, errors
+from pullback._dispatch.convert import from_any
 from pullback.devices import DeviceLike
-from pullback.dispatch.convert import from_any
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import clip, maximum, minimum
 from pullback.ops.creation import full, ones, zeros

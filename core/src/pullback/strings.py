@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.tensor import CALL
+from pullback._operators import OPERATORS
 
 __all__ = ["StringTensor", "is_text"]
 
@@ -136,7 +136,7 @@ class StringTensor:
             return NotImplemented
         theirs = other._array if isinstance(other, StringTensor) else np.asarray(other)
         try:
-            return CALL["asarray"](np.asarray(getattr(self._array, name)(theirs)))
+            return OPERATORS.asarray(np.asarray(getattr(self._array, name)(theirs)))
         except ValueError:
             raise errors.ShapeError(
                 f"strings of the shapes {self.shape} and {theirs.shape} cannot be compared"

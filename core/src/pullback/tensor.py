@@ -6,12 +6,13 @@ file knows the names of ops and nothing of how they are computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pullback import errors, interchange
+from pullback import _numpy_protocols, errors
+from pullback._operators import OPERATORS
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 TensorLike: TypeAlias = Any
 """What goes in where a tensor may: a Tensor, a Variable, a NumPy array, a number, nested lists."""
-
-#: The public functions by name, filled as ops are defined; `np.multiply(t, t)` finds its op here.
-CALL: dict[str, Callable[..., Tensor]] = {}
 
 
 class Tensor:
@@ -84,22 +82,22 @@ class Tensor:
             raise errors.ShapeError(
                 f"x.T needs a matrix, got shape {self.shape}; use x.mT or pb.permute_dims"
             )
-        return CALL["matrix_transpose"](self)
+        return OPERATORS.matrix_transpose(self)
 
     @property
     def mT(self) -> Tensor:
         """The transpose of the last two axes."""
-        return CALL["matrix_transpose"](self)
+        return OPERATORS.matrix_transpose(self)
 
     @property
     def real(self) -> Tensor:
         """The real part."""
-        return CALL["real"](self)
+        return OPERATORS.real(self)
 
     @property
     def imag(self) -> Tensor:
         """The imaginary part."""
-        return CALL["imag"](self)
+        return OPERATORS.imag(self)
 
     # To the host ---------------------------------------------------------------------------------
 
@@ -124,15 +122,15 @@ class Tensor:
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of array functions: pullback itself (array API standard)."""
-        return CALL["__array_namespace__"](api_version)
+        return OPERATORS.array_namespace(api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return interchange.run_ufunc(CALL, ufunc, method, inputs, kwargs)
+        return _numpy_protocols.run_ufunc(vars(OPERATORS), ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        return interchange.run_function(CALL, function, args, kwargs)
+        return _numpy_protocols.run_function(vars(OPERATORS), function, args, kwargs)
 
     def item(self) -> bool | int | float | complex:
         """The only element, as a Python number.
@@ -196,7 +194,7 @@ class Tensor:
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
-        return bool(CALL["any"](self == value))
+        return bool(OPERATORS.any(self == value))
 
     def __format__(self, spec: str) -> str:
         if not spec:
@@ -209,11 +207,11 @@ class Tensor:
         return format(self.item(), spec)
 
     def __repr__(self) -> str:
-        values = interchange.printed(self.numpy(), separator=", ", prefix="Tensor(")
+        values = _numpy_protocols.printed(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
-        values = interchange.printed(self.numpy())
+        values = _numpy_protocols.printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -226,19 +224,19 @@ class Tensor:
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (CALL["asarray"], (np.array(self.numpy()),))
+        return (OPERATORS.asarray, (np.array(self.numpy()),))
 
     # Between devices and libraries ---------------------------------------------------------------
 
     def to(self, device: DeviceLike) -> Tensor:
         """The tensor on `device`; itself when it is there. Gradients flow back through the move."""
-        return CALL["to_device"](self, device)
+        return OPERATORS.to_device(self, device)
 
     def to_device(self, device: DeviceLike, /, *, stream: Any = None) -> Tensor:
         """The tensor on `device` (array API standard)."""
         if stream is not None:
             raise errors.InputValueError("streams are the backend's own; call to_device(device)")
-        return CALL["to_device"](self, device)
+        return OPERATORS.to_device(self, device)
 
     def cpu(self) -> Tensor:
         """The tensor on the CPU."""
@@ -269,152 +267,152 @@ class Tensor:
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
         """The values as another dtype (`pullback.astype`)."""
-        return CALL["astype"](self, dtype, copy=copy)
+        return OPERATORS.astype(self, dtype, copy=copy)
 
     def reshape(self, *shape: Any) -> Tensor:
         """The values in another shape (`pullback.reshape`); sizes alone or as one sequence."""
-        return CALL["reshape"](self, shape[0] if len(shape) == 1 else shape)
+        return OPERATORS.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def sum(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         """The sum over `axis` (`pullback.sum`)."""
-        return CALL["sum"](self, axis=axis, keepdims=keepdims)
+        return OPERATORS.sum(self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         """The mean over `axis` (`pullback.mean`)."""
-        return CALL["mean"](self, axis=axis, keepdims=keepdims)
+        return OPERATORS.mean(self, axis=axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         """The largest value over `axis` (`pullback.max`)."""
-        return CALL["max"](self, axis=axis, keepdims=keepdims)
+        return OPERATORS.max(self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         """The smallest value over `axis` (`pullback.min`)."""
-        return CALL["min"](self, axis=axis, keepdims=keepdims)
+        return OPERATORS.min(self, axis=axis, keepdims=keepdims)
 
     # Indexing ------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        return CALL["__getitem__"](self, key)
+        return OPERATORS.get_item(self, key)
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         # Functional underneath: the handle gets a new array and a new node. What a tape has heard,
         # and every other handle on the old array, stays as it was.
-        result = CALL["__setitem__"](self, key, value)
+        result = OPERATORS.set_item(self, key, value)
         self._array, self._node = result._array, result._node
 
     # Operators -----------------------------------------------------------------------------------
 
     def __neg__(self) -> Tensor:
-        return CALL["negative"](self)
+        return OPERATORS.negative(self)
 
     def __pos__(self) -> Tensor:
-        return CALL["positive"](self)
+        return OPERATORS.positive(self)
 
     def __abs__(self) -> Tensor:
-        return CALL["abs"](self)
+        return OPERATORS.abs(self)
 
     def __invert__(self) -> Tensor:
-        return CALL["bitwise_invert"](self)
+        return OPERATORS.bitwise_invert(self)
 
     def __add__(self, other: TensorLike) -> Tensor:
-        return CALL["add"](self, other)
+        return OPERATORS.add(self, other)
 
     def __radd__(self, other: TensorLike) -> Tensor:
-        return CALL["add"](other, self)
+        return OPERATORS.add(other, self)
 
     def __sub__(self, other: TensorLike) -> Tensor:
-        return CALL["subtract"](self, other)
+        return OPERATORS.subtract(self, other)
 
     def __rsub__(self, other: TensorLike) -> Tensor:
-        return CALL["subtract"](other, self)
+        return OPERATORS.subtract(other, self)
 
     def __mul__(self, other: TensorLike) -> Tensor:
-        return CALL["multiply"](self, other)
+        return OPERATORS.multiply(self, other)
 
     def __rmul__(self, other: TensorLike) -> Tensor:
-        return CALL["multiply"](other, self)
+        return OPERATORS.multiply(other, self)
 
     def __truediv__(self, other: TensorLike) -> Tensor:
-        return CALL["divide"](self, other)
+        return OPERATORS.divide(self, other)
 
     def __rtruediv__(self, other: TensorLike) -> Tensor:
-        return CALL["divide"](other, self)
+        return OPERATORS.divide(other, self)
 
     def __floordiv__(self, other: TensorLike) -> Tensor:
-        return CALL["floor_divide"](self, other)
+        return OPERATORS.floor_divide(self, other)
 
     def __rfloordiv__(self, other: TensorLike) -> Tensor:
-        return CALL["floor_divide"](other, self)
+        return OPERATORS.floor_divide(other, self)
 
     def __mod__(self, other: TensorLike) -> Tensor:
-        return CALL["remainder"](self, other)
+        return OPERATORS.remainder(self, other)
 
     def __rmod__(self, other: TensorLike) -> Tensor:
-        return CALL["remainder"](other, self)
+        return OPERATORS.remainder(other, self)
 
     def __pow__(self, other: TensorLike) -> Tensor:
-        return CALL["pow"](self, other)
+        return OPERATORS.pow(self, other)
 
     def __rpow__(self, other: TensorLike) -> Tensor:
-        return CALL["pow"](other, self)
+        return OPERATORS.pow(other, self)
 
     def __matmul__(self, other: TensorLike) -> Tensor:
-        return CALL["matmul"](self, other)
+        return OPERATORS.matmul(self, other)
 
     def __rmatmul__(self, other: TensorLike) -> Tensor:
-        return CALL["matmul"](other, self)
+        return OPERATORS.matmul(other, self)
 
     def __and__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_and"](self, other)
+        return OPERATORS.bitwise_and(self, other)
 
     def __rand__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_and"](other, self)
+        return OPERATORS.bitwise_and(other, self)
 
     def __or__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_or"](self, other)
+        return OPERATORS.bitwise_or(self, other)
 
     def __ror__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_or"](other, self)
+        return OPERATORS.bitwise_or(other, self)
 
     def __xor__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_xor"](self, other)
+        return OPERATORS.bitwise_xor(self, other)
 
     def __rxor__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_xor"](other, self)
+        return OPERATORS.bitwise_xor(other, self)
 
     def __lshift__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_left_shift"](self, other)
+        return OPERATORS.bitwise_left_shift(self, other)
 
     def __rlshift__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_left_shift"](other, self)
+        return OPERATORS.bitwise_left_shift(other, self)
 
     def __rshift__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_right_shift"](self, other)
+        return OPERATORS.bitwise_right_shift(self, other)
 
     def __rrshift__(self, other: TensorLike) -> Tensor:
-        return CALL["bitwise_right_shift"](other, self)
+        return OPERATORS.bitwise_right_shift(other, self)
 
     def __eq__(self, other: object) -> Any:
         if other is None or isinstance(other, str):
             return NotImplemented  # not equal, as Python finds by itself
-        return CALL["equal"](self, other)
+        return OPERATORS.equal(self, other)
 
     def __ne__(self, other: object) -> Any:
         if other is None or isinstance(other, str):
             return NotImplemented
-        return CALL["not_equal"](self, other)
+        return OPERATORS.not_equal(self, other)
 
     def __lt__(self, other: TensorLike) -> Tensor:
-        return CALL["less"](self, other)
+        return OPERATORS.less(self, other)
 
     def __le__(self, other: TensorLike) -> Tensor:
-        return CALL["less_equal"](self, other)
+        return OPERATORS.less_equal(self, other)
 
     def __gt__(self, other: TensorLike) -> Tensor:
-        return CALL["greater"](self, other)
+        return OPERATORS.greater(self, other)
 
     def __ge__(self, other: TensorLike) -> Tensor:
-        return CALL["greater_equal"](self, other)
+        return OPERATORS.greater_equal(self, other)
 
     # Elementwise == leaves the hash to identity: a tensor is a key as an object, not as a value.
     __hash__ = object.__hash__

@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
 from pullback.dtypes import DType, DTypeLike
+from pullback.ops.arithmetic import add, subtract
 from pullback.shapes import Shape
-from pullback.tensor import CALL, Tensor, TensorLike, wrap
+from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = ["Variable"]
 
@@ -154,7 +155,7 @@ class Variable:
         Raises:
             ShapeError, DTypeError, DeviceError: as `assign`.
         """
-        return self._update("assign_add", "add", value)
+        return self._update("assign_add", add, value)
 
     def assign_sub(self, value: TensorLike) -> Variable:
         """Subtracts `value`, which may be broadcast, and returns the variable.
@@ -162,11 +163,11 @@ class Variable:
         Raises:
             ShapeError, DTypeError, DeviceError: as `assign`.
         """
-        return self._update("assign_sub", "subtract", value)
+        return self._update("assign_sub", subtract, value)
 
-    def _update(self, method: str, op: str, value: TensorLike) -> Variable:
+    def _update(self, method: str, op: Callable[..., Tensor], value: TensorLike) -> Variable:
         now = wrap(self._array, self._device)
-        self._array = self._fitting(method, CALL[op](now, value))._array
+        self._array = self._fitting(method, op(now, value))._array
         return self
 
     def _fitting(self, method: str, value: TensorLike) -> Tensor:

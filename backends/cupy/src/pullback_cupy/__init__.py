@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pullback.backend import Backend
-from pullback.hookspecs import hookimpl
+from pullback.plugins.backend import Backend
+from pullback.plugins.hookspecs import hookimpl
 from pullback_cupy import driver
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import cupy
 import numpy as np
 
 import pullback.dtypes
-from pullback.backend import Backend, Kernel, Memory
 from pullback.dtypes import as_dtype
+from pullback.plugins.backend import Backend, Kernel, Memory
 from pullback_cupy import faults
 from pullback_cupy.kernels import KERNELS
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from pullback.errors import BackendError
-from pullback.hookspecs import hookimpl
+from pullback.plugins.hookspecs import hookimpl
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy import threads

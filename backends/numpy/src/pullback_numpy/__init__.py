@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pullback.dtypes
-from pullback.backend import Backend
 from pullback.dtypes import as_dtype
-from pullback.hookspecs import hookimpl
+from pullback.plugins.backend import Backend
+from pullback.plugins.hookspecs import hookimpl
 from pullback_numpy import memory
 from pullback_numpy.kernels import KERNELS
 

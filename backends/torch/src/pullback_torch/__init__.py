@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from pullback import dtypes
-from pullback.backend import Backend, Memory
-from pullback.hookspecs import hookimpl
+from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.hookspecs import hookimpl
 from pullback_torch.host import from_numpy, to_numpy
 from pullback_torch.kernels import HOST, KERNELS, UNSIGNED
 

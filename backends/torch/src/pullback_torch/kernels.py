@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pullback import array_api, dtypes
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_torch import neural
 from pullback_torch.host import on_host
 from pullback_torch.neural import wide

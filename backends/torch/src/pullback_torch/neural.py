@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback.spec import OPS
 
 

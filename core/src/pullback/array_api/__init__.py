@@ -22,7 +22,7 @@ from pullback.array_api import (
     sorting,
     special,
 )
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 
 __all__ = ["kernels"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.array_api.narrowing import narrowing
-from pullback.backend import Kernel
 from pullback.casting import number
 from pullback.dtypes import DType, bfloat16, kind, name_of
+from pullback.plugins.backend import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from pullback import errors
-from pullback.backend import Kernel
-from pullback.formulas import division
+from pullback._numerics import division
+from pullback.plugins.backend import Kernel
 
 _SAME_NAME = (
     "abs",

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 
 #: What matrices are computed with as they are; 16-bit floats are not among them.
 _WIDE = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
 from pullback.dtypes import DType, name_of
+from pullback.plugins.backend import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

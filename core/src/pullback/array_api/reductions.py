@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.backend import Kernel
 from pullback.dtypes import name_of
+from pullback.plugins.backend import Kernel
 
 
 def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:

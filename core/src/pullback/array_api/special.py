@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback._numerics import error_function, gamma_function
 from pullback.array_api.narrowing import narrowing
-from pullback.backend import Kernel
-from pullback.formulas import error_function, gamma_function
+from pullback.plugins.backend import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
+from pullback._dispatch.recording import paused
 from pullback.callbacks.watching import Watch
 from pullback.checkpoint import Checkpoint as Saved
 from pullback.checkpoint import CheckpointManager
-from pullback.dispatch.recording import paused
 from pullback.layers import Layer
 from pullback.random import default_generator
 from pullback.training.callback import Callback

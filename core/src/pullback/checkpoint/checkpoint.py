@@ -11,7 +11,7 @@ from pullback.checkpoint.encoding import decode, is_data
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import Graph
 from pullback.checkpoint.restoration import Restoration
-from pullback.state import settle
+from pullback.state.objects import settle
 
 __all__ = ["Checkpoint"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from pullback import errors
+from pullback._dispatch.recording import paused
 from pullback.checkpoint.encoding import Array, encode, is_data
 from pullback.checkpoint.manifest import Contents
-from pullback.dispatch.recording import paused
-from pullback.state import Stateful, join, walk
+from pullback.state.objects import Stateful, join, walk
 from pullback.variable import Variable
 
 

@@ -11,7 +11,7 @@ from pullback import errors
 from pullback.checkpoint.encoding import decode
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import Graph, others
-from pullback.state import WAITING
+from pullback.state.objects import WAITING
 from pullback.variable import Variable
 
 __all__ = ["Restoration"]

@@ -19,7 +19,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.checkpoint.encoding import SAFETENSORS, Array
 from pullback.checkpoint.names import opened
-from pullback.state import named_variables
+from pullback.state.objects import named_variables
 from pullback.variable import Variable
 
 __all__ = ["Loaded", "load_weights", "save_weights"]

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from pullback import errors
+from pullback._version import __version__
 from pullback.cli import backends, conform, new_backend
-from pullback.version import __version__
 
 __all__ = ["main"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pullback.cli import kernels, table
-from pullback.plugins import BackendInfo, OpsInfo, backends, ops_plugins, use_kernel_packs
-from pullback.registry import INSTALL
+from pullback.plugins.public import BackendInfo, OpsInfo, backends, ops_plugins, use_kernel_packs
+from pullback.plugins.registry import INSTALL
 
 #: So many kernels that are left out are listed of a backend; JSON has all of them.
 SHOWN = 5

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pullback import errors, spec
-from pullback.checks import nearest
 from pullback.cli import table
-from pullback.plugins import BackendInfo, registry
+from pullback.plugins.public import BackendInfo, registry
+from pullback.plugins.validation import nearest
 
 
 class Server(NamedTuple):

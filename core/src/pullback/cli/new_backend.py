@@ -10,10 +10,10 @@ from string import Template
 from typing import Any
 
 from pullback import errors
-from pullback.checks import KINDS, is_backend_name
-from pullback.plugins import registry
+from pullback._version import __version__
+from pullback.plugins.public import registry
+from pullback.plugins.validation import KINDS, is_backend_name
 from pullback.spec import SPEC_VERSION
-from pullback.version import __version__
 
 #: The files of the package, and the templates in `skeleton/` that they are made of.
 FILES = {
@@ -22,7 +22,7 @@ FILES = {
     ".gitignore": "gitignore.in",
     ".github/workflows/ci.yml": "ci.yml.in",
     "src/$module/__init__.py": "backend.py.in",
-    "tests/test_conformance.py": "test_conformance.py.in",
+    "tests/conformance/test_conformance.py": "test_conformance.py.in",
 }
 
 

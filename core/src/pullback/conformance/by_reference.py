@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import dtypes
+from pullback._autodiff.tape import GradientTape
 from pullback.conformance.accuracy import eps
 from pullback.conformance.case import Case, results, widen
 from pullback.conformance.compare import require
 from pullback.conformance.differences import Differentiation, differences, inner
 from pullback.conformance.gradients import FIRST_ELEMENTS, NARROW_EPS, settle
 from pullback.conformance.sample import Array
-from pullback.tape import GradientTape
 
 #: The step of mixed second differences in float64.
 SECOND_STEP = 2e-4

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import normalise, shapes_of
+from pullback._dispatch.convert import SCALAR_TYPES, counts, gather, unflatten
 from pullback.casting import cast
 from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.devices import Device
-from pullback.dispatch.convert import SCALAR_TYPES, counts, gather, unflatten
-from pullback.dispatch.normal import normalise, shapes_of
 from pullback.dtypes import DType
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap

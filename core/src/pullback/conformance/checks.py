@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch import general
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
 from pullback.conformance.case import Case, arguments, holds, leaves, results, to_tensor, widen
@@ -19,9 +21,7 @@ from pullback.conformance.compare import identical, near, require
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
-from pullback.dispatch import general
 from pullback.spec import Accuracy, Op
-from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 
 #: How far residuals may be apart, in units of their dtype's eps, of the largest.

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
+from pullback._autodiff.tape import GradientTape
 from pullback.conformance.case import Case, to_tensor
 from pullback.conformance.compare import ConformanceError, require
 from pullback.conformance.sample import Array
 from pullback.spec import Arity
-from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 
 #: The step balances the truncation (its square) and the rounding (its inverse) in float64.

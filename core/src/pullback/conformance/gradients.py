@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from pullback._autodiff.tape import GradientTape
 from pullback.conformance.accuracy import eps
 from pullback.conformance.case import Case, widen
 from pullback.conformance.compare import require
 from pullback.conformance.differences import STEP, Differentiation, differences, inner
 from pullback.conformance.sample import Array
-from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 
 FIRST_TOLERANCE = 1e-6

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pullback import errors
-from pullback.checks import nearest
 from pullback.conformance import basics
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.plan import Area, Item, items
 from pullback.conformance.report import Report, Row
 from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.plugins import registry
+from pullback.plugins.public import registry
+from pullback.plugins.validation import nearest
 from pullback.spec import OPS, Op, Tier
 
 #: The folder of `pullback`.

@@ -15,7 +15,7 @@ from pullback.conformance.compare import ConformanceError
 from pullback.conformance.plan import Item
 from pullback.conformance.runner import TierError, attempt, planned, select
 from pullback.devices import as_device
-from pullback.plugins import registry
+from pullback.plugins.public import registry
 
 _CALL = "say which backend: pytest --pyargs pullback.conformance --backend NAME"
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from pullback import errors
+from pullback._tree import leaves, like
 from pullback.data.elements import Element, as_tensors
 from pullback.data.source import Cursor, Epoch
 from pullback.data.stages import call
-from pullback.structure import leaves, like
 
 
 class Opens(Protocol):

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.dispatch.convert import from_any, host_array
+from pullback._dispatch.convert import from_any, host_array
+from pullback._tree import leaves, like
+from pullback.ops.joining import concat, stack
 from pullback.strings import StringTensor, is_text
-from pullback.structure import leaves, like
-from pullback.tensor import CALL, Tensor
+from pullback.tensor import Tensor
 
 #: One element: arrays, tensors and strings, in tuples, lists and dicts.
 Element: TypeAlias = Any
@@ -138,7 +139,7 @@ def _by_leaf(items: Sequence[Element], together: Callable[[tuple[Any, ...]], Any
 
 def _stack(column: tuple[Any, ...]) -> Any:
     if any(type(leaf) is Tensor for leaf in column):
-        return CALL["stack"](list(column))
+        return stack(list(column))
     if isinstance(column[0], (str, bytes)):
         return np.array(column, dtype=object)
     arrays = [np.asarray(leaf) for leaf in column]
@@ -153,7 +154,7 @@ def _stack(column: tuple[Any, ...]) -> Any:
 
 def _join(column: tuple[Any, ...]) -> Any:
     if any(type(leaf) is Tensor for leaf in column):
-        return CALL["concat"](list(column))
+        return concat(list(column))
     return np.concatenate([np.asarray(leaf) for leaf in column])
 
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from pullback import errors
+from pullback._tree import leaves, like
 from pullback.data.elements import Element, from_foreign
 from pullback.data.source import Cursor, Epoch, permutation
-from pullback.structure import leaves, like
 
 
 class Indexed(Protocol):

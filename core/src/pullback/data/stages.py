@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
+from pullback._dispatch.recording import paused
 from pullback.data.elements import Element, as_tensors, joined, padded, parts, stacked
 from pullback.data.source import Cursor, Epoch, key_of
-from pullback.dispatch.recording import paused
 from pullback.random import Generator
 
 

@@ -1,14 +1,1 @@
-"""Programs as graphs."""
-
-from __future__ import annotations
-
-__all__ = ["executing_eagerly"]
-
-
-def executing_eagerly() -> bool:
-    """Whether ops run when they are called: from the first line, with nothing to enable.
-
-    >>> pb.executing_eagerly()
-    True
-    """
-    return True
+"""Programs as graphs: what a run has called, captured as data."""

@@ -9,10 +9,19 @@ from pullback import errors
 from pullback.layers.basic import Dense
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.ops import reductions
+from pullback.ops.creation import arange
+from pullback.ops.data_types import astype
+from pullback.ops.linalg.linear_algebra import matmul
+from pullback.ops.logical import logical_and, logical_not, logical_or
+from pullback.ops.manipulation import expand_dims, permute_dims, reshape
+from pullback.ops.nn.attention import scaled_dot_product_attention
+from pullback.ops.nn.softmax import softmax
 from pullback.ops.repeating import repeat
+from pullback.ops.selection import where
 from pullback.random import Generator, default_generator
 from pullback.shapes import as_count
-from pullback.tensor import CALL, Tensor
+from pullback.tensor import Tensor
 
 __all__ = ["MultiHeadAttention"]
 
@@ -145,12 +154,12 @@ class MultiHeadAttention(Layer):
             if training and self.dropout:
                 generator = default_generator if self.generator is None else self.generator
                 kept = generator.dropout(weights, self.dropout)
-            y = CALL["matmul"](kept, _for_each(v, self.heads))
+            y = matmul(kept, _for_each(v, self.heads))
         else:
-            y = CALL["scaled_dot_product_attention"](q, k, v, mask, is_causal=causal)
+            y = scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
         if seen is not None:
-            y = CALL["where"](seen, y, 0)
-            weights = weights if weights is None else CALL["where"](seen, weights, 0)
+            y = where(seen, y, 0)
+            weights = weights if weights is None else where(seen, weights, 0)
         y = self.output(_joined(y))
         return (y, weights) if return_weights else y
 
@@ -163,14 +172,14 @@ def _check_sequences(shape: Any) -> None:
 def _split(x: Tensor, heads: int) -> Any:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
     batch, length, size = x.shape
-    parts = CALL["reshape"](x, (batch, length, heads, size // heads))
-    return CALL["permute_dims"](parts, (0, 2, 1, 3))
+    parts = reshape(x, (batch, length, heads, size // heads))
+    return permute_dims(parts, (0, 2, 1, 3))
 
 
 def _joined(x: Tensor) -> Any:
     """(batch, heads, length, size) as (batch, length, heads * size)."""
     batch, heads, length, size = x.shape
-    return CALL["reshape"](CALL["permute_dims"](x, (0, 2, 1, 3)), (batch, length, heads * size))
+    return reshape(permute_dims(x, (0, 2, 1, 3)), (batch, length, heads * size))
 
 
 def _for_each(x: Tensor, heads: int) -> Any:
@@ -182,19 +191,19 @@ def _for_each(x: Tensor, heads: int) -> Any:
 def _weights(q: Tensor, k: Tensor, mask: Any, is_causal: bool) -> Any:
     """What each query gives to each of the others, (batch, heads, length, others)."""
     length, others = q.shape[-2], k.shape[-2]
-    scores = CALL["matmul"](q * (1 / math.sqrt(q.shape[-1])), _for_each(k, q.shape[1]).mT)
+    scores = matmul(q * (1 / math.sqrt(q.shape[-1])), _for_each(k, q.shape[1]).mT)
     if is_causal:
         mask = _causal(length, others, q)
     if mask is not None and mask.dtype == "bool":
-        scores = CALL["where"](mask, scores, float("-inf"))
+        scores = where(mask, scores, float("-inf"))
     elif mask is not None:
         scores = scores + mask
-    return CALL["softmax"](scores)
+    return softmax(scores)
 
 
 def _causal(length: int, others: int, like: Tensor) -> Any:
-    row = CALL["arange"](length, device=like.device)
-    return CALL["arange"](others, device=like.device) <= CALL["expand_dims"](row, axis=1)
+    row = arange(length, device=like.device)
+    return arange(others, device=like.device) <= expand_dims(row, axis=1)
 
 
 def _merged(mask: Any, key_mask: Any, is_causal: bool, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -208,22 +217,22 @@ def _merged(mask: Any, key_mask: Any, is_causal: bool, shape: tuple[int, ...]) -
             raise errors.LayerError(
                 f"a mask of {mask.ndim} axes is {shapes[mask.ndim]} here, got {mask.shape}"
             )
-        mask = CALL["expand_dims"](mask, axis=1) if mask.ndim == 3 else mask
+        mask = expand_dims(mask, axis=1) if mask.ndim == 3 else mask
     truth = [mask] if mask is not None and mask.dtype == "bool" else []
     if key_mask is not None:
         if tuple(key_mask.shape) != (batch, others):
             raise errors.LayerError(f"key_mask is {(batch, others)} here, got {key_mask.shape}")
-        truth.append(CALL["reshape"](CALL["astype"](key_mask, "bool"), (batch, 1, 1, others)))
+        truth.append(reshape(astype(key_mask, "bool"), (batch, 1, 1, others)))
     if is_causal:
         truth.append(_causal(length, others, truth[0] if truth else mask))
     if not truth:
         return mask, None
     allowed = truth[0]
     for one in truth[1:]:
-        allowed = CALL["logical_and"](allowed, one)
-    seen = CALL["any"](allowed, axis=-1, keepdims=True)
+        allowed = logical_and(allowed, one)
+    seen = reductions.any(allowed, axis=-1, keepdims=True)
     # Where nothing is seen everything is looked at, and then left out: no NaN comes up.
-    allowed = CALL["logical_or"](allowed, CALL["logical_not"](seen))
+    allowed = logical_or(allowed, logical_not(seen))
     if mask is not None and mask.dtype != "bool":
-        return CALL["where"](allowed, mask, float("-inf")), seen
+        return where(allowed, mask, float("-inf")), seen
     return allowed, seen

@@ -8,8 +8,11 @@ from typing import Any, TypeAlias
 from pullback import dtypes, errors
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.ops.indexing import take
+from pullback.ops.linalg.linear_algebra import linear
 from pullback.shapes import as_count
-from pullback.tensor import CALL, Tensor
+from pullback.spec import OPS
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["Activation", "Dense", "Embedding", "Lambda"]
@@ -28,12 +31,13 @@ def activation_of(value: ActivationLike) -> Callable[[Tensor], Any] | None:
     if value is None or value == "linear":
         return None
     if isinstance(value, str):
-        if value not in CALL or value.startswith("_"):
+        if value not in OPS or value.startswith("_"):
             raise errors.InputValueError(
                 f"{value!r} is no activation; give the name of an op, such as 'relu', 'tanh' or "
                 f"'softmax', or a function"
             )
-        return CALL[value]
+        function: Callable[[Tensor], Any] = OPS[value].function
+        return function
     if not callable(value):
         raise errors.InputTypeError(
             f"an activation is the name of an op or a function, got {value!r}; the size of the "
@@ -104,7 +108,7 @@ class Dense(Layer):
                 f"needs {size} values along the last axis, since it has been built for that, "
                 f"and got shape {x.shape}"
             )
-        y = CALL["linear"](x, self.kernel, self.bias)
+        y = linear(x, self.kernel, self.bias)
         return y if self.activation is None else self.activation(y)
 
 
@@ -145,7 +149,7 @@ class Embedding(Layer):
         """The rows, shape (*ids.shape, output_dim)."""
         if dtypes.kind(ids.dtype) != dtypes.INT:
             raise errors.LayerError(f"needs integers, the numbers of rows, got {ids.dtype}")
-        rows = CALL["take"](self.embeddings, ids, axis=0)
+        rows = take(self.embeddings, ids, axis=0)
         # In mixed precision the rows are cast, which are fewer than the table has.
         return rows if self.compute_dtype == self.dtype else rows.astype(self.compute_dtype)
 

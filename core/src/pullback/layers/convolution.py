@@ -8,8 +8,8 @@ from pullback import errors
 from pullback.layers.basic import ActivationLike, Regularizer, activation_of
 from pullback.layers.images import Images, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
+from pullback.ops.nn.convolution import conv
 from pullback.shapes import as_count
-from pullback.tensor import CALL
 
 __all__ = [
     "Conv",
@@ -120,7 +120,7 @@ class Conv(Images):
 
     def convolved(self, x: Any) -> Any:
         """The result without bias and activation."""
-        return CALL["conv"](
+        return conv(
             x,
             self.kernel,
             strides=self.strides,

@@ -8,7 +8,7 @@ from pullback import errors
 from pullback.layers.basic import ActivationLike
 from pullback.layers.convolution import Conv
 from pullback.layers.images import Sizes, lower
-from pullback.tensor import CALL
+from pullback.ops.nn.convolution_transpose import conv_transpose
 
 __all__ = ["Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "ConvTranspose"]
 
@@ -62,7 +62,7 @@ class ConvTranspose(Conv):
 
     def convolved(self, x: Any) -> Any:
         """The result without bias and activation."""
-        return CALL["conv_transpose"](
+        return conv_transpose(
             x,
             self.kernel,
             strides=self.strides,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from pullback import errors
 from pullback.layers.layer import Layer
-from pullback.tensor import CALL
+from pullback.ops.manipulation import reshape
 
 Sizes: TypeAlias = "int | Sequence[int]"
 
@@ -56,7 +56,7 @@ class Images(Layer):
         """One value a channel (channels,), so that it broadcasts to images."""
         if self.data_format == "channels_last":
             return values
-        return CALL["reshape"](values, (values.shape[0], *[1] * self.dimensions))
+        return reshape(values, (values.shape[0], *[1] * self.dimensions))
 
     def per_axis(self, values: Sequence[Any], others: Any) -> list[Any]:
         """One value for each axis: those given for the spatial ones, `others` for the other two."""

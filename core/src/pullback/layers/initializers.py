@@ -11,11 +11,19 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pullback import dtypes, errors
-from pullback.config import recipe
 from pullback.dtypes import DType
+from pullback.ops import reductions
+from pullback.ops.creation import full
+from pullback.ops.data_types import astype
+from pullback.ops.exponential import sqrt
+from pullback.ops.joining import stack
+from pullback.ops.linalg.decompositions import qr
+from pullback.ops.linalg.linear_algebra import diagonal
+from pullback.ops.selection import where
 from pullback.random import Generator, default_generator
 from pullback.shapes import Shape, size_of
-from pullback.tensor import CALL, Tensor
+from pullback.state.serialization import recipe
+from pullback.tensor import Tensor
 
 __all__ = [
     "constant",
@@ -58,7 +66,7 @@ def get(value: InitializerLike) -> Initializer:
 @recipe
 def constant(value: float) -> Initializer:
     """Every element has one value."""
-    return lambda shape, dtype: CALL["full"](shape, value, dtype=dtype)
+    return lambda shape, dtype: full(shape, value, dtype=dtype)
 
 
 @recipe
@@ -85,7 +93,7 @@ def _drawing(
     def initializer(shape: Shape, dtype: DType) -> Tensor:
         wide = dtype if dtype == dtypes.float64 else dtypes.float32
         drawn = draw(generator or default_generator, shape, wide)
-        return drawn if dtype == wide else CALL["astype"](drawn, dtype)
+        return drawn if dtype == wide else astype(drawn, dtype)
 
     return initializer
 
@@ -196,8 +204,8 @@ def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Init
         rows, columns = size_of(shape[:-1]), shape[-1]
         tall = g.normal((max(rows, columns), min(rows, columns)), dtype=dtype)
         try:
-            q, r = CALL["qr"](tall)
-            q = q * CALL["where"](CALL["diagonal"](r) < 0, -1.0, 1.0)
+            q, r = qr(tall)
+            q = q * where(diagonal(r) < 0, -1.0, 1.0)
         except errors.MissingKernelError:  # a backend without linear algebra can do without
             q = _orthonormal(tall)
         return (q if rows >= columns else q.mT).reshape(shape) * gain
@@ -213,7 +221,7 @@ def _orthonormal(x: Tensor) -> Tensor:
     rows: list[Tensor] = []
     for row in x.mT:
         for _ in range(2 if rows else 0):
-            found = CALL["stack"](rows)
+            found = stack(rows)
             row = row - (found @ row) @ found
-        rows.append(row / CALL["sqrt"](CALL["sum"](row * row)))
-    return CALL["stack"](rows).mT
+        rows.append(row / sqrt(reductions.sum(row * row)))
+    return stack(rows).mT

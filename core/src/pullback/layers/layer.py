@@ -8,20 +8,22 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback import dtypes, errors, state
-from pullback.config import Configurable, make
+from pullback import dtypes, errors
+from pullback._dispatch.convert import SCALAR_TYPES, from_any
+from pullback._dispatch.recording import paused
+from pullback._tree import leaves, like
 from pullback.devices import Device
-from pullback.dispatch.convert import SCALAR_TYPES, from_any
-from pullback.dispatch.recording import paused
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers
 from pullback.layers.calls import CALLS
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.policy import Policy, PolicyLike, StoredVariable, as_policy, in_force, policy
+from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
-from pullback.structure import leaves, like
-from pullback.tensor import CALL, Tensor
+from pullback.state import objects
+from pullback.state.serialization import Configurable, make
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["Layer"]
@@ -172,12 +174,12 @@ class Layer(Configurable):
     @property
     def named_variables(self) -> dict[str, Variable]:
         """Its variables, and those of the layers in it, by path."""
-        return state.named_variables(self)
+        return objects.named_variables(self)
 
     @property
     def variables(self) -> list[Variable]:
         """Its variables, and those of the layers in it, each once."""
-        return list(state.named_variables(self).values())
+        return list(objects.named_variables(self).values())
 
     @property
     def trainable_variables(self) -> list[Variable]:
@@ -187,7 +189,7 @@ class Layer(Configurable):
     @property
     def sublayers(self) -> dict[str, Layer]:
         """The layers in it, by path."""
-        places = state.walk(self)
+        places = objects.walk(self)
         return {
             place.path: place.value
             for place in places
@@ -302,7 +304,7 @@ class Layer(Configurable):
 
     def _device(self) -> Device | None:
         """Where host data go: to the variables, if there are any yet."""
-        for place in state.walk(self):
+        for place in objects.walk(self):
             if isinstance(place.value, Variable):
                 return place.value.device
         return None
@@ -311,7 +313,7 @@ class Layer(Configurable):
         if type(value) is Tensor:
             dtype = value.dtype
             if dtype != self.compute_dtype and dtype in dtypes.REAL_FLOATING:
-                return CALL["astype"](value, self.compute_dtype)
+                return astype(value, self.compute_dtype)
             return value
         if isinstance(value, (list, tuple, dict)):
             return like(value, iter([self._cast(leaf) for leaf in leaves(value)]))
@@ -339,7 +341,7 @@ class Layer(Configurable):
         self.built = True
         if not self._trainable:
             self.trainable = False
-        if state.WAITING:
+        if objects.WAITING:
             self._settle(before)
 
     def _settle(self, before: tuple[int, int]) -> None:
@@ -351,7 +353,7 @@ class Layer(Configurable):
         held = (*vars(self).values(), *vars(self).get("_variables", {}).values())
         own = [value for value in held if isinstance(value, Variable)]
         first, after = [variable._array for variable in own], default_generator.state
-        state.settle()
+        objects.settle()
         replaced = [one._array is not array for one, array in zip(own, first, strict=True)]
         if own and all(replaced) and default_generator.state == after:
             default_generator.state = before
@@ -371,7 +373,7 @@ class Layer(Configurable):
                 error = errors.LayerError(f"{reason} (called with {given})" if given else reason)
             innermost = error.layer = self  # type: ignore[attr-defined]
             error.reason = str(error)  # type: ignore[attr-defined]
-        path = state.path_of(self, innermost)
+        path = objects.path_of(self, innermost)
         kind = type(innermost).__name__
         where = f"{path} ({kind})" if path else f"{innermost.name} ({kind})"
         error.args = (f"{where}: {error.reason}",)  # type: ignore[attr-defined]

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 from pullback import errors
 from pullback.layers.layer import Layer
-from pullback.tensor import CALL, Tensor
+from pullback.ops.joining import concat
+from pullback.spec import OPS
+from pullback.tensor import Tensor
 
 __all__ = ["Add", "Average", "Concatenate", "Maximum", "Merge", "Minimum", "Multiply", "Subtract"]
 
@@ -27,7 +29,7 @@ class Merge(Layer):
         """The inputs as one."""
         first, *others = self.checked(inputs)
         for other in others:
-            first = CALL[self.op](first, other)
+            first = OPS[self.op].function(first, other)
         return first
 
     def checked(self, inputs: Any) -> list[Any]:
@@ -117,4 +119,4 @@ class Concatenate(Merge):
 
     def call(self, inputs: Any) -> Any:
         """All of them."""
-        return CALL["concat"](self.checked(inputs), axis=self.axis)
+        return concat(self.checked(inputs), axis=self.axis)

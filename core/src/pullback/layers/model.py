@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch.recording import paused
+from pullback._dispatch.recording import paused
 from pullback.layers.basic import Embedding
 from pullback.layers.layer import Layer
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
-from pullback.tensor import CALL
+from pullback.ops.creation import full
 from pullback.training import Trainable
 
 __all__ = ["Model", "Sequential"]
@@ -108,7 +108,7 @@ class Sequential(Model):
         if shape is not None:
             dtype = "int32" if isinstance(first, Embedding) else "float32"
             with paused():
-                self(CALL["full"]((1, *shape), 0, dtype=dtype), training=False)
+                self(full((1, *shape), 0, dtype=dtype), training=False)
             self.reset_states()
 
     def call(self, x: Any) -> Any:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch.recording import paused
+from pullback._dispatch.recording import paused
 from pullback.layers.layer import Layer
+from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
+from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
 from pullback.shapes import normal_axes
-from pullback.tensor import CALL, Tensor
+from pullback.tensor import Tensor
 
 __all__ = [
     "BatchNormalization",
@@ -63,7 +65,7 @@ class LayerNormalization(Layer):
 
     def call(self, x: Any) -> Any:
         """The normalised input."""
-        return CALL["layer_norm"](x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon)
+        return layer_norm(x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon)
 
 
 class RMSNormalization(Layer):
@@ -103,7 +105,7 @@ class RMSNormalization(Layer):
 
     def call(self, x: Any) -> Any:
         """The normalised input."""
-        return CALL["rms_norm"](x, self.gamma, axis=self.axis, epsilon=self.epsilon)
+        return rms_norm(x, self.gamma, axis=self.axis, epsilon=self.epsilon)
 
 
 class GroupNormalization(Layer):
@@ -155,7 +157,7 @@ class GroupNormalization(Layer):
     def call(self, x: Any) -> Any:
         """The normalised input."""
         channels = _channels(x.shape, self.axis)
-        return CALL["group_norm"](
+        return group_norm(
             x,
             self.gamma,
             self.beta,
@@ -252,7 +254,7 @@ class BatchNormalization(Layer):
         """The normalised input."""
         _check_channels(x.shape, self.axis, self.moving_mean.shape[0])
         if not (training and self.trainable):
-            return CALL["batch_norm_inference"](
+            return batch_norm_inference(
                 x,
                 self.moving_mean,
                 self.moving_variance,
@@ -266,7 +268,7 @@ class BatchNormalization(Layer):
             raise errors.LayerError(
                 f"needs at least two values for each channel while training, got {x.shape}"
             )
-        y, mean, variance = CALL["batch_norm"](
+        y, mean, variance = batch_norm(
             x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
         )
         with paused():

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from pullback import dtypes, errors
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers.calls import CALLS
-from pullback.tensor import CALL, Tensor
+from pullback.ops.data_types import astype
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["Policy", "PolicyLike", "StoredVariable", "as_policy", "policy"]
@@ -135,7 +136,7 @@ class StoredVariable(Variable):
         tensor = super().__pullback_tensor__()
         if not CALLS.depth or CALLS.building:
             return tensor
-        return CALL["astype"](tensor, self._compute)
+        return astype(tensor, self._compute)
 
     def __copy__(self) -> StoredVariable:
         copy = StoredVariable(

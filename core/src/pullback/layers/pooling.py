@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pullback.layers.images import Images, Sizes, lower, sizes_of
-from pullback.tensor import CALL
+from pullback.spec import OPS
 
 __all__ = [
     "AdaptiveAveragePool1D",
@@ -62,7 +62,7 @@ class Pool(Images):
     def call(self, x: Any) -> Any:
         """The pooled input."""
         self.check(x.shape)
-        y = CALL[self.op](
+        y = OPS[self.op].function(
             x,
             window=self.pool_size,
             strides=self.strides,
@@ -93,7 +93,7 @@ class AdaptivePool(Images):
     def call(self, x: Any) -> Any:
         """The pooled input, (batch, *output_size, channels)."""
         self.check(x.shape)
-        return CALL[self.op](x, output_size=self.output_size, data_format=self.data_format)
+        return OPS[self.op].function(x, output_size=self.output_size, data_format=self.data_format)
 
 
 class GlobalPool(Images):
@@ -116,7 +116,7 @@ class GlobalPool(Images):
     def call(self, x: Any) -> Any:
         """The pooled input, (batch, channels)."""
         self.check(x.shape)
-        return CALL[self.op](x, axis=self.spatial_axes, keepdims=self.keepdims)
+        return OPS[self.op].function(x, axis=self.spatial_axes, keepdims=self.keepdims)
 
 
 class MaxPool1D(Pool):

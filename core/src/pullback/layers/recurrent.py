@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from pullback import dtypes, errors, state
-from pullback.dispatch.recording import paused
+from pullback import dtypes, errors
+from pullback._dispatch.recording import paused
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.ops.creation import full
+from pullback.ops.joining import concat
+from pullback.ops.nn.recurrent import simple_rnn
 from pullback.shapes import as_count
-from pullback.tensor import CALL, Tensor
+from pullback.spec import OPS
+from pullback.state import objects
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["GRU", "LSTM", "Bidirectional", "Recurrent", "SimpleRNN"]
@@ -105,7 +110,7 @@ class Recurrent(Layer):
 
     def run(self, x: Tensor, before: Sequence[Any], mask: Any) -> tuple[Tensor, ...]:
         """All outputs, and the parts of the state after the last step."""
-        found: Any = CALL[self.op](
+        found: Any = OPS[self.op].function(
             x, *before, self.kernel, self.recurrent_kernel, *self.biases(), mask,
             reverse=self.reverse,
         )  # fmt: skip
@@ -135,7 +140,7 @@ class Recurrent(Layer):
                 self._make_states(shape, x)
             parts = list(self.states)
         else:
-            zeros = CALL["full"](shape, 0, dtype=self._state_dtype(x), device=x.device)
+            zeros = full(shape, 0, dtype=self._state_dtype(x), device=x.device)
             return [zeros] * self.state_count
         if [tuple(part.shape) for part in parts] != [shape] * self.state_count:
             found = ", ".join(str(tuple(part.shape)) for part in parts)
@@ -150,10 +155,10 @@ class Recurrent(Layer):
 
     def _make_states(self, shape: tuple[int, ...], x: Tensor) -> None:
         with paused():
-            zeros = CALL["full"](shape, 0, dtype=self._state_dtype(x), device=x.device)
+            zeros = full(shape, 0, dtype=self._state_dtype(x), device=x.device)
             self.states = [Variable(zeros, trainable=False) for _ in range(self.state_count)]
-        if state.WAITING:
-            state.settle()
+        if objects.WAITING:
+            objects.settle()
 
     def _keep(self, after: Sequence[Tensor]) -> None:
         if not self.states:
@@ -187,14 +192,17 @@ class SimpleRNN(Recurrent):
 
     op = "simple_rnn"
 
-    def __init__(self, units: int, activation: str = "tanh", **rest: Any) -> None:
+    def __init__(
+        self, units: int, activation: Literal["tanh", "relu"] = "tanh", **rest: Any
+    ) -> None:
         self.activation = activation
         super().__init__(units, **rest)
 
     def run(self, x: Tensor, before: Sequence[Any], mask: Any) -> tuple[Tensor, ...]:
         """All outputs and the last one."""
-        found: Any = CALL["simple_rnn"](
-            x, *before, self.kernel, self.recurrent_kernel, self.bias, mask,
+        [h0] = before
+        found: Any = simple_rnn(
+            x, h0, self.kernel, self.recurrent_kernel, self.bias, mask,
             activation=self.activation, reverse=self.reverse,
         )  # fmt: skip
         return tuple(found)
@@ -231,10 +239,10 @@ class LSTM(Recurrent):
         super().build(input_shape)
         if self.use_bias and self.forget_bias:
             gates = [
-                CALL["full"]((self.units,), value, dtype=self.dtype)
+                full((self.units,), value, dtype=self.dtype)
                 for value in (0.0, self.forget_bias, 0.0, 0.0)
             ]
-            self.bias.assign_add(CALL["concat"](gates))
+            self.bias.assign_add(concat(gates))
 
 
 class GRU(Recurrent):
@@ -321,7 +329,7 @@ class Bidirectional(Layer):
         if self.merge is None:
             return first, second
         if self.merge == "concat":
-            return CALL["concat"]([first, second], axis=-1)
+            return concat([first, second], axis=-1)
         if self.merge == "multiply":
             return first * second
         total = first + second

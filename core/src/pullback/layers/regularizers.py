@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from pullback.config import recipe
-from pullback.tensor import CALL, Tensor
+from pullback.ops import arithmetic
+from pullback.state.serialization import recipe
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["l1", "l1_l2", "l2"]
@@ -21,7 +22,7 @@ def l1(weight: float = 0.01) -> Regularizer:
     >>> pb.layers.regularizers.l1(0.5)(pb.Variable([1.0, -2.0])).item()
     1.5
     """
-    return lambda v: CALL["abs"](v).sum() * weight
+    return lambda v: arithmetic.abs(v).sum() * weight
 
 
 @recipe
@@ -43,6 +44,6 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
     """
 
     def penalty(v: Any) -> Any:
-        return CALL["abs"](v).sum() * l1 + (v * v).sum() * l2
+        return arithmetic.abs(v).sum() * l1 + (v * v).sum() * l2
 
     return penalty

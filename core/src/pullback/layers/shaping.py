@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pullback import errors
 from pullback.layers.images import Images, Sizes, sides_of, sizes_of
 from pullback.layers.layer import Layer
+from pullback.ops.manipulation import broadcast_to, expand_dims, permute_dims, reshape
+from pullback.ops.nn.resize import resize
+from pullback.ops.padding import pad
 from pullback.shapes import size_of
-from pullback.tensor import CALL
 
 __all__ = [
     "Cropping",
@@ -49,7 +51,7 @@ class Flatten(Layer):
     def call(self, x: Any) -> Any:
         """X, shape (batch, size)."""
         _check_batch(x)
-        return CALL["reshape"](x, (x.shape[0], size_of(x.shape[1:])))
+        return reshape(x, (x.shape[0], size_of(x.shape[1:])))
 
 
 class Reshape(Layer):
@@ -82,7 +84,7 @@ class Reshape(Layer):
                 f"items of shape {x.shape[1:]} do not fill the shape {self.target_shape}, "
                 f"got shape {x.shape}"
             )
-        return CALL["reshape"](x, (x.shape[0], *target))
+        return reshape(x, (x.shape[0], *target))
 
 
 class Permute(Layer):
@@ -115,7 +117,7 @@ class Permute(Layer):
                 f"needs inputs of {len(self.axes) + 1} axes, the batch and those of "
                 f"{self.axes}, got shape {x.shape}"
             )
-        return CALL["permute_dims"](x, (0, *self.axes))
+        return permute_dims(x, (0, *self.axes))
 
 
 class RepeatVector(Layer):
@@ -140,7 +142,7 @@ class RepeatVector(Layer):
         """X, shape (batch, n, ...)."""
         _check_batch(x)
         shape = (x.shape[0], self.n, *x.shape[1:])
-        return CALL["broadcast_to"](CALL["expand_dims"](x, axis=1), shape)
+        return broadcast_to(expand_dims(x, axis=1), shape)
 
 
 # Images ---------------------------------------------------------------------------------------
@@ -159,7 +161,12 @@ class UpSampling(Images):
         InputValueError: at the first call, for another interpolation.
     """
 
-    def __init__(self, size: Sizes = 2, interpolation: str = "nearest", **rest: Any) -> None:
+    def __init__(
+        self,
+        size: Sizes = 2,
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
+        **rest: Any,
+    ) -> None:
         super().__init__(**rest)
         self.size = sizes_of(size, self.dimensions)
         self.interpolation = interpolation
@@ -168,9 +175,7 @@ class UpSampling(Images):
         """X, larger."""
         self.check(x.shape)
         sizes = [x.shape[a] * n for a, n in zip(self.spatial_axes, self.size, strict=True)]
-        return CALL["resize"](
-            x, size=tuple(sizes), method=self.interpolation, data_format=self.data_format
-        )
+        return resize(x, size=tuple(sizes), method=self.interpolation, data_format=self.data_format)
 
 
 class ZeroPadding(Images):
@@ -192,7 +197,7 @@ class ZeroPadding(Images):
     def call(self, x: Any) -> Any:
         """X, with zeros around."""
         self.check(x.shape)
-        return CALL["pad"](x, self.per_axis(self.padding, (0, 0)))
+        return pad(x, self.per_axis(self.padding, (0, 0)))
 
 
 class Cropping(Images):

@@ -6,8 +6,12 @@ from typing import Any
 
 from pullback import errors
 from pullback.metrics.base import OfPairs
+from pullback.ops.indexing import take_along_axis
+from pullback.ops.manipulation import reshape
+from pullback.ops.reductions import count_nonzero
+from pullback.ops.searching import argmax
 from pullback.shapes import Shape
-from pullback.tensor import CALL, Tensor
+from pullback.tensor import Tensor
 
 __all__ = [
     "Accuracy",
@@ -48,7 +52,7 @@ class SparseCategoricalAccuracy(OfPairs):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """Whether the class is right."""
-        return CALL["argmax"](predictions, axis=-1) == targets
+        return argmax(predictions, axis=-1) == targets
 
 
 class CategoricalAccuracy(OfPairs):
@@ -62,7 +66,7 @@ class CategoricalAccuracy(OfPairs):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """Whether the class is right."""
-        return CALL["argmax"](predictions, axis=-1) == CALL["argmax"](targets, axis=-1)
+        return argmax(predictions, axis=-1) == argmax(targets, axis=-1)
 
 
 class SparseTopKAccuracy(SparseCategoricalAccuracy):
@@ -85,9 +89,9 @@ class SparseTopKAccuracy(SparseCategoricalAccuracy):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """Whether fewer than k scores are above that of the target."""
-        column = CALL["reshape"](targets, (*targets.shape, 1))
-        own = CALL["take_along_axis"](predictions, column, axis=-1)
-        return CALL["count_nonzero"](predictions > own, axis=-1) < self.k
+        column = reshape(targets, (*targets.shape, 1))
+        own = take_along_axis(predictions, column, axis=-1)
+        return count_nonzero(predictions > own, axis=-1) < self.k
 
 
 class TopKAccuracy(SparseTopKAccuracy):
@@ -108,7 +112,7 @@ class TopKAccuracy(SparseTopKAccuracy):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """Whether fewer than k scores are above that of the target."""
-        return super().compare(CALL["argmax"](targets, axis=-1), predictions)
+        return super().compare(argmax(targets, axis=-1), predictions)
 
 
 class BinaryAccuracy(OfPairs):

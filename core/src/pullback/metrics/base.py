@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import paused
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import paused
+from pullback.ops import reductions
+from pullback.ops.data_types import astype
+from pullback.ops.manipulation import broadcast_to
 from pullback.shapes import Shape
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "Gathering",
@@ -94,7 +97,7 @@ class Metric:
 
 def double(tensor: Tensor) -> Tensor:
     """The tensor in double precision, in which figures are gathered."""
-    found: Tensor = CALL["astype"](tensor, dtypes.float64)
+    found: Tensor = astype(tensor, dtypes.float64)
     return found
 
 
@@ -185,12 +188,12 @@ class Gathering(Metric):
         tensor = from_any(values)
         if weights is None or isinstance(weights, (int, float)):
             share = 1.0 if weights is None else float(weights)
-            total = CALL["sum"](double(tensor))
+            total = reductions.sum(double(tensor))
             self._pending.append((total if share == 1 else total * share, share * tensor.size))
         else:
             factor = item_weights(weights, tensor.shape, self.name, tensor.device)
-            counted = CALL["sum"](CALL["broadcast_to"](factor, tensor.shape))
-            self._pending.append((CALL["sum"](double(tensor) * factor), counted))
+            counted = reductions.sum(broadcast_to(factor, tensor.shape))
+            self._pending.append((reductions.sum(double(tensor) * factor), counted))
         if len(self._pending) >= self._MANY:
             self._settle()
 

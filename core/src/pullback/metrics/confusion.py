@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
 from pullback.metrics.base import Metric, double, item_weights
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.ops import reductions
+from pullback.ops.creation import full
+from pullback.ops.data_types import astype
+from pullback.ops.indexing import segment_sum
+from pullback.ops.searching import argmax
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["ConfusionMatrix", "MatthewsCorrelation", "MeanIoU"]
 
@@ -28,7 +33,7 @@ def classes_of(name: str, targets: Tensor, predictions: Tensor) -> tuple[Tensor,
             f"{predictions.shape}; predictions are classes, as the targets, or have one axis more, "
             f"of scores"
         )
-    return targets, CALL["argmax"](predictions, axis=-1)
+    return targets, argmax(predictions, axis=-1)
 
 
 def checked_classes(name: str, what: str, values: Tensor, classes: int) -> Tensor:
@@ -37,9 +42,9 @@ def checked_classes(name: str, what: str, values: Tensor, classes: int) -> Tenso
     Raises:
         InputValueError: for one outside the classes.
     """
-    flat: Tensor = CALL["astype"](values, "int64").reshape((-1,))
+    flat: Tensor = astype(values, "int64").reshape((-1,))
     if flat.size:
-        low, high = int(CALL["min"](flat)), int(CALL["max"](flat))
+        low, high = int(reductions.min(flat)), int(reductions.max(flat))
         if low < 0 or high >= classes:
             raise errors.InputValueError(
                 f"{name}: {what} have classes from {low} to {high}, and there are {classes}: 0 to "
@@ -92,18 +97,18 @@ class ConfusionMatrix(Metric):
         targets, predictions = classes_of(self.name, targets, predictions)
         size = self.classes
         factor = item_weights(weights, targets.shape, self.name, targets.device)
-        ones = CALL["full"](targets.shape, 1.0, dtype="float64", device=targets.device)
+        ones = full(targets.shape, 1.0, dtype="float64", device=targets.device)
         counted = (ones if factor is None else ones * factor).reshape((-1,))
         row = checked_classes(self.name, "targets", targets, size)
         column = checked_classes(self.name, "predictions", predictions, size)
-        counts = CALL["segment_sum"](counted, row * size + column, size * size)
+        counts = segment_sum(counted, row * size + column, size * size)
         counts = counts.reshape((size, size))
         self.counts = counts if self.counts is None else self.counts.to(counts.device) + counts
 
     def matrix(self) -> Tensor:
         """The counts (classes, classes), in double precision."""
         if self.counts is None:
-            zeros: Tensor = CALL["full"]((self.classes, self.classes), 0.0, dtype="float64")
+            zeros: Tensor = full((self.classes, self.classes), 0.0, dtype="float64")
             return zeros
         return double(self.counts)
 

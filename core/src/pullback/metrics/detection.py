@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
 from pullback.metrics.base import Metric, double, item_weights
 from pullback.metrics.confusion import checked_classes, classes_of
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.ops import reductions
+from pullback.ops.creation import full
+from pullback.ops.indexing import segment_sum
+from pullback.ops.manipulation import broadcast_to
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["F1Score", "FBetaScore", "Precision", "Recall"]
 
@@ -75,13 +79,13 @@ class _OfDetections(Metric):
     ) -> tuple[Tensor, Tensor, Tensor]:
         targets, predictions = classes_of(self.name, targets, predictions)
         factor = item_weights(weights, targets.shape, self.name, targets.device)
-        ones = CALL["full"](targets.shape, 1.0, dtype="float64", device=targets.device)
+        ones = full(targets.shape, 1.0, dtype="float64", device=targets.device)
         counted = (ones if factor is None else ones * factor).reshape((-1,))
         t = checked_classes(self.name, "targets", targets, classes)
         p = checked_classes(self.name, "predictions", predictions, classes)
-        hits = CALL["segment_sum"](counted * double(t == p), t, classes)
-        predicted = CALL["segment_sum"](counted, p, classes)
-        return hits, predicted, CALL["segment_sum"](counted, t, classes)
+        hits = segment_sum(counted * double(t == p), t, classes)
+        predicted = segment_sum(counted, p, classes)
+        return hits, predicted, segment_sum(counted, t, classes)
 
     def _of_sides(
         self, targets: Tensor, predictions: Tensor, weights: TensorLike
@@ -98,13 +102,13 @@ class _OfDetections(Metric):
         factor = item_weights(weights, targets.shape, self.name, targets.device)
         t = double(targets > 0.5)
         p = double(predictions > self.threshold)
-        w = 1.0 if factor is None else CALL["broadcast_to"](factor, t.shape)
+        w = 1.0 if factor is None else broadcast_to(factor, t.shape)
         rows = (-1, count)
         hits, predicted, actual = ((w * x).reshape(rows) for x in (t * p, p, t))
         return (
-            CALL["sum"](hits, axis=0),
-            CALL["sum"](predicted, axis=0),
-            CALL["sum"](actual, axis=0),
+            reductions.sum(hits, axis=0),
+            reductions.sum(predicted, axis=0),
+            reductions.sum(actual, axis=0),
         )
 
     def figure(self, hits: float, predicted: float, actual: float) -> float:

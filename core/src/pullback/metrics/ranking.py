@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
 from pullback.metrics.base import Metric, double, item_weights
 from pullback.metrics.confusion import checked_classes
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.ops import reductions
+from pullback.ops.arithmetic import minimum
+from pullback.ops.creation import arange, full
+from pullback.ops.cumulative import cumulative_sum
+from pullback.ops.data_types import astype
+from pullback.ops.indexing import segment_sum
+from pullback.ops.joining import concat, stack
+from pullback.ops.manipulation import broadcast_to, flip, permute_dims
+from pullback.ops.rounding import floor
+from pullback.ops.selection import where
+from pullback.ops.sets import unique_inverse
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["AUC"]
 
@@ -97,35 +108,35 @@ class AUC(Metric):
         if not scores.size:
             return
         count = 1 if self.classes is None else self.classes
-        rows = CALL["permute_dims"](double(scores).reshape((-1, count)), (1, 0))
+        rows = permute_dims(double(scores).reshape((-1, count)), (1, 0))
         if self.classes is None:
             inside = double(targets > 0.5).reshape((1, -1))
         else:
             number = checked_classes(self.name, "targets", targets, count)
-            each = CALL["arange"](count, dtype="int64", device=scores.device)
+            each = arange(count, dtype="int64", device=scores.device)
             inside = double(each.reshape((-1, 1)) == number)
         factor = item_weights(weights, targets.shape, self.name, scores.device)
-        counted = double(CALL["full"](targets.shape, 1.0, dtype="float64", device=scores.device))
+        counted = double(full(targets.shape, 1.0, dtype="float64", device=scores.device))
         if factor is not None:
             counted = counted * factor
-        counted = CALL["broadcast_to"](counted.reshape((1, -1)), rows.shape)
+        counted = broadcast_to(counted.reshape((1, -1)), rows.shape)
         if self.bins is None:
             self._kept.append((rows, inside, counted))
         else:
             self._count(rows, inside, counted, self.bins)
 
     def _count(self, scores: Tensor, inside: Tensor, weights: Tensor, bins: int) -> None:
-        if scores.size and not bool(CALL["all"]((scores >= 0) & (scores <= 1))):
+        if scores.size and not bool(reductions.all((scores >= 0) & (scores <= 1))):
             raise errors.InputValueError(
                 f"{self.name}: with bins scores are from 0 to 1; apply pb.sigmoid or pb.softmax to "
                 f"logits, or leave bins out"
             )
         count = scores.shape[0]
-        bin_ = CALL["minimum"](CALL["astype"](CALL["floor"](scores * bins), "int64"), bins - 1)
-        first = CALL["arange"](count, dtype="int64", device=scores.device).reshape((-1, 1)) * bins
+        bin_ = minimum(astype(floor(scores * bins), "int64"), bins - 1)
+        first = arange(count, dtype="int64", device=scores.device).reshape((-1, 1)) * bins
         index = (bin_ + first).reshape((-1,))
         for name, part in (("inside", inside), ("outside", 1 - inside)):
-            found = CALL["segment_sum"]((part * weights).reshape((-1,)), index, count * bins)
+            found = segment_sum((part * weights).reshape((-1,)), index, count * bins)
             found = found.reshape((count, bins))
             before = getattr(self, name)
             setattr(self, name, found if before is None else before.to(found.device) + found)
@@ -140,7 +151,7 @@ class AUC(Metric):
             return areas[0]
         if self.average is None:
             return areas
-        occurs = [1.0 if self.average == "macro" else float(CALL["sum"](i)) for i, _ in pairs]
+        occurs = [1.0 if self.average == "macro" else float(reductions.sum(i)) for i, _ in pairs]
         return sum(a * n for a, n in zip(areas, occurs, strict=True)) / sum(occurs)
 
     def _pairs(self) -> list[tuple[Tensor, Tensor]]:
@@ -148,21 +159,21 @@ class AUC(Metric):
         if self.bins is not None:
             if self.inside is None or self.outside is None:
                 return []
-            both = CALL["flip"](CALL["stack"]([self.inside, self.outside]), axis=-1)
+            both = flip(stack([self.inside, self.outside]), axis=-1)
             return [(both[0, number], both[1, number]) for number in range(both.shape[1])]
         if not self._kept:
             return []
         device = self._kept[-1][0].device
         columns = zip(*self._kept, strict=True)
         scores, inside, weights = (
-            CALL["concat"]([part.to(device) for part in column], axis=1) for column in columns
+            concat([part.to(device) for part in column], axis=1) for column in columns
         )
         pairs = []
         for number in range(scores.shape[0]):
             # Items of one score are one step of the curve.
-            values, place = CALL["unique_inverse"](-scores[number])
+            values, place = unique_inverse(-scores[number])
             found = [
-                CALL["segment_sum"](part * weights[number], place, values.shape[0])
+                segment_sum(part * weights[number], place, values.shape[0])
                 for part in (inside[number], 1 - inside[number])
             ]
             pairs.append((found[0], found[1]))
@@ -186,16 +197,16 @@ class AUC(Metric):
 
 def _area(curve: str, inside: Tensor, outside: Tensor) -> float:
     """The area, from counts by score from the highest."""
-    hits = CALL["cumulative_sum"](inside)
-    misses = CALL["cumulative_sum"](outside)
+    hits = cumulative_sum(inside)
+    misses = cumulative_sum(outside)
     all_hits, all_misses = float(hits[-1]), float(misses[-1])
     if not all_hits or (curve == "ROC" and not all_misses):
         return float("nan")
     if curve == "ROC":
         # Trapezoids: half of a step's hits are before its misses.
-        area = CALL["sum"](outside * (hits - inside / 2))
+        area = reductions.sum(outside * (hits - inside / 2))
         return float(area) / (all_hits * all_misses)
     taken = hits + misses
     # Where nothing has been taken yet there are no hits either.
-    precision = hits / CALL["where"](taken > 0, taken, 1.0)
-    return float(CALL["sum"](inside * precision)) / all_hits
+    precision = hits / where(taken > 0, taken, 1.0)
+    return float(reductions.sum(inside * precision)) / all_hits

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
 from pullback.metrics.base import (
     Gathering,
     Metric,
@@ -17,7 +17,14 @@ from pullback.metrics.base import (
     item_weights,
     name_of,
 )
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.ops import arithmetic, reductions
+from pullback.ops.arithmetic import maximum
+from pullback.ops.creation import full
+from pullback.ops.exponential import log1p
+from pullback.ops.joining import stack
+from pullback.ops.manipulation import expand_dims
+from pullback.ops.nn.losses import absolute_error, squared_error
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "MeanAbsoluteError",
@@ -42,7 +49,7 @@ class MeanSquaredError(OfPairs):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """The squared differences."""
-        return CALL["squared_error"](predictions, targets)
+        return squared_error(predictions, targets)
 
 
 class RootMeanSquaredError(MeanSquaredError):
@@ -70,7 +77,7 @@ class MeanAbsoluteError(OfPairs):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """The absolute differences."""
-        return CALL["absolute_error"](predictions, targets)
+        return absolute_error(predictions, targets)
 
 
 class MeanAbsolutePercentageError(OfPairs):
@@ -84,10 +91,10 @@ class MeanAbsolutePercentageError(OfPairs):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """The differences, as shares of the targets."""
-        size = double(CALL["abs"](targets))
-        difference = double(CALL["absolute_error"](predictions, targets))
+        size = double(arithmetic.abs(targets))
+        difference = double(absolute_error(predictions, targets))
         # As in scikit-learn: a target of 0 gives a large number rather than an infinite one.
-        return difference / CALL["maximum"](size, 2.0**-52)
+        return difference / maximum(size, 2.0**-52)
 
 
 class MeanSquaredLogarithmicError(OfPairs):
@@ -101,9 +108,7 @@ class MeanSquaredLogarithmicError(OfPairs):
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Any:
         """The squared differences of the logarithms."""
-        return CALL["squared_error"](
-            CALL["log1p"](double(predictions)), CALL["log1p"](double(targets))
-        )
+        return squared_error(log1p(double(predictions)), log1p(double(targets)))
 
 
 class MeanOf(Gathering):
@@ -180,28 +185,28 @@ class _OfMoments(Metric):
         rows = (-1, 1) if targets.ndim == 1 else targets.shape
         t, p = (double(tensor).reshape(rows) for tensor in (targets, predictions))
         factor = item_weights(weights, targets.shape[:1], self.name, t.device)
-        w = CALL["full"]((t.shape[0], 1), 1.0, dtype=t.dtype, device=t.device)
+        w = full((t.shape[0], 1), 1.0, dtype=t.dtype, device=t.device)
         if factor is not None:
             w = w * factor.reshape((-1, 1))
-        count = float(CALL["sum"](w))
+        count = float(reductions.sum(w))
         if count:
             self._merge(count, w, t, p)
 
     def _merge(self, count: float, w: Tensor, t: Tensor, p: Tensor) -> None:
-        both = CALL["stack"]([t, p])  # (2, items, outputs)
-        means = CALL["sum"](w * both, axis=1) / count
-        apart = both - CALL["expand_dims"](means, axis=1)
+        both = stack([t, p])  # (2, items, outputs)
+        means = reductions.sum(w * both, axis=1) / count
+        apart = both - expand_dims(means, axis=1)
         # Squares of targets and predictions, and their products: (3, outputs).
-        products = CALL["stack"]([apart[0] * apart[0], apart[1] * apart[1], apart[0] * apart[1]])
-        squares = CALL["sum"](w * products, axis=1)
-        residual = CALL["sum"](w * (t - p) ** 2, axis=0)
+        products = stack([apart[0] * apart[0], apart[1] * apart[1], apart[0] * apart[1]])
+        squares = reductions.sum(w * products, axis=1)
+        residual = reductions.sum(w * (t - p) ** 2, axis=0)
         if self.means is None or self.squares is None or self.residual is None:
             self.count, self.means, self.squares, self.residual = count, means, squares, residual
             return
         before = [x.to(t.device) for x in (self.means, self.squares, self.residual)]
         total = self.count + count
         delta = means - before[0]
-        cross = CALL["stack"]([delta[0] * delta[0], delta[1] * delta[1], delta[0] * delta[1]])
+        cross = stack([delta[0] * delta[0], delta[1] * delta[1], delta[0] * delta[1]])
         self.means = before[0] + delta * (count / total)
         self.squares = before[1] + squares + cross * (self.count * count / total)
         self.residual = before[2] + residual

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
+from pullback._numerics import division
 from pullback.dtypes import (
     Operands,
     Resolution,
@@ -17,12 +18,12 @@ from pullback.dtypes import (
     real,
     real_of,
 )
-from pullback.formulas import division
+from pullback.ops import late
 from pullback.ops.calculus import NAMESPACE, where, zeros
 from pullback.ops.precision import widened
 from pullback.shapes import broadcast
 from pullback.spec import EXACT, FEW_ULP, ROUNDED
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "abs",
@@ -155,7 +156,7 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         return whole_quotient(x1, x2)
     if x1.dtype.itemsize == 2:
         # In float32 the quotient has all the digits that tell.
-        return CALL["floor"](widened(x1) / widened(x2)).astype(x1.dtype)
+        return late.floor(widened(x1) / widened(x2)).astype(x1.dtype)
     digits = 24 if x1.dtype == float32 else 53
     return division.floor_divide(NAMESPACE, x1, x2, digits)  # type: ignore[no-any-return]
 
@@ -211,7 +212,7 @@ def _(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
 def _(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     # out log(x1), which nears 0 with out although log(x1) may be infinite.
     flat = (x1 == 0) | (out == 0)
-    return g * where(flat, 0, out) * CALL["log"](where(flat, 1, x1))
+    return g * where(flat, 0, out) * late.log(where(flat, 1, x1))
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
@@ -263,14 +264,14 @@ def abs(x: TensorLike, /) -> Tensor:
     [1.0, 2.0]
     """
     if is_complex(x.dtype):
-        return CALL["hypot"](CALL["real"](x), CALL["imag"](x))
-    return where(CALL["signbit"](x) if is_floating(x.dtype) else x < 0, -x, x)
+        return late.hypot(late.real(x), late.imag(x))
+    return where(late.signbit(x) if is_floating(x.dtype) else x < 0, -x, x)
 
 
 @abs.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
     direction = sign(x)
-    return g * (CALL["conj"](direction) if is_complex(x.dtype) else direction)
+    return g * (late.conj(direction) if is_complex(x.dtype) else direction)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
@@ -283,7 +284,7 @@ def sign(x: TensorLike, /) -> Tensor:
     if is_complex(x.dtype):
         radius = abs(x)
         size = where(radius == 0, 1, radius)
-        return CALL["complex"](CALL["real"](x) / size, CALL["imag"](x) / size)
+        return late.complex(late.real(x) / size, late.imag(x) / size)
     signs = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
     return where(x == x, signs, x)
 
@@ -294,7 +295,7 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
         return zeros(g)
     # Only what goes round 0 changes the direction: d out = (dz - out Re(conj(out) dz)) / |z|.
     radius = abs(x)
-    around = g - CALL["real"](g * out) * CALL["conj"](out)
+    around = g - late.real(g * out) * late.conj(out)
     return where(radius == 0, 0, around / where(radius == 0, 1, radius))
 
 

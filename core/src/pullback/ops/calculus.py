@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._operators import OPERATORS
+from pullback.ops import selection
 from pullback.ops.creation import full
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["NAMESPACE", "over", "where", "zeros"]
 
@@ -15,7 +17,7 @@ class _Namespace:
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return CALL[name]
+            return vars(OPERATORS)[name]
         except KeyError:
             raise AttributeError(name) from None
 
@@ -25,7 +27,7 @@ NAMESPACE = _Namespace()
 
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
     """x1 where `condition` holds, x2 elsewhere: the op, for families above its own."""
-    return CALL["where"](condition, x1, x2)
+    return selection.where(condition, x1, x2)
 
 
 def zeros(g: Tensor) -> Tensor:

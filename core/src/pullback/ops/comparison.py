@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import is_complex, numeric_predicate, predicate, real_predicate
+from pullback.ops import late
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "equal",
@@ -101,7 +102,7 @@ def isinf(x: TensorLike, /) -> Tensor:
     [False, True]
     """
     if is_complex(x.dtype):
-        return isinf(CALL["real"](x)) | isinf(CALL["imag"](x))
+        return isinf(late.real(x)) | isinf(late.imag(x))
     return equal(x, math.inf) | equal(x, -math.inf)
 
 

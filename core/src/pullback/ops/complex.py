@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import (
     DTypeRule,
     Operands,

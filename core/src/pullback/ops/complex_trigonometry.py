@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import math
 
+from pullback.ops import arithmetic, late
+from pullback.ops.arithmetic import sign
 from pullback.ops.calculus import where
-from pullback.tensor import CALL, Tensor
+from pullback.ops.exponential import exp, log1p, sqrt
+from pullback.ops.rounding import copysign
+from pullback.tensor import Tensor
 
 __all__: list[str] = []
 
@@ -19,14 +23,12 @@ _WIDE = 20.0
 
 
 def _parts(z: Tensor) -> tuple[Tensor, Tensor]:
-    return CALL["real"](z), CALL["imag"](z)
+    return late.real(z), late.imag(z)
 
 
 def _roots(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The real and imaginary parts of sqrt(1 - z) and of sqrt(1 + z)."""
-    minus, plus = (
-        _parts(CALL["sqrt"](CALL["complex"](one, two))) for one, two in ((1 - x, -y), (1 + x, y))
-    )
+    minus, plus = (_parts(sqrt(late.complex(one, two))) for one, two in ((1 - x, -y), (1 + x, y)))
     return (*minus, *plus)
 
 
@@ -34,83 +36,83 @@ def asin(z: Tensor) -> Tensor:
     """The arcsine."""
     x, y = _parts(z)
     a, b, c, d = _roots(x, y)
-    return CALL["complex"](CALL["atan2"](x, a * c - b * d), CALL["asinh"](a * d - b * c))
+    return late.complex(late.atan2(x, a * c - b * d), late.asinh(a * d - b * c))
 
 
 def acos(z: Tensor) -> Tensor:
     """The arccosine."""
     a, b, c, d = _roots(*_parts(z))
-    return CALL["complex"](2 * CALL["atan2"](a, c), CALL["asinh"](b * c - a * d))
+    return late.complex(2 * late.atan2(a, c), late.asinh(b * c - a * d))
 
 
 def acosh(z: Tensor) -> Tensor:
     """The inverse of cosh."""
     x, y = _parts(z)
-    a, b = _parts(CALL["sqrt"](CALL["complex"](x - 1, y)))
-    c, d = _parts(CALL["sqrt"](CALL["complex"](x + 1, y)))
-    return CALL["complex"](CALL["asinh"](a * c + b * d), 2 * CALL["atan2"](b, c))
+    a, b = _parts(sqrt(late.complex(x - 1, y)))
+    c, d = _parts(sqrt(late.complex(x + 1, y)))
+    return late.complex(late.asinh(a * c + b * d), 2 * late.atan2(b, c))
 
 
 def asinh(z: Tensor) -> Tensor:
     """The inverse of sinh: i asin(-i z)."""
     x, y = _parts(z)
-    turned = asin(CALL["complex"](y, -x))
-    return CALL["complex"](-CALL["imag"](turned), CALL["real"](turned))
+    turned = asin(late.complex(y, -x))
+    return late.complex(-late.imag(turned), late.real(turned))
 
 
 def atanh(z: Tensor) -> Tensor:
     """The inverse of tanh."""
-    return CALL["complex"](*_atanh(*_parts(z)))
+    return late.complex(*_atanh(*_parts(z)))
 
 
 def atan(z: Tensor) -> Tensor:
     """The arctangent: -i atanh(i z)."""
     x, y = _parts(z)
     real, imag = _atanh(-y, x)
-    return CALL["complex"](imag, -real)
+    return late.complex(imag, -real)
 
 
 def _atanh(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    size = CALL["abs"](x)
+    size = arithmetic.abs(x)
     away = 1 - size
-    real = CALL["log1p"](4 * size / (away * away + y * y)) * 0.25
-    imag = CALL["atan2"](2 * y, away * (1 + size) - y * y) * 0.5
-    return CALL["copysign"](real, x), imag
+    real = log1p(4 * size / (away * away + y * y)) * 0.25
+    imag = late.atan2(2 * y, away * (1 + size) - y * y) * 0.5
+    return copysign(real, x), imag
 
 
 def sinh(z: Tensor) -> Tensor:
     """sinh(x) cos(y) + i cosh(x) sin(y)."""
     x, y = _parts(z)
-    imag = where(y == 0, y, CALL["cosh"](x) * CALL["sin"](y))
-    return CALL["complex"](CALL["sinh"](x) * CALL["cos"](y), imag)
+    imag = where(y == 0, y, late.cosh(x) * late.sin(y))
+    return late.complex(late.sinh(x) * late.cos(y), imag)
 
 
 def cosh(z: Tensor) -> Tensor:
     """cosh(x) cos(y) + i sinh(x) sin(y)."""
     x, y = _parts(z)
-    imag = where((x == 0) | (y == 0), x * y, CALL["sinh"](x) * CALL["sin"](y))
-    return CALL["complex"](CALL["cosh"](x) * CALL["cos"](y), imag)
+    imag = where((x == 0) | (y == 0), x * y, late.sinh(x) * late.sin(y))
+    return late.complex(late.cosh(x) * late.cos(y), imag)
 
 
 def tan(z: Tensor) -> Tensor:
     """The tangent: -i tanh(i z)."""
     x, y = _parts(z)
     real, imag = _tanh(-y, x)
-    return CALL["complex"](imag, -real)
+    return late.complex(imag, -real)
 
 
 def tanh(z: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return CALL["complex"](*_tanh(*_parts(z)))
+    return late.complex(*_tanh(*_parts(z)))
 
 
 def _tanh(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    size = CALL["abs"](x)
+    size = arithmetic.abs(x)
     far = size > _WIDE
     inner = where(far, 0, x)
-    t, s = CALL["tan"](y), CALL["sinh"](inner)
+    t, s = late.tan(y), late.sinh(inner)
     slope = 1 + t * t
     below = 1 + slope * s * s
-    real = where(far, CALL["sign"](x), slope * CALL["cosh"](inner) * s / below)
-    tail = 4 * CALL["sin"](y) * CALL["cos"](y) * CALL["exp"](-2 * size)
+    real = where(far, sign(x), slope * late.cosh(inner) * s / below)
+    tail = 4 * late.sin(y) * late.cos(y) * exp(-2 * size)
     return real, where(far & (size < math.inf), tail, where(far, 0 * y, t / below))

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
+from pullback._dispatch import op
+from pullback._dispatch.convert import as_tensor, from_any, from_host
+from pullback._dispatch.recording import HEARD, LISTENING
+from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.dispatch import op
-from pullback.dispatch.convert import as_tensor, from_any, from_host
-from pullback.dispatch.recording import HEARD, LISTENING
 from pullback.dtypes import DTypeLike, as_dtype, same
 from pullback.shapes import first
 from pullback.spec import EXACT
 from pullback.strings import StringTensor, is_text
-from pullback.tensor import CALL, Tensor, TensorLike, wrap
+from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = ["asarray", "from_dlpack", "to_device"]
 
@@ -76,7 +77,7 @@ def asarray(
         raise
 
 
-CALL["asarray"] = asarray
+OPERATORS.asarray = asarray
 
 
 def _needs_copy(why: str) -> errors.InputValueError:
@@ -200,4 +201,4 @@ def to_device(x: TensorLike, device: DeviceLike, /) -> Tensor:
     return _move(tensor, device=target, source=tensor._device)
 
 
-CALL["to_device"] = to_device
+OPERATORS.to_device = to_device

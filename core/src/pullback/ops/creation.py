@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
+from pullback._dispatch import op, primitive
+from pullback._dispatch.convert import from_any
 from pullback.devices import DeviceLike, as_device
-from pullback.dispatch import op, primitive
-from pullback.dispatch.convert import from_any
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
+from pullback.ops import late
+from pullback.ops.selection import where
 from pullback.shapes import Shape, ShapeLike, as_int, given
 from pullback.spec import EXACT, FEW_ULP
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "arange",
@@ -322,7 +324,7 @@ def linspace(
     values = counts * (span / max(spaces, 1)) + start
     if endpoint and num > 1:
         # Rounding must not move the end.
-        values = CALL["where"](counts == spaces, stop, values)
+        values = where(counts == spaces, stop, values)
     if dtypes.kind(dtype) == dtypes.INT:
-        values = CALL["floor"](values)
+        values = late.floor(values)
     return values.astype(dtype)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import DType, DTypeLike, real, real_floating
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import logaddexp

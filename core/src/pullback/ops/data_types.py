@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch import op, primitive
+from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, from_any
+from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
-from pullback.dispatch import op, primitive
-from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, from_any
 from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype
+from pullback.ops.complex import real
+from pullback.ops.conversion import to_device
 from pullback.shapes import first
 from pullback.spec import EXACT
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
@@ -39,7 +42,7 @@ def _(g: Tensor, x_dtype: DType) -> Tensor | None:
     if not dtypes.is_floating(x_dtype):
         return None
     if dtypes.is_complex(g.dtype) and not dtypes.is_complex(x_dtype):
-        g = CALL["real"](g)
+        g = real(g)
     return astype(g, x_dtype)
 
 
@@ -72,7 +75,7 @@ def astype(
     dtype = as_dtype(dtype)
     tensor = from_any(x)
     if device is not None:
-        tensor = CALL["to_device"](tensor, device)
+        tensor = to_device(tensor, device)
     source = tensor.dtype
     if source is dtype or source == dtype:
         return tensor.__copy__() if copy else tensor
@@ -86,7 +89,7 @@ def astype(
     return _convert(tensor, dtype)
 
 
-CALL["astype"] = astype
+OPERATORS.astype = astype
 
 
 # ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback import dtypes, errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
 from pullback.ops.arithmetic import subtract
 from pullback.ops.joining import concat, part
 from pullback.ops.slicing import strided_slice

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import floating, is_complex, real_floating
+from pullback.ops import late
 from pullback.ops.arithmetic import abs, maximum
 from pullback.ops.calculus import over, where
+from pullback.ops.comparison import isfinite
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
 
@@ -42,12 +44,12 @@ def expm1(x: TensorLike, /) -> Tensor:
     Tensor(1.e-10, shape=(), dtype=float32, device=cpu:0)
     """
     if is_complex(x.dtype):
-        a, b = CALL["real"](x), CALL["imag"](x)
+        a, b = late.real(x), late.imag(x)
         # exp(a) cos(b) - 1, without the difference of numbers near 1.
-        half = CALL["sin"](b * 0.5)
-        real = expm1(a) * CALL["cos"](b) - 2 * half * half
-        found = CALL["complex"](real, exp(a) * CALL["sin"](b))
-        return where(CALL["isfinite"](x), found, exp(x) - 1)
+        half = late.sin(b * 0.5)
+        real = expm1(a) * late.cos(b) - 2 * half * half
+        found = late.complex(real, exp(a) * late.sin(b))
+        return where(isfinite(x), found, exp(x) - 1)
     wide = widened(x)
     near = abs(wide) < 8
     # (u - 1) / log(u) varies slowly: what exp is off by does not matter.
@@ -87,10 +89,10 @@ def log1p(x: TensorLike, /) -> Tensor:
     Tensor(1.e-10, shape=(), dtype=float32, device=cpu:0)
     """
     if is_complex(x.dtype):
-        a, b = CALL["real"](x), CALL["imag"](x)
+        a, b = late.real(x), late.imag(x)
         small = 0.5 * log1p(a * (2 + a) + b * b)
-        size = where(abs(x) < 0.5, small, log(CALL["hypot"](1 + a, b)))
-        return CALL["complex"](size, CALL["atan2"](b, 1 + a))
+        size = where(abs(x) < 0.5, small, log(late.hypot(1 + a, b)))
+        return late.complex(size, late.atan2(b, 1 + a))
     wide = widened(x)
     near = abs(wide) < 1
     small = where(near, wide, 1)
@@ -108,7 +110,7 @@ log1p.vjp(x=lambda g, x: over(g, 1 + x))
 def _per(y: Tensor, base: float, x: Tensor) -> Tensor:
     """y / base in the dtype of x, part by part: complex quotients make NaN of infinite parts."""
     if is_complex(y.dtype):
-        return CALL["complex"](CALL["real"](y) / base, CALL["imag"](y) / base)
+        return late.complex(late.real(y) / base, late.imag(y) / base)
     return narrowed(y / base, x)
 
 

@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import DType, Operand, Operands, Resolution
+from pullback.ops import reductions
+from pullback.ops.comparison import equal
 from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import reshape
+from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
 from pullback.shapes import Axis, Shape, as_int, broadcast, broadcast_shapes, first, normal_axis
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "embedding",
@@ -210,10 +213,10 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     # Only the update that stayed at a position has a gradient: put running numbers in the same way.
     numbers = reshape(arange(indices.size, device=g.device), indices.shape)
     nowhere = full((x_shape[axis],), -1, dtype=numbers.dtype, device=g.device)
-    stayed = CALL["equal"](take(scatter_update(nowhere, indices, numbers), indices), numbers)
+    stayed = equal(take(scatter_update(nowhere, indices, numbers), indices), numbers)
     behind = (1,) * (len(x_shape) - 1 - axis)
     stayed = reshape(stayed, (*indices.shape, *behind))
-    return CALL["where"](stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
+    return where(stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
 
 
 def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, Any]:
@@ -297,10 +300,10 @@ def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) ->
     """
     merged = []
     for index, size in zip((x1, x2), sizes, strict=True):
-        if bool(CALL["any"]((index < -size) | (index >= size))):
+        if bool(reductions.any((index < -size) | (index >= size))):
             raise errors.IndexingError(f"an index is outside an axis of size {size}")
         index = index.astype(dtypes.int64)
-        merged.append(CALL["where"](index < 0, index + size, index))
+        merged.append(where(index < 0, index + size, index))
     return merged[0] * sizes[1] + merged[1]
 
 

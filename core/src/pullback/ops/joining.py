@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch import op, primitive
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import may_record
+from pullback._dispatch import op, primitive
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import may_record
 from pullback.dtypes import Operands, Resolution, same
 from pullback.ops.manipulation import expand_dims, reshape, squeeze
 from pullback.ops.slicing import strided_slice

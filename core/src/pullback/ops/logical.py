@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean
 from pullback.ops.arithmetic import minimum
 from pullback.shapes import broadcast

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch import Copy, op, primitive
-from pullback.dispatch.convert import together
-from pullback.dispatch.rules import unbroadcast
+from pullback._dispatch import Copy, op, primitive
+from pullback._dispatch.convert import together
+from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from pullback import errors
-from pullback.dispatch import op
-from pullback.dispatch.convert import from_any
+from pullback._dispatch import op
+from pullback._dispatch.convert import from_any
 from pullback.dtypes import same
 from pullback.ops.creation import full
 from pullback.ops.indexing import take

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pullback import dtypes, errors
+from pullback._dispatch import op
+from pullback._dispatch.convert import from_any, together
+from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
-from pullback.dispatch import op
-from pullback.dispatch.convert import from_any, together
 from pullback.dtypes import DTypeLike, as_dtype, same
-from pullback.ops.creation import arange
+from pullback.ops.comparison import equal, less_equal
+from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
+from pullback.ops.selection import where
 from pullback.shapes import Shape, as_int, as_shape
 from pullback.spec import EXACT
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["eye", "meshgrid", "one_hot", "tril", "triu"]
 
@@ -45,7 +48,7 @@ def eye(
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
     k = max(-rows, min(k, columns))  # beyond, there is nothing but zeros
     row = reshape(arange(rows, device=device), (rows, 1))
-    on_diagonal = CALL["equal"](arange(-k, columns - k, device=device), row)
+    on_diagonal = equal(arange(-k, columns - k, device=device), row)
     return on_diagonal.astype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
 
 
@@ -61,7 +64,7 @@ def _below(x: Tensor, k: int) -> Tensor:
     rows, columns = _square(x.shape)[-2:]
     k = max(-rows, min(k, columns))
     row = reshape(arange(rows, device=x.device), (rows, 1))
-    return CALL["less_equal"](arange(-k, columns - k, device=x.device), row)
+    return less_equal(arange(-k, columns - k, device=x.device), row)
 
 
 @op(shape=_square, dtype=same, accuracy=EXACT)
@@ -78,7 +81,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
     """
-    return CALL["where"](_below(x, k), x, CALL["full"]((), 0, dtype=x.dtype, device=x.device))
+    return where(_below(x, k), x, full((), 0, dtype=x.dtype, device=x.device))
 
 
 tril.vjp(x=lambda g, k: tril(g, k=k))
@@ -98,7 +101,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]
     """
-    return CALL["where"](_below(x, k - 1), CALL["full"]((), 0, dtype=x.dtype, device=x.device), x)
+    return where(_below(x, k - 1), full((), 0, dtype=x.dtype, device=x.device), x)
 
 
 triu.vjp(x=lambda g, k: triu(g, k=k))
@@ -168,9 +171,7 @@ def one_hot(
     # A narrow index must not narrow the classes.
     wide = index.dtype if index.dtype.itemsize >= 4 else dtypes.DEFAULT_INT
     classes = reshape(arange(size, dtype=wide, device=index.device), tuple(sizes))
-    return CALL["equal"](index, classes).astype(
-        dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
-    )
+    return equal(index, classes).astype(dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
 
 
-CALL["one_hot"] = one_hot
+OPERATORS.one_hot = one_hot

@@ -18,8 +18,8 @@ import math
 from typing import Any
 
 from pullback import dtypes, errors
+from pullback._dispatch import op, primitive
 from pullback.devices import DeviceLike
-from pullback.dispatch import op, primitive
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, float32, float64, uint32, uint64
 from pullback.ops.exponential import log1p, sqrt
 from pullback.ops.joining import concat

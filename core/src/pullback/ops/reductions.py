@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import (
     DType,
     DTypeLike,
@@ -21,6 +21,7 @@ from pullback.dtypes import (
     real,
     real_floating,
 )
+from pullback.ops import late
 from pullback.ops.comparison import isinf
 from pullback.ops.creation import full
 from pullback.ops.exponential import exp, log, sqrt
@@ -29,7 +30,7 @@ from pullback.ops.precision import widened
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduce, reduced, size_of
 from pullback.spec import ACCUMULATED, EXACT, FEW_ULP
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "all",
@@ -128,7 +129,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> T
     line = permute_dims(x, order)
     shape = line.shape
     line = reshape(line, (*shape[:kept], count(shape, tuple(range(kept, x.ndim)))))
-    cumulative_prod = CALL["cumulative_prod"]
+    cumulative_prod = late.cumulative_prod
     before = cumulative_prod(line, axis=-1, include_initial=True)[..., :-1]
     after = cumulative_prod(flip(line, axis=-1), axis=-1, include_initial=True)[..., :-1]
     others = reshape(before * flip(after, axis=-1), shape)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch import op
-from pullback.dispatch.convert import from_any
+from pullback._dispatch import op
+from pullback._dispatch.convert import from_any
 from pullback.dtypes import same
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat, part

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pullback import dtypes
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import is_complex, is_floating, numeric, promoting, real, real_floating
+from pullback.ops import late
 from pullback.ops.arithmetic import positive, remainder, sign
 from pullback.ops.calculus import where, zeros
 from pullback.ops.comparison import isfinite
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["ceil", "copysign", "floor", "nextafter", "round", "signbit", "trunc"]
 
@@ -66,7 +67,7 @@ def round(x: TensorLike, /) -> Tensor:
     [0.0, 2.0, 2.0]
     """
     if is_complex(x.dtype):
-        return CALL["complex"](round(CALL["real"](x)), round(CALL["imag"](x)))
+        return late.complex(round(late.real(x)), round(late.imag(x)))
     if not is_floating(x.dtype):
         return positive(x)
     below = floor(x)

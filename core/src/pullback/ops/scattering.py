@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes
-from pullback.dispatch import op
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution
 from pullback.ops.arithmetic import maximum, positive
 from pullback.ops.creation import arange, full

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, promoting
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import reshape

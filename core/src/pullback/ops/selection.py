@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, bool_, same
 from pullback.shapes import broadcast
 from pullback.spec import EXACT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes
-from pullback.dispatch import op
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, predicate, same
 from pullback.ops.arithmetic import minimum
 from pullback.ops.creation import full

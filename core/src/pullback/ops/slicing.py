@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch import op, primitive
-from pullback.dispatch.rules import unbroadcast
+from pullback._dispatch import op, primitive
+from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import DType, Operands, Resolution
 from pullback.ops.creation import full
 from pullback.shapes import Shape, ShapeLike, broadcast_shapes

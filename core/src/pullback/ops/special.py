@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch import op
+from pullback._dispatch import op
+from pullback._numerics import error_function, gamma_function
 from pullback.dtypes import float64, real_floating
-from pullback.formulas import error_function, gamma_function
 from pullback.ops.arithmetic import clip, square
 from pullback.ops.calculus import NAMESPACE, over, where
 from pullback.ops.comparison import isnan

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
+from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
+from pullback._operators import OPERATORS
 from pullback.ops.creation import full
 from pullback.ops.indexing import index_dtype, ravel_indices, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
@@ -23,7 +24,7 @@ from pullback.ops.searching import argwhere
 from pullback.ops.selection import where
 from pullback.ops.slicing import sliced_shape, strided_slice, strided_update
 from pullback.shapes import Shape, broadcast_shapes, size_of
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__: list[str] = []
 
@@ -98,8 +99,8 @@ def _is_indices(entry: Any) -> bool:
     return type(entry) is Tensor and dtypes.kind(entry.dtype) == dtypes.INT
 
 
-CALL["__getitem__"] = _get
-CALL["__setitem__"] = _set
+OPERATORS.get_item = _get
+OPERATORS.set_item = _set
 
 
 # ---------------------------------------------------------------------------------------------

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from pullback.dispatch import op, primitive
+from pullback._dispatch import op, primitive
 from pullback.dtypes import float32, floating, is_complex, real_floating
-from pullback.ops import complex_trigonometry
+from pullback.ops import complex_trigonometry, rounding
 from pullback.ops.arithmetic import abs, maximum, minimum, sign
 from pullback.ops.calculus import over, where
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import FEW_ULP
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "acos",
@@ -200,7 +200,7 @@ _HUGE = 1e9
 
 def copysign(size: Tensor, x: Tensor) -> Tensor:
     """`size` with the sign of x: the op, for families above its own."""
-    return CALL["copysign"](size, x.astype(size.dtype))
+    return rounding.copysign(size, x.astype(size.dtype))
 
 
 def _half_exp(size: Tensor) -> Tensor:

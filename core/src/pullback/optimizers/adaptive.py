@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.optimizers.optimizer import LearningRate, Optimizer, share
-from pullback.tensor import CALL, Tensor
+from pullback.spec import OPS
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["Adadelta", "Adafactor", "Adagrad", "RMSprop"]
@@ -166,6 +167,6 @@ class Adafactor(Optimizer):
         names = self.slot_names[:2] if factored else self.slot_names[2:]
         slots = [self.slot(variable, name) for name in names]
         op = "adafactor_update" if factored else "adafactor_vector_update"
-        moved = CALL[op](variable, gradient, *slots, rate, step, **self.settings)
+        moved = OPS[op].function(variable, gradient, *slots, rate, step, **self.settings)
         for one, value in zip((variable, *slots), moved, strict=True):
             one.assign(value)

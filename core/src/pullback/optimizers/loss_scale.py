@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import paused
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import paused
+from pullback.ops.comparison import isfinite
 from pullback.optimizers.optimizer import Optimizer
-from pullback.tensor import CALL
 from pullback.variable import Variable
 
 __all__ = ["LossScale"]
@@ -142,4 +142,4 @@ def _all_finite(gradients: list[Any]) -> bool:
             # The sum of zeros, or NaN: cheaper than a mask, and one number to hand on.
             one = (gradient * 0).sum()
             found = one if found is None else found + one.to(found.device)
-    return found is None or bool(CALL["isfinite"](found))
+    return found is None or bool(isfinite(found))

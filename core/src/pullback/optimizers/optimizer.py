@@ -8,15 +8,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback import dtypes, errors, state
-from pullback.config import Configurable
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import paused
-from pullback.ops.clipping import clip_by_global_norm
+from pullback import dtypes, errors
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import paused
+from pullback.ops.arithmetic import clip
+from pullback.ops.creation import full
+from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
+from pullback.ops.optim.optimizer_updates import sgd_update
 from pullback.optimizers.slots import Exclusions, ExclusionsLike, Numbers, Slots
 from pullback.spec import OPS
-from pullback.tape import GradientTape
-from pullback.tensor import CALL, Tensor
+from pullback.state import objects
+from pullback.state.serialization import Configurable
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["LearningRate", "Optimizer"]
@@ -126,8 +130,8 @@ class Optimizer(Configurable):
             ShapeError: when a gradient has another shape than its variable.
             InputTypeError: for what is no variable. Nothing has been changed in any of these cases.
         """
-        if state.WAITING:
-            state.settle()
+        if objects.WAITING:
+            objects.settle()
         checked = _checked(pairs)
         self._restored.clear()
         with paused():
@@ -143,7 +147,7 @@ class Optimizer(Configurable):
                     self._begin_average(variable)
                 if self.decoupled_weight_decay and variable not in self._no_decay:
                     share = rate * self.decoupled_weight_decay
-                    variable.assign(CALL["sgd_update"](variable, variable, share))
+                    variable.assign(sgd_update(variable, variable, share))
                 self.update(variable, gradient, rate, step)
             if self.average is not None:
                 self._move_averages(self.average)
@@ -213,10 +217,10 @@ class Optimizer(Configurable):
         if self.clip_global_norm is not None:
             found: Sequence[Any] = clip_by_global_norm(gradients, self.clip_global_norm)[0]
         elif self.clip_norm is not None:
-            found = [CALL["clip_by_norm"](g, max_norm=self.clip_norm) for g in gradients]
+            found = [clip_by_norm(g, max_norm=self.clip_norm) for g in gradients]
         else:
             assert self.clip_value is not None
-            found = [CALL["clip"](g, -self.clip_value, self.clip_value) for g in gradients]
+            found = [clip(g, -self.clip_value, self.clip_value) for g in gradients]
         return [(one, variable) for one, (_, variable) in zip(found, pairs, strict=True)]
 
     def _gather(self, pairs: Pairs) -> Pairs:
@@ -282,7 +286,7 @@ class Optimizer(Configurable):
         if found is None:
             dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
             shape = self.slot_shape(variable, name)
-            zeros = CALL["full"](shape, 0, dtype=dtype, device=variable.device)
+            zeros = full(shape, 0, dtype=dtype, device=variable.device)
             found = slots[name] = Variable(zeros, name=name, trainable=False)
             if name in self.slot_names:
                 self._slots.update_of(variable).forget()

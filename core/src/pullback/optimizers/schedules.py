@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pullback import errors
-from pullback.config import recipe
+from pullback.state.serialization import recipe
 
 __all__ = [
     "Schedule",

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import dtypes
+from pullback._dispatch.convert import from_any
 from pullback.devices import Device
-from pullback.dispatch.convert import from_any
 from pullback.dtypes import DType
 from pullback.optimizers.update import Update
 from pullback.tensor import Tensor, wrap

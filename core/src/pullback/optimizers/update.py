@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pullback.backend import Kernel
+from pullback._dispatch.arguments import normalise
 from pullback.devices import Device
-from pullback.dispatch.normal import normalise
+from pullback.plugins.backend import Kernel
 from pullback.spec import Op
-from pullback.tensor import CALL, Tensor, wrap
+from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
 
 __all__ = ["Update"]
@@ -109,7 +109,7 @@ class Update:
         attributes: Mapping[str, Any],
     ) -> None:
         """Calls the op as any other, and keeps what it has found."""
-        results: Any = CALL[op.name](*inputs, **attributes)
+        results: Any = op.function(*inputs, **attributes)
         for variable, result in zip(
             variables, (results,) if isinstance(results, Tensor) else results, strict=True
         ):

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pullback import dtypes, errors
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import LOCAL, Node, Output
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import LOCAL, Node, Output
+from pullback._tree import leaves, like
 from pullback.layers import Layer
-from pullback.structure import leaves, like
 from pullback.summary.events import messages
 from pullback.summary.writer import Step, recording
-from pullback.tape import GradientTape
 from pullback.tensor import Tensor
 
 __all__ = ["graph"]

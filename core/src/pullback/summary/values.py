@@ -10,12 +10,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
-from pullback.dispatch.recording import paused
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import paused
 from pullback.metrics import Metric
+from pullback.ops import reductions, rounding
+from pullback.ops.arithmetic import clip
+from pullback.ops.comparison import isfinite
+from pullback.ops.creation import full
+from pullback.ops.data_types import astype
+from pullback.ops.indexing import segment_sum
+from pullback.ops.reductions import count_nonzero
+from pullback.ops.rounding import floor
+from pullback.ops.selection import where
 from pullback.summary.events import messages
 from pullback.summary.writer import Step, recording
-from pullback.tensor import CALL, Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["histogram", "hparams", "image", "scalar", "text"]
 
@@ -91,32 +100,32 @@ def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int 
 
 
 def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
-    values = CALL["astype"](tensor, "float64").reshape((-1,))
-    finite = CALL["isfinite"](values)
-    count = int(CALL["count_nonzero"](finite))
+    values = astype(tensor, "float64").reshape((-1,))
+    finite = isfinite(values)
+    count = int(count_nonzero(finite))
     if not count:
         return {"num": 0.0, "bucket_limit": [0.0], "bucket": [0.0]}
-    low = float(CALL["min"](CALL["where"](finite, values, math.inf)))
-    high = float(CALL["max"](CALL["where"](finite, values, -math.inf)))
-    values = CALL["where"](finite, values, low)
+    low = float(reductions.min(where(finite, values, math.inf)))
+    high = float(reductions.max(where(finite, values, -math.inf)))
+    values = where(finite, values, low)
     width = (high - low) / buckets
     if 0 < width < math.inf:
         edges = [low + width * edge for edge in range(buckets + 1)]
-        place = CALL["astype"](CALL["floor"]((values - low) / width), "int64")
-        place = CALL["clip"](place, 0, buckets - 1)
+        place = astype(floor((values - low) / width), "int64")
+        place = clip(place, 0, buckets - 1)
     else:
         # Values that are all alike, or too far apart for their difference, are in one bucket.
         edges = [low - 0.5, low + 0.5] if low == high else [low, high]
-        buckets, place = 1, CALL["full"](values.shape, 0, dtype="int64", device=values.device)
-    ones = CALL["astype"](finite, "float64")
-    counts = CALL["segment_sum"](ones, place, buckets).tolist()
+        buckets, place = 1, full(values.shape, 0, dtype="int64", device=values.device)
+    ones = astype(finite, "float64")
+    counts = segment_sum(ones, place, buckets).tolist()
     clean = values * ones
     return {
         "min": low,
         "max": high,
         "num": float(count),
-        "sum": float(CALL["sum"](clean)),
-        "sum_squares": float(CALL["sum"](clean * clean)),
+        "sum": float(reductions.sum(clean)),
+        "sum_squares": float(reductions.sum(clean * clean)),
         # The first is empty: its limit is where the second begins.
         "bucket_limit": edges,
         "bucket": [0.0, *counts],
@@ -159,8 +168,8 @@ def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int 
             )
         tensor = tensor[:max_outputs]
         if tensor.dtype.kind != "u":
-            wide = CALL["astype"](tensor, "float32")
-            tensor = CALL["round"](CALL["clip"](wide, 0.0, 1.0) * 255)
+            wide = astype(tensor, "float32")
+            tensor = rounding.round(clip(wide, 0.0, 1.0) * 255)
         # On the host: not every backend holds integers of 8 bits.
         pictures = tensor.numpy().astype("uint8")
     pb2 = messages()

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pullback import errors
+from pullback._dispatch.convert import from_any
+from pullback._tree import leaves
 from pullback.data import Dataset
-from pullback.dispatch.convert import from_any
-from pullback.structure import leaves
 from pullback.tensor import Tensor
 
 __all__ = ["Batch", "Batches", "Columns", "of_arrays", "split"]

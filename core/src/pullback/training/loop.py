@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback import errors
+from pullback._tree import leaves, like
 from pullback.data.processes import broke
-from pullback.structure import leaves, like
-from pullback.tensor import CALL, Tensor
+from pullback.ops.joining import concat
+from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches
 from pullback.training.callback import Callbacks
 from pullback.training.interruption import Interrupted, Interruption
@@ -214,7 +215,7 @@ def predict(model: Any, data: Batches, steps: int | None, callbacks: Callbacks) 
         raise errors.TrainingError("predict got no data: there is no batch in them")
     callbacks("on_predict_end", {})
     columns = zip(*[leaves(output) for output in outputs], strict=True)
-    return like(outputs[0], iter([CALL["concat"](list(column)) for column in columns]))
+    return like(outputs[0], iter([concat(list(column)) for column in columns]))
 
 
 @contextmanager

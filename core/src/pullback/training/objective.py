@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.dispatch.convert import from_any
+from pullback._dispatch.convert import from_any
 from pullback.metrics import Metric
 from pullback.metrics.base import gives_items, item_weights, name_of
-from pullback.tensor import CALL
+from pullback.ops import reductions
+from pullback.ops.creation import full
+from pullback.ops.reductions import mean
+from pullback.ops.searching import argmax
+from pullback.ops.selection import where
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
 
 __all__ = ["Compiled"]
@@ -78,7 +82,7 @@ class Compiled:
             value = value if share == 1 else value * share
             total = value if total is None else total + value
         for value in more:
-            value = CALL["sum"](value)
+            value = reductions.sum(value)
             total = value if total is None else total + value.astype(total.dtype)
         if total is None:
             raise errors.TrainingError(
@@ -134,7 +138,7 @@ class Loss:
         if weights is not None:
             factor = item_weights(weights, value.shape, self.title, value.device)
             value = value * factor.astype(value.dtype)
-        return CALL["mean"](value)
+        return mean(value)
 
 
 def by_class(targets: Any, class_weight: Mapping[int, float], weights: Any) -> Any:
@@ -155,11 +159,11 @@ def by_class(targets: Any, class_weight: Mapping[int, float], weights: Any) -> A
     tensor = from_any(targets)
     if tensor.dtype.kind not in "iub":
         if tensor.ndim == 2 and tensor.shape[1] > 1:
-            tensor = CALL["argmax"](tensor, axis=-1)
+            tensor = argmax(tensor, axis=-1)
         tensor = tensor.astype("int32")
-    factor = CALL["full"](tensor.shape, 1.0, dtype="float32", device=tensor.device)
+    factor = full(tensor.shape, 1.0, dtype="float32", device=tensor.device)
     for number, share in class_weight.items():
-        factor = CALL["where"](tensor == number, float(share), factor)
+        factor = where(tensor == number, float(share), factor)
     if weights is None:
         return factor
     return factor * item_weights(weights, factor.shape, "class_weight", factor.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import elementwise
 
 _SELU_SCALE, _SELU_BELOW = 1.0507009873554805, 1.0507009873554805 * 1.6732632423543772

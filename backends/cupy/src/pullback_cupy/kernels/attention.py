@@ -10,7 +10,7 @@ from typing import Any
 
 import cupy
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, elementwise, over_rows, wide
 

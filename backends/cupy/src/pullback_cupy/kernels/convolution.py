@@ -13,7 +13,7 @@ from typing import Any
 
 import cupy
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, over_elements, wide
 from pullback_cupy.kernels.windows import channels_of, geometry, out_sizes, spatial_of

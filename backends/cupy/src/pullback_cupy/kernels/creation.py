@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 
 
 def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: Any) -> Any:

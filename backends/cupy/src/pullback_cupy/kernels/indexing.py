@@ -12,7 +12,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy import faults
 from pullback_cupy.compile import contiguous, elementwise, launch, over_elements
 

@@ -9,7 +9,7 @@ import cupyx
 import numpy as np
 
 from pullback import array_api
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import wide
 from pullback_cupy.namespace import xp
 

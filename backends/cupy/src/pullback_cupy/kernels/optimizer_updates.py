@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import elementwise
 
 _MOMENTS = (

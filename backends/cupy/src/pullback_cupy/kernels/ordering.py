@@ -7,8 +7,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from pullback.backend import Kernel
 from pullback.dtypes import bfloat16
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import wide
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.kernels.windows import (
     channels_of,

@@ -8,8 +8,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from pullback.backend import Kernel
 from pullback.dtypes import name_of
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import elementwise, over_elements
 
 _STATE = np.dtype([("key", np.uint64, 2), ("counter", np.uint64, 4)])

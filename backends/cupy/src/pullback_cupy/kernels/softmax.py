@@ -7,7 +7,7 @@ from typing import Any
 
 import cupy
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import contiguous, over_elements, over_rows, wide
 
 

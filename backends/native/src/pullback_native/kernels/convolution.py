@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run_with_room
 from pullback_numpy.convolution import GRADIENT_PARTS

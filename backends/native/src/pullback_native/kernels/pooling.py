@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPYS
 from pullback_numpy.windows import output_sizes

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, LOOPS, all_float32, empty, plain, run_with_room
 from pullback_numpy import threads

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
 from pullback.casting import EXACT, cast, number
 from pullback.dtypes import bfloat16
+from pullback.plugins.backend import Kernel
 
 
 def _astype(x: Any, *, dtype: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_numpy.kernels.reductions import accumulation
 
 _BLOCK = 256

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels import special
 from pullback_numpy.kernels.precision import like, wide

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 
 Shape = tuple[int, ...]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.precision import SHORT, wide
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_numpy import pooling
 from pullback_numpy.kernels.convolution import to_last
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_numpy.kernels.activations import masked
 
 _WORD = (1 << 64) - 1

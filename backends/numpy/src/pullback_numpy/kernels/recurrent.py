@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 from pullback_numpy import products, threads
 from pullback_numpy.kernels.precision import like, wide
 from pullback_numpy.windows import even_ranges, scratch

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 
 
 def _argmax(x: Any, *, axis: int | None, keepdims: bool) -> Any:

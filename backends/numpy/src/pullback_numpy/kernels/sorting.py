@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
-from pullback.backend import Kernel
+from pullback.plugins.backend import Kernel
 
 
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:

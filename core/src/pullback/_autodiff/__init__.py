@@ -1,0 +1,1 @@
+"""Tapes and the backward pass: gradients of what was recorded."""

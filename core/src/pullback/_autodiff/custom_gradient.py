@@ -1,0 +1,223 @@
+"""`custom_gradient`: functions that bring their own derivative."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
+
+from pullback import dtypes, errors
+from pullback._autodiff.functional import whole
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.general import pairs
+from pullback._dispatch.recording import HEARD, LOCAL, Node, Output, reachable
+from pullback._tree import leaves, like
+from pullback.ops.complex import conj
+from pullback.ops.creation import full
+from pullback.tensor import Tensor, wrap
+
+__all__ = ["custom_gradient"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:
+    """A function whose gradient is the one it brings.
+
+    Args:
+        f: gives its result and `grad_fn`. `grad_fn` gets one cotangent for each result and gives
+            one gradient for each positional argument of `f`, as a list where there are several;
+            None where there is none. It is written with ops, so it can be differentiated again.
+            Where `f` reads trainable variables, `grad_fn` takes `variables=`, the list of them,
+            and gives a pair: the gradients of the arguments, and a list of those of the variables.
+
+    Returns:
+        A function that gives the result alone. What `f` does inside is no part of its gradient.
+
+    >>> @pb.custom_gradient
+    ... def halve_gradient(x):
+    ...     return x * 1.0, lambda g: g * 0.5
+    >>> float(pb.grad(halve_gradient)(3.0))
+    0.5
+
+    Raises:
+        TapeError: when `f` reads variables that a tape watches and `grad_fn` takes no
+            `variables=`.
+        InputTypeError: when `f` gives no such pair, or a tensor with a gradient is passed by
+            keyword.
+    """
+    name = getattr(f, "__name__", type(f).__name__)
+
+    @functools.wraps(f)
+    def function(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not LOCAL.state.recording:
+            return cast("R", _pair(name, f(*args, **kwargs))[0])
+        _refuse_tracked(name, kwargs)
+        given, inputs = _inputs(args)
+        # The ops inside are heard, but nothing links them to the result: only `grad_fn` holds on
+        # to what it needs of them, and through those its own derivatives flow.
+        with GradientTape() as tape:
+            result, grad_fn = _pair(name, f(*given, **kwargs))
+        return cast("R", _attach(name, result, grad_fn, inputs, tape.watched_variables()))
+
+    return function
+
+
+def _pair(name: str, made: Any) -> tuple[Any, Callable[..., Any]]:
+    """What the function gave: its result and its gradient function."""
+    if isinstance(made, (tuple, list)) and len(made) == 2 and callable(made[1]):
+        return made[0], made[1]
+    raise errors.InputTypeError(
+        f"{name}: a function with a gradient of its own gives its result and the gradient "
+        f"function, such as `return y, lambda g: g * slope`; it gave {type(made).__name__}"
+    )
+
+
+def _inputs(args: tuple[Any, ...]) -> tuple[list[Any], list[Tensor | None]]:
+    """The arguments with tensors in new handles; and those, with None for what is no tensor."""
+    given: list[Any] = []
+    inputs: list[Tensor | None] = []
+    for arg in map(whole, args):
+        parts = [_handle(leaf) for leaf in leaves(arg)]
+        given.append(like(arg, iter(parts)))
+        inputs += [part if type(part) is Tensor else None for part in parts] or [None]
+    return given, inputs
+
+
+def _handle(value: Any) -> Any:
+    if not (hasattr(type(value), "__pullback_tensor__") or hasattr(type(value), "__array__")):
+        return value
+    tensor = from_any(value)
+    return wrap(tensor._array, tensor._device, tensor._node)
+
+
+def _live(node: Node | None) -> Node | None:
+    return None if node is None else reachable(node, LOCAL.state.low)
+
+
+def _refuse_tracked(name: str, kwargs: dict[str, Any]) -> None:
+    for keyword, value in kwargs.items():
+        for leaf in leaves(value):
+            if type(leaf) is Tensor and _live(leaf._node) is not None:
+                raise errors.InputTypeError(
+                    f"{name}: its gradient function gives none for the keyword argument "
+                    f"{keyword!r}; pass it by position"
+                )
+
+
+def _attach(
+    name: str,
+    result: Any,
+    grad_fn: Callable[..., Any],
+    inputs: Sequence[Tensor | None],
+    variables: Sequence[Any],
+) -> Any:
+    """The result in new handles, on one node that stands for all of the function."""
+    outputs = [from_any(value) for value in leaves(result)]
+    reads = [variable.__pullback_tensor__() for variable in variables]
+    if variables and not _takes_variables(grad_fn):
+        if any(_live(tensor._node) is not None for tensor in reads):
+            raise _takes_no_variables(name, variables)
+        # Nobody asks for gradients of those that it reads.
+        variables, reads = (), []
+    sources = [*inputs, *reads]
+    parents = [None if source is None else _live(source._node) for source in sources]
+    handles = [wrap(tensor._array, tensor._device, HEARD) for tensor in outputs]
+    if any(parent is not None for parent in parents):
+        state = LOCAL.state
+        node = Node()
+        node.serial = state.tick()
+        node.op = _Custom(name, outputs, inputs, variables)  # type: ignore[assignment]
+        node.parents = tuple(parents)
+        node.saved = grad_fn
+        node.device = None
+        for position, handle in enumerate(handles):
+            if dtypes.is_floating(handle.dtype):
+                handle._node = Output(state.tick(), node, position)
+    return like(result, iter(handles))
+
+
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(grad_fn).parameters
+    return "variables" in parameters or any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
+
+
+def _takes_no_variables(name: str, variables: Sequence[Any]) -> errors.TapeError:
+    names = ", ".join(str(variable.name) for variable in variables)
+    return errors.TapeError(
+        f"{name} reads the variables {names}, and its gradient function takes no variables=; "
+        f"give it that parameter, or pass the variables as arguments"
+    )
+
+
+class _Custom:
+    """What the node of a custom gradient has in the place of an op."""
+
+    __slots__ = ("inputs", "name", "outputs", "variables")
+
+    def __init__(
+        self,
+        name: str,
+        outputs: Sequence[Tensor],
+        inputs: Sequence[Tensor | None],
+        variables: Sequence[Any],
+    ) -> None:
+        self.name = name
+        self.variables = list(variables)
+        self.outputs = [_kind(tensor) for tensor in outputs]
+        self.inputs = [None if tensor is None else _kind(tensor) for tensor in inputs]
+
+    def pull(self, node: Node, g: dict[int, Tensor], needed: Any) -> list[tuple[Node, Tensor]]:
+        """The cotangents of the inputs and variables, from those of the results by position."""
+        return pairs(node, self._cotangents(node, g))
+
+    def _cotangents(self, node: Node, g: dict[int, Tensor]) -> list[Tensor | None]:
+        cotangents = [
+            _conjugate(g[position]) if position in g else full(shape, 0, dtype=dtype, device=device)
+            for position, (shape, dtype, device) in enumerate(self.outputs)
+        ]
+        if not self.variables:
+            return self._fitting(node.saved(*cotangents), self.inputs)
+        parts, more = node.saved(*cotangents, variables=self.variables)
+        return self._fitting(parts, self.inputs) + self._fitting(
+            more, [_kind(variable) for variable in self.variables]
+        )
+
+    def _fitting(self, parts: Any, wanted: Sequence[Any]) -> list[Tensor | None]:
+        parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+        if len(parts) != len(wanted):
+            raise errors.InputValueError(
+                f"the gradient function of {self.name} gave {len(parts)} gradients for "
+                f"{len(wanted)} inputs; give one for each, None where there is none"
+            )
+        cotangents: list[Tensor | None] = []
+        for position, (part, kind) in enumerate(zip(parts, wanted, strict=True)):
+            if part is None or kind is None:
+                cotangents.append(None)
+                continue
+            shape, dtype, device = kind
+            tensor = from_any(part, dtype, device)
+            if tensor.shape != shape:
+                raise errors.ShapeError(
+                    f"the gradient function of {self.name} gave a gradient of shape "
+                    f"{tensor.shape} for input {position}, which has shape {shape}"
+                )
+            cotangents.append(_conjugate(tensor))
+        return cotangents
+
+
+def _kind(value: Any) -> tuple[Any, Any, Any]:
+    return value.shape, value.dtype, value.device
+
+
+def _conjugate(tensor: Tensor) -> Tensor:
+    # Users' functions follow the field's convention, rules the plain transpose (see the tape).
+    # What they write into is a handle of theirs: the cotangent goes to others too.
+    if dtypes.is_complex(tensor.dtype):
+        return conj(tensor)
+    return wrap(tensor._array, tensor._device, tensor._node)

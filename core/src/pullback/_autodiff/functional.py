@@ -1,0 +1,326 @@
+"""Derivatives of functions, each made of tapes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import HEARD, HOOKS, LISTENING
+from pullback._tree import leaves, like
+from pullback.ops.complex import conj
+from pullback.ops.creation import full
+from pullback.tensor import Tensor, wrap
+
+__all__ = [
+    "grad",
+    "hessian",
+    "implicit_gradients",
+    "implicit_value_and_gradients",
+    "jacobian",
+    "jvp",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]
+
+Argnums = int | Sequence[int]
+
+
+# ---------------------------------------------------------------------------------------------
+# With respect to arguments.
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that gives the gradient of `f` with respect to some of its arguments.
+
+    Args:
+        f: gives a tensor; one of several elements stands for its sum.
+        argnums: the position of the argument, or several of them: a tuple of gradients then. An
+            argument may be a nested structure of tensors. Python integers count as floats.
+
+    Returns:
+        A function of the same arguments. What `f` does not depend on has the gradient zero.
+
+    >>> square = lambda x: x * x
+    >>> float(pb.grad(square)(3.0)), float(pb.grad(pb.grad(square))(3.0))
+    (6.0, 2.0)
+
+    Raises:
+        DTypeError: for an argument of integers, which has no gradient.
+    """
+    both = value_and_grad(f, argnums)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return gradient
+
+
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that gives the value of `f` and its gradient, as `grad` does.
+
+    >>> value, gradient = pb.value_and_grad(lambda x: x * x)(3.0)
+    >>> float(value), float(gradient)
+    (9.0, 6.0)
+
+    Raises:
+        DTypeError: for an argument of integers, which has no gradient.
+    """
+
+    @functools.wraps(f)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        given, sources = _sources(f, args, argnums)
+        with GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(sources)
+            value = f(*given, **kwargs)
+            target = _heard(value)
+        return value, tape.gradient(target, sources, unconnected_gradients="zero")
+
+    return both
+
+
+def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that gives the Jacobian of `f`: shape value.shape + argument.shape.
+
+    >>> pb.jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+
+    Raises:
+        DTypeError: for an argument of integers, which has no gradient.
+    """
+
+    @functools.wraps(f)
+    def rows(*args: Any, **kwargs: Any) -> Any:
+        given, sources = _sources(f, args, argnums)
+        with GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(sources)
+            target = _heard(f(*given, **kwargs))
+        return tape.jacobian(target, sources, unconnected_gradients="zero")
+
+    return rows
+
+
+def hessian(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """A function that gives the second derivatives of `f` with respect to one argument.
+
+    Shape argument.shape + argument.shape; `f` gives one number (or stands for the sum).
+
+    >>> pb.hessian(lambda x: x[0] * x[0] * x[1])([1.0, 2.0]).tolist()
+    [[4.0, 2.0], [2.0, 0.0]]
+
+    Raises:
+        DTypeError: for an argument of integers, which has no gradient.
+    """
+    return jacobian(grad(f, argnum), argnum)
+
+
+def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `f` at `args`, and the map from its cotangent to those of the arguments.
+
+    Returns:
+        The value, and a function: it takes a cotangent in the structure of the value and gives a
+        tuple with one for each argument; it may be called any number of times.
+
+    >>> value, pull = pb.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> [float(g) for g in pull(10.0)]
+    [30.0, 20.0]
+
+    Raises:
+        DTypeError: for an argument of integers, which has no gradient.
+    """
+    given, sources = _sources(f, args, range(len(args)))
+    with GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        tape.watch(sources)
+        value = f(*given)
+        target = _heard(value)
+
+    def pull(cotangent: Any) -> Any:
+        return tape.gradient(target, sources, cotangent, unconnected_gradients="zero")
+
+    return value, pull
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of `f` at `primals`, and its derivative in the direction of `tangents`.
+
+    The cotangents of the arguments are linear in the cotangent of the value; pulling `tangents`
+    back through that map gives the directional derivative (J. Townsend, "A new trick for
+    calculating Jacobian vector products", 2017).
+
+    >>> value, tangent = pb.jvp(lambda x: x * x, [3.0], [1.0])
+    >>> float(value), float(tangent)
+    (9.0, 6.0)
+
+    Raises:
+        InputValueError: when there is not one tangent for each argument.
+        ShapeError: for a tangent of another shape than its argument.
+        DTypeError: for an argument of integers, which has no gradient.
+    """
+    if len(primals) != len(tangents):
+        raise errors.InputValueError(
+            f"jvp: {len(primals)} arguments and {len(tangents)} tangents; give one for each"
+        )
+    given, sources = _sources(f, tuple(primals), range(len(primals)))
+    directions = [from_any(leaf) for tangent in tangents for leaf in leaves(whole(tangent))]
+    with GradientTape(watch_accessed_variables=False) as outer:
+        with GradientTape(watch_accessed_variables=False) as inner:
+            inner.watch(sources)
+            value = f(*given)
+            target = _heard(value)
+        dummies = [full(t.shape, 0, dtype=t.dtype, device=t.device) for t in leaves(target)]
+        outer.watch(dummies)
+        seeds = like(target, iter(dummies))
+        pulled = inner.gradient(target, sources, seeds, unconnected_gradients="zero")
+        pulled = like(pulled, iter([_heard(g) for g in leaves(pulled)]))
+    flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
+    return value, like(target, iter(flat))
+
+
+def _sources(f: Any, args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any]:
+    """The arguments with those to differentiate in as new handles, and the handles."""
+    name = getattr(f, "__name__", type(f).__name__)
+    several = not isinstance(argnums, int)
+    given = list(args)
+    chosen = []
+    for position in argnums if several else (argnums,):
+        if not -len(args) <= position < len(args):
+            raise errors.InputValueError(
+                f"the gradient of {name} is asked for in argument {position}, "
+                f"and it was called with {len(args)} positional arguments"
+            )
+        parts = [_source(name, position, value) for value in leaves(whole(args[position]))]
+        given[position] = like(whole(args[position]), iter(parts))
+        chosen.append(given[position])
+    return given, tuple(chosen) if several else chosen[0]
+
+
+def whole(value: Any) -> Any:
+    """Nested lists of numbers are one array, lists of tensors and dicts a structure."""
+    if isinstance(value, (list, tuple)) and not any(
+        hasattr(type(leaf), "__pullback_tensor__") for leaf in leaves(value)
+    ):
+        return from_any(value)
+    return value
+
+
+def _source(name: str, position: int, value: Any) -> Tensor:
+    if type(value) is int:
+        value = float(value)
+    tensor = from_any(value)
+    if not dtypes.is_floating(tensor.dtype):
+        raise errors.DTypeError(
+            f"the gradient of {name} in argument {position}, which holds {tensor.dtype}: only "
+            f"floating and complex values have one; convert with x.astype('float32')"
+        )
+    # A handle of its own: watching it leaves the caller's as it was.
+    return wrap(tensor._array, tensor._device, tensor._node)
+
+
+def _heard(value: Any) -> Any:
+    """A result as a structure of tensors that a tape takes for targets, constants included."""
+    if not isinstance(value, (list, tuple, dict)):
+        return _target(value)
+    return like(value, iter([_target(leaf) for leaf in leaves(value)]))
+
+
+def _target(value: Any) -> Tensor:
+    if value is None:
+        raise errors.InputTypeError("the function to differentiate gave None; return its value")
+    tensor = from_any(float(value) if type(value) is int else value)
+    return wrap(tensor._array, tensor._device, tensor._node or HEARD)
+
+
+# ---------------------------------------------------------------------------------------------
+# With respect to the variables that a function reads.
+
+
+def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
+    """A function that gives the gradients of `f` in every trainable variable that it reads.
+
+    Returns:
+        A function of the same arguments that gives (gradient, variable) pairs, as
+        `optimizer.apply_gradients` takes them. A loss of several elements stands for its sum.
+
+    >>> v = pb.Variable(3.0)
+    >>> [(gradient, variable)] = pb.implicit_gradients(lambda x: x * v * v)(2.0)
+    >>> float(gradient), variable is v
+    (12.0, True)
+
+    Raises:
+        TapeError: when `f` reads no trainable variable.
+    """
+    both = implicit_value_and_gradients(f)
+
+    @functools.wraps(f)
+    def gradients(*args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        return both(*args, **kwargs)[1]
+
+    return gradients
+
+
+def implicit_value_and_gradients(
+    f: Callable[..., Any],
+) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
+    """A function that gives the value of `f` and its gradients, as `implicit_gradients` does.
+
+    >>> v = pb.Variable(3.0)
+    >>> value, pairs = pb.implicit_value_and_gradients(lambda: v * v)()
+    >>> float(value), float(pairs[0][0])
+    (9.0, 6.0)
+
+    Raises:
+        TapeError: when `f` reads no trainable variable.
+    """
+
+    @functools.wraps(f)
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+        with GradientTape() as tape:
+            value = f(*args, **kwargs)
+            target = _heard(value)
+        variables = tape.watched_variables()
+        if not variables:
+            raise errors.TapeError(
+                f"{getattr(f, '__name__', type(f).__name__)} read no trainable variable; "
+                f"use pb.grad for gradients with respect to its arguments"
+            )
+        gradients = tape.gradient(target, list(variables))
+        return value, list(zip(gradients, variables, strict=True))
+
+    return both
+
+
+def stop_gradient(x: Any) -> Any:
+    """The value of `x`, as a constant: no gradient flows back through it.
+
+    Args:
+        x: a tensor, or a nested structure of them.
+
+    >>> float(pb.grad(lambda x: x * pb.stop_gradient(x))(3.0))
+    3.0
+    """
+    if isinstance(whole(x), (list, tuple, dict)):
+        return like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
+    tensor = from_any(x)
+    return wrap(tensor._array, tensor._device, HEARD if LISTENING.count else None)
+
+
+def _vjp_of_body(
+    function: Callable[..., list[Tensor]], inputs: list[Tensor], parts: list[Tensor]
+) -> Any:
+    """Cotangents of `inputs`, in the transpose convention, through a function of them."""
+    copies = [value.__copy__() for value in inputs]
+    with GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(copies)
+        results = function(*copies)
+    conjugated = [conj(c) if dtypes.is_complex(c.dtype) else c for c in parts]
+    gradients = tape.gradient(results, copies, conjugated)
+    return [conj(g) if g is not None and dtypes.is_complex(g.dtype) else g for g in gradients]
+
+
+# How dispatch pulls back through the body of an op, where its rule does not reach.
+HOOKS.vjp = _vjp_of_body

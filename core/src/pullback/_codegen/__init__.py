@@ -1,0 +1,1 @@
+"""Writes Python functions as text, and compiles them."""

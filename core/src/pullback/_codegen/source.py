@@ -1,0 +1,113 @@
+"""A Python function that is written line by line, compiled, and kept for whoever wants to read it.
+
+Generated code is shown like any other: tracebacks quote its lines and debuggers step through them,
+because `linecache` knows the text for as long as the code lives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import weakref
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = ["Source", "text_of", "tuple_of"]
+
+_INDENT = "    "
+_NUMBERS = itertools.count(1)
+
+
+class Source:
+    """A function in the making.
+
+    Args:
+        name: its name.
+        parameters: what stands between the parentheses of `def`.
+        names: its globals; constants are added to them.
+
+    >>> source = Source("double", "x")
+    >>> with source.block("if x is None:"):
+    ...     source.line("return None")
+    >>> source.line(f"return x * {source.constant(2)}")
+    >>> source.compile()(4)
+    8
+    >>> print(source)
+    def double(x):
+        if x is None:
+            return None
+        return x * k0
+    """
+
+    def __init__(
+        self, name: str, parameters: str = "", names: MutableMapping[str, Any] | None = None
+    ) -> None:
+        self.name = name
+        self.names: dict[str, Any] = {} if names is None else names  # type: ignore[assignment]
+        self._lines = [f"def {name}({parameters}):"]
+        self._depth = 1
+        self._constants = itertools.count()
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def line(self, *texts: str) -> None:
+        """Adds lines at the present depth."""
+        margin = _INDENT * self._depth
+        self._lines += [margin + text for text in texts]
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Adds lines at the present depth."""
+        self.line(*texts)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Adds a line such as "if x:"; what is written inside `with` is indented under it."""
+        self.line(head)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def constant(self, value: Any) -> str:
+        """The name by which the code finds a value."""
+        name = f"k{next(self._constants)}"
+        while name in self.names:
+            name = f"k{next(self._constants)}"
+        self.names[name] = value
+        return name
+
+    def compile(self, label: str = "") -> FunctionType:
+        """The function.
+
+        Args:
+            label: what tracebacks call the file; the function's name if not given.
+        """
+        text = str(self)
+        file = f"<pullback {label or self.name} #{next(_NUMBERS)}>"
+        scope: dict[str, Any] = {}
+        exec(compile(text, file, "exec"), self.names, scope)
+        function = scope[self.name]
+        assert isinstance(function, FunctionType)
+        # Without a time of change, `linecache.checkcache` keeps the entry.
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        weakref.finalize(function.__code__, linecache.cache.pop, file, None)
+        return function
+
+
+def text_of(code: CodeType | FunctionType) -> str:
+    """The text of a generated function; "" for one that was not generated."""
+    file = (code if isinstance(code, CodeType) else code.__code__).co_filename
+    return "".join(linecache.getlines(file)) if file.startswith("<pullback ") else ""
+
+
+def tuple_of(items: Iterable[str]) -> str:
+    """The text of a tuple.
+
+    >>> tuple_of(["a"]), tuple_of([])
+    ('(a, )', '()')
+    """
+    return "(" + "".join(f"{item}, " for item in items) + ")"

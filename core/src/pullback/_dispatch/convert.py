@@ -1,0 +1,387 @@
+"""What goes into an op becomes tensors here: host data, numbers, mixed dtypes and devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback._dispatch.arguments import inside
+from pullback._operators import OPERATORS
+from pullback.casting import EXACT, cast, number
+from pullback.devices import Device, as_device
+from pullback.dtypes import DType, Operand
+from pullback.spec import Arity, Op
+from pullback.tensor import Tensor, wrap
+
+_SCALARS = (bool, int, float, complex)
+SCALAR_TYPES = frozenset(_SCALARS)
+_CACHED_SCALARS = 4096
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """A tensor from what already lives on a device, such as a Variable; None for host data."""
+    if type(value) is Tensor:
+        return value
+    read = getattr(type(value), "__pullback_tensor__", None)
+    return None if read is None else read(value)
+
+
+def read(value: Any) -> Any:
+    """A tensor from what is read as one, such as a Variable; everything else as it is."""
+    reader = getattr(type(value), "__pullback_tensor__", None)
+    return value if reader is None else reader(value)
+
+
+def is_cached(value: Any) -> bool:
+    """Whether a Python number can be a key: nan != nan and 0.0 == -0.0, so nan and -0.0 cannot.
+
+    Nor can a complex number with a part that is zero: 1 + 0j == 1 - 0j, on two sides of a cut.
+    """
+    kind = type(value)
+    if kind is complex:
+        return bool(value.real and value.imag and value == value)
+    if value != 0:
+        return bool(value == value)
+    return kind is not float or math.copysign(1.0, value) > 0
+
+
+def constant(value: Any, dtype: DType, device: Device) -> Tensor:
+    """A 0-d tensor for a Python scalar; made once per device.
+
+    Raises:
+        ConversionError: when the dtype cannot hold the value.
+        DTypeError: when the device does not hold the dtype.
+    """
+    kind: Any = type(value)
+    if kind is complex:
+        cached = value == value
+        kind = math.copysign(1.0, value.real), math.copysign(1.0, value.imag)
+    else:
+        cached = is_cached(value)
+    key = (value, kind, dtype)
+    if cached:
+        found: Tensor | None = device.constants.get(key)
+        if found is not None:
+            return found
+    if dtype not in device.backend.dtypes:
+        raise errors.DTypeError(device.backend.holds_no(dtype))
+    try:
+        with np.errstate(over="ignore"):
+            array = number(value, dtype)
+    except OverflowError:
+        raise errors.ConversionError(
+            f"{value} is out of range for {dtype}; convert the tensor with x.astype(...) first"
+        ) from None
+    except TypeError:
+        raise errors.ConversionError(f"{value!r} is no {dtype}") from None
+    tensor = wrap(device.backend.from_host(array, device.native, copy=True), device)
+    if cached:
+        if len(device.constants) >= _CACHED_SCALARS:
+            device.constants.clear()
+        device.constants[key] = tensor
+    return tensor
+
+
+# ---------------------------------------------------------------------------------------------
+# Host data.
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _first_tensor(value: Any) -> Tensor | None:
+    """The first tensor in nested lists."""
+    for leaf in _leaves(value):
+        tensor = as_tensor(leaf)
+        if tensor is not None:
+            return tensor
+    return None
+
+
+def host_array(value: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
+
+    Raises:
+        ConversionError: for ragged lists, objects, and values that no dtype holds.
+    """
+    if isinstance(value, range):
+        value = list(value)
+    sequence = isinstance(value, (list, tuple))
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        if sequence:
+            raise errors.ConversionError(
+                "nested lists of unequal lengths are no array; pad them to one length"
+            ) from None
+        raise errors.ConversionError(f"{type(value).__name__} is no array: {error}") from None
+    except OverflowError:
+        raise errors.ConversionError(
+            "an integer in the data is out of every dtype's range"
+        ) from None
+    if array.dtype not in dtypes.ALL:
+        if not array.dtype.isnative:
+            return host_array(array.astype(array.dtype.newbyteorder("=")))
+        raise errors.ConversionError(
+            f"{type(value).__name__} of {array.dtype} is no array of numbers; "
+            f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
+        )
+    plain = type(value) in SCALAR_TYPES or (
+        sequence and all(type(leaf) in SCALAR_TYPES for leaf in _leaves(value))
+    )
+    if not plain:
+        return array
+    if array.size == 0:
+        return array.astype(dtypes.DEFAULT_FLOAT)
+    if dtypes.kind(array.dtype) >= dtypes.FLOAT:
+        if all(type(leaf) is int for leaf in _leaves(value)):
+            # NumPy takes floats for integers beyond int64 beside others: some would be others.
+            try:
+                return np.asarray(value, dtypes.uint64)
+            except OverflowError:
+                raise errors.ConversionError(
+                    "no integer dtype holds all integers in the data"
+                ) from None
+        real = dtypes.kind(array.dtype) == dtypes.FLOAT
+        with np.errstate(over="ignore"):
+            wanted = dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX
+            return _rounded(value, array, wanted)
+    if dtypes.kind(array.dtype) == dtypes.INT:
+        narrow = array.astype(dtypes.DEFAULT_INT)
+        # int32 unless a value does not fit: never a wrong number.
+        return narrow if (narrow == array).all() else array
+    return array
+
+
+def from_host(
+    value: Any, dtype: DType | None = None, device: Device | None = None, *, copy: bool = True
+) -> Tensor:
+    """A tensor with the values of host data.
+
+    Raises:
+        ConversionError: for what is no array of numbers.
+        DTypeError: when the device's backend does not hold the dtype.
+    """
+    if isinstance(value, (list, tuple)):
+        held = _first_tensor(value)
+        if held is not None:
+            return _stacked(value, held.device, dtype, device)
+    device = as_device(None) if device is None else device
+    if type(value) in SCALAR_TYPES:
+        if dtype is None and type(value) is int:
+            found = _integer(value, device)
+        else:
+            found = constant(value, dtype or dtypes.promote([type(value)]), device)
+        # The caller may watch or assign to its handle; the cached one serves every other number.
+        return wrap(found._array, device)
+    array = host_array(value)
+    if dtype is not None and array.dtype != dtype:
+        array = _cast_host(value, array, dtype)
+        copy = False
+    if array.dtype not in device.backend.dtypes:
+        raise errors.DTypeError(device.backend.holds_no(array.dtype))
+    return wrap(device.backend.from_host(array, device.native, copy=copy), device)
+
+
+def _stacked(value: Any, beside: Device, dtype: DType | None, device: Device | None) -> Tensor:
+    """Nested lists with tensors among them, side by side: gradients flow into these."""
+    parts = [
+        # Numbers stay weak beside tensors.
+        item if type(item) in SCALAR_TYPES else from_any(item, None, _device_of(item) or beside)
+        for item in value
+    ]
+    return from_any(OPERATORS.stack(parts), dtype, device)
+
+
+def _device_of(value: Any) -> Device | None:
+    tensor = as_tensor(value)
+    return None if tensor is None else tensor.device
+
+
+def _integer(value: int, device: Device) -> Tensor:
+    # int32 unless the value does not fit: never a wrong number.
+    for dtype in (dtypes.DEFAULT_INT, dtypes.int64, dtypes.uint64):
+        info = np.iinfo(dtype)
+        if info.min <= value <= info.max:
+            return constant(value, dtype, device)
+    raise errors.ConversionError(f"{value} is out of every integer dtype's range")
+
+
+def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    if not isinstance(value, np.ndarray):
+        # From the source again, so that no digit is lost through the default dtype, and a Python
+        # integer out of range is an error.
+        array = np.asarray(value)
+        if array.dtype.kind in "iu" and dtypes.kind(dtype) == dtypes.INT and array.size:
+            info = np.iinfo(dtype)
+            if array.min() < info.min or array.max() > info.max:
+                raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
+    if array.dtype.kind == "c" and not dtypes.is_complex(dtype):
+        raise errors.ConversionError(
+            f"complex data are no {dtype} array; take pb.real(x) or pb.abs(x)"
+        )
+    with np.errstate(all="ignore"):
+        return _rounded(value, array, dtype)
+
+
+def _rounded(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
+    # Integers beside floats, or beyond int64 beside others, have gone through float64.
+    listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
+    if listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any():
+        leaves = list(_leaves(value))
+        if all(type(leaf) in SCALAR_TYPES for leaf in leaves):
+            found = [number(leaf, dtype) for leaf in leaves]
+            return np.asarray(found, dtype).reshape(array.shape)
+    return cast(array, dtype)
+
+
+def from_any(value: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
+    """A tensor from a tensor, a variable or host data, on `device` if given."""
+    tensor = as_tensor(value)
+    if tensor is None:
+        return from_host(value, dtype, device)
+    if dtype is not None and tensor.dtype != dtype:
+        tensor = OPERATORS.astype(tensor, dtype)
+    if device is not None and tensor._device is not device:
+        tensor = OPERATORS.to_device(tensor, device)
+    return tensor
+
+
+def together(values: Sequence[Any]) -> list[Tensor]:
+    """Tensors of all values; host data go to where the first tensor among them is."""
+    found = [as_tensor(value) for value in values]
+    device = next((tensor.device for tensor in found if tensor is not None), None)
+    return [
+        from_host(value, None, device) if tensor is None else tensor
+        for value, tensor in zip(values, found, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------
+# The inputs of one op.
+
+
+def _flatten(op: Op, values: tuple[Any, ...]) -> list[Any]:
+    flat: list[Any] = []
+    for one, value in zip(op.inputs, values, strict=True):
+        if one.arity is Arity.MANY:
+            if any(item is None for item in value):
+                raise errors.InputTypeError(f"{one.name} holds None in place of a tensor")
+            flat.extend(value)
+        else:
+            if value is None and one.arity is Arity.ONE:
+                raise errors.InputTypeError(f"{one.name} is missing, got None")
+            flat.append(value)
+    return flat
+
+
+def sequences(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of the inputs with every sequence as a list.
+
+    Raises:
+        InputTypeError: for a single value in the place of a sequence.
+    """
+    listed = list(values)
+    for i, one in enumerate(op.inputs):
+        if one.arity is Arity.MANY and not isinstance(listed[i], (list, tuple)):
+            try:
+                listed[i] = list(listed[i])
+            except TypeError:
+                raise errors.InputTypeError(
+                    f"{op.name}: {one.name} is a sequence of tensors, "
+                    f"got {type(listed[i]).__name__}"
+                ) from None
+    return tuple(listed)
+
+
+def counts(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
+    """For each input: how many tensors a sequence has, or None for a single one."""
+    return tuple(
+        len(value) if one.arity is Arity.MANY else None
+        for one, value in zip(op.inputs, values, strict=True)
+    )
+
+
+def unflatten(flat: list[Any], lengths: tuple[int | None, ...]) -> list[Any]:
+    """The flat list grouped as the op's inputs are."""
+    result: list[Any] = []
+    position = 0
+    for length in lengths:
+        if length is None:
+            result.append(flat[position])
+            position += 1
+        else:
+            result.append(flat[position : position + length])
+            position += length
+    return result
+
+
+def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
+    """The op's inputs, flattened, as tensors of the dtypes that its rule decides, on one device.
+
+    Raises:
+        DeviceError: for tensors on different devices.
+        DTypeError: for dtypes that the op does not take.
+        ConversionError: for host data that are no array.
+    """
+    try:
+        return _gathered(op, values)
+    except errors.PullbackError as error:
+        raise inside(op, error) from error.__cause__
+
+
+def _gathered(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
+    flat = _flatten(op, values)
+    if not flat:
+        return flat, as_device(None)
+    device: Device | None = None
+    operands: list[Operand | None] = []
+    hosts: list[int] = []
+    for i, value in enumerate(flat):
+        kind = type(value)
+        if kind is not Tensor:
+            if value is None or kind in SCALAR_TYPES:
+                operands.append(None if value is None else kind)
+                continue
+            found = as_tensor(value)
+            if found is None:
+                operands.append(None)
+                hosts.append(i)
+                continue
+            flat[i] = value = found
+        if device is None:
+            device = value._device
+        elif value._device is not device:
+            raise errors.DeviceError(
+                f"tensors on {device} and {value._device}; move one with x.to('{device}')"
+            )
+        operands.append(device.backend.public_dtypes[value._array.dtype])
+    if device is None:
+        device = as_device(None)
+    for i in hosts:
+        flat[i] = from_host(flat[i], None, device)
+        operands[i] = flat[i].dtype
+    key = tuple(operands)
+    wanted = op.resolutions.get(key)
+    if wanted is None:
+        wanted = op.resolutions[key] = op.dtype(key).inputs
+    for i, dtype in enumerate(wanted):
+        if operands[i] is dtype:
+            continue
+        value = flat[i]
+        if type(value) is Tensor:
+            if operands[i] != dtype:
+                flat[i] = OPERATORS.astype(value, dtype)
+        elif value is not None:
+            flat[i] = constant(value, dtype, device)
+    return flat, device

@@ -1,0 +1,251 @@
+"""`@op`: one function is the signature, the docstring, the rules and, for a composite, the body.
+
+What `@op` returns is a plain function. Until its first call it holds a stub; the first call
+compiles code for exactly this signature (see `generate`) and puts it in the stub's place, so
+importing hundreds of ops costs nothing and calling one goes through no `*args`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+
+from pullback import errors
+from pullback._dispatch import call_code
+from pullback._operators import OPERATORS
+from pullback.dtypes import DTypeRule
+from pullback.shapes import ShapeRule
+from pullback.spec import Accuracy, Arity, Attribute, Input, Op, Rule, Tier, register
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+#: The annotation of the standard's `copy` arguments. Dispatch takes and drops them: buffers are
+#: immutable, so whether one was copied cannot be seen, and no kernel needs to know.
+Copy: TypeAlias = bool | None
+
+_ARITIES = {
+    "TensorLike": Arity.ONE,
+    "TensorLike | None": Arity.OPTIONAL,
+    "Sequence[TensorLike]": Arity.MANY,
+}
+_INDICES = itertools.count()
+_LOCK = threading.Lock()
+
+
+class OpFunction(Protocol[P, R_co]):
+    """The public function of an op."""
+
+    spec: Op
+    vjp: VJP
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Calls the op."""
+
+
+class VJP:
+    """Adds gradient rules (vector-Jacobian products) to an op.
+
+    `f.vjp(x1=rule, x2=rule)` gives one rule an input; `@f.vjp("x")` decorates a longer one;
+    `@f.vjp("x", "y")` a joint rule that returns one cotangent for each. A rule's first parameter is
+    the cotangent g of the result (a tuple of them where an op has several); the others name what it
+    needs, and only that is kept while the tape waits. None in place of a rule says that the op has
+    no gradient in that input.
+    """
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+
+    @overload
+    def __call__(self, *targets: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def __call__(self, **rules: Callable[..., Any] | None) -> None: ...
+    def __call__(self, *targets: str, **rules: Callable[..., Any] | None) -> Any:
+        """Adds rules, or gives a decorator that adds one for `targets`."""
+        for name, function in rules.items():
+            self._add((name,), function)
+        if not targets:
+            return None
+
+        def decorator(function: Callable[P, R]) -> Callable[P, R]:
+            self._add(targets, function)
+            return function
+
+        return decorator
+
+    def _add(self, targets: tuple[str, ...], function: Callable[..., Any] | None) -> None:
+        op = self._op
+        inputs = {one.name for one in op.inputs}
+        for target in targets:
+            if target not in inputs:
+                raise errors.DefinitionError(f"{op.name}.vjp: there is no input {target!r}")
+            if target in op.rules:
+                raise errors.DefinitionError(f"{op.name}.vjp: {target!r} has two rules")
+        if not op.differentiable:
+            raise errors.DefinitionError(f"{op.name} is not differentiable, yet has a rule")
+        if function is None:
+            op.rules.update(dict.fromkeys(targets))
+            _forget(op)
+            return
+        code = function.__code__
+        needs = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        names = op.names
+        unknown = [need for need in needs if need not in names]
+        if unknown:
+            raise errors.DefinitionError(
+                f"{op.name}.vjp: a rule asks for {unknown}; it may ask for {names}"
+            )
+        rule = Rule(targets, tuple(needs), function, joint=len(targets) > 1)
+        op.rules.update(dict.fromkeys(targets, rule))
+        _forget(op)
+
+
+def primitive(why: str = "", /) -> NoReturn:
+    """The body of a primitive: reached only where a backend has no kernel for it.
+
+    Args:
+        why: a sentence that says why no body can replace it, as a literal; the reference shows it.
+
+    Raises:
+        MissingKernelError: always.
+    """
+    raise errors.MissingKernelError(f"a primitive has no body to fall back on: {why}")
+
+
+def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute, ...]]:
+    code = body.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    inputs: list[Input] = []
+    attributes: list[Attribute] = []
+    for name in names:
+        annotation = body.__annotations__.get(name)
+        if not isinstance(annotation, str):
+            raise errors.DefinitionError(
+                f"{body.__name__}: parameter {name!r} needs an annotation, and the module "
+                f"`from __future__ import annotations`"
+            )
+        arity = _ARITIES.get(annotation)
+        if arity is not None:
+            if attributes and code.co_argcount <= names.index(name):
+                raise errors.DefinitionError(f"{body.__name__}: {name!r} must not be keyword-only")
+            inputs.append(Input(name, arity))
+            continue
+        if annotation == "Copy":
+            continue
+        form, _, rest = annotation.partition(" | ")
+        attributes.append(Attribute(name, form if rest in ("", "None") else annotation, bool(rest)))
+    return tuple(inputs), tuple(attributes)
+
+
+def op(
+    *,
+    shape: ShapeRule,
+    dtype: DTypeRule,
+    accuracy: Accuracy,
+    tier: Tier = Tier.CORE,
+    differentiable: bool = True,
+    outputs: Sequence[str] = ("out",),
+    residuals: Sequence[str] = (),
+    normalize: Callable[..., dict[str, Any]] | None = None,
+    name: str | None = None,
+    family: str | None = None,
+) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
+    """Defines an op; the decorated function is its signature, its docstring and its body.
+
+    Parameters annotated `TensorLike`, `TensorLike | None` or `Sequence[TensorLike]` are inputs; all
+    others are attributes.
+
+    Args:
+        shape: the rule for the result's shape (`pullback.shapes`).
+        dtype: the rule for the inputs' common dtype and the result's (`pullback.dtypes`).
+        accuracy: how near to a float64 reference the result must be.
+        tier: the set of primitives it belongs to.
+        differentiable: False where no input has a gradient.
+        outputs: a name for each result, where there are several.
+        residuals: names of what kernel and body return after the outputs, for the rules only.
+        normalize: gets the inputs' shapes and the attributes, returns the attributes in the form
+            that kernels and body are given.
+        name: the op's name where it is not the function's.
+        family: the page of the reference; the module's name if not given.
+
+    Raises:
+        DefinitionError: for a definition that contradicts itself.
+    """
+
+    def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
+        assert isinstance(body, FunctionType)
+        inputs, attributes = _parameters(body)
+        placed = [one.name for one in attributes if one.form == "DeviceLike"]
+        single = len(outputs) == 1 and not residuals
+        arities = [one.arity for one in inputs]
+        fixed = arities[:1] == [Arity.ONE] and Arity.MANY not in arities and not placed
+        spec = Op(
+            name=name or body.__name__,
+            body=body,
+            inputs=inputs,
+            attributes=attributes,
+            shape=shape,
+            dtype=dtype,
+            accuracy=accuracy,
+            tier=tier,
+            primitive="primitive" in body.__code__.co_names,
+            differentiable=differentiable,
+            outputs=tuple(outputs),
+            residuals=tuple(residuals),
+            normalize=normalize,
+            family=family or body.__module__.rpartition(".")[2],
+            index=next(_INDICES),
+            fixed=fixed,
+            creates=not inputs and placed == ["device"] and single,
+            simple=fixed and single,
+        )
+        register(spec)
+        function = _public(spec, body)
+        spec.function = function
+        setattr(OPERATORS, spec.name, function)
+        return cast("OpFunction[P, R]", function)
+
+    return decorator
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    return SPECIALISE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _forget(op: Op) -> None:
+    """Has the code for an op made anew at its next call: what there is was made for other rules."""
+    with _LOCK:
+        function = op.function
+        if function is not None and function.__code__ is not _stub.__code__:
+            function.__code__ = _stub.__code__
+
+
+def _public(spec: Op, body: FunctionType) -> FunctionType:
+    # Filled at the first call, as the code is made.
+    names: dict[str, Any] = {"__name__": body.__module__}
+    function = FunctionType(_stub.__code__, names, body.__name__)
+
+    def specialise() -> FunctionType:
+        with _LOCK:
+            if function.__code__ is _stub.__code__:
+                names.update(call_code.namespace(spec))
+                code = call_code.forward(spec, names)
+                # Defaults first: another thread may call the function between two of these lines.
+                function.__defaults__ = body.__defaults__
+                function.__kwdefaults__ = body.__kwdefaults__
+                function.__code__ = code
+        return function
+
+    names["SPECIALISE"] = specialise
+    function.__doc__ = body.__doc__
+    function.__qualname__ = body.__qualname__
+    function.__module__ = body.__module__
+    function.__annotations__ = body.__annotations__
+    function.__wrapped__ = body  # type: ignore[attr-defined]  # inspect.signature follows it
+    function.spec = spec  # type: ignore[attr-defined]
+    function.vjp = VJP(spec)  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,191 @@
+"""What dispatch leaves behind while a tape listens: nodes, and the state of each thread.
+
+A node links an op's result to the nodes of its inputs. The tape keeps no list: a node lives as long
+as a result, a later node or a source can reach it. Serial numbers order nodes in time; a tape owns
+the intervals of them in which it listened (see `pullback._autodiff.tape`), so that one graph serves
+any number of tapes, each of which sees its own part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pullback.spec import Op
+
+if TYPE_CHECKING:
+    from pullback.tensor import Tensor
+
+
+class Listener(Protocol):
+    """What recording needs to know of a tape."""
+
+    #: The serial number at which the tape first listened.
+    start: int
+
+    def leave(self) -> None:
+        """It listens no longer, whatever thread says so."""
+
+
+class Node:
+    """The record of one op: its inputs' nodes and what its gradient rules need."""
+
+    __slots__ = ("__weakref__", "device", "op", "parents", "saved", "serial")
+    serial: int
+    op: Op | None
+    #: One per input, flattened; None where no gradient flows.
+    parents: tuple[Node | None, ...]
+    #: What the rules asked for: native arrays, shapes, attributes. None when it has been let go.
+    saved: Any
+    device: Any
+
+
+class Watched(Node):
+    """The mark that `tape.watch(x)` puts on a tensor or a variable: the identity, seen from later.
+
+    Its parents are what stood there before: the tensor's node, or the marks of other tapes. A tape
+    that has not made this mark looks through it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, serial: int, *behind: Node) -> None:
+        self.serial = serial
+        self.op = None
+        self.parents = behind
+        self.saved = None
+        self.device = None
+
+    @property
+    def origin(self) -> Node | None:
+        """The node that the tensor had before it was watched."""
+        return self.parents[0] if self.parents else None
+
+
+class Output(Node):
+    """One of several results of an op; `saved` is its position, its parent is the op's node."""
+
+    __slots__ = ()
+
+    def __init__(self, serial: int, node: Node, position: int) -> None:
+        self.serial = serial
+        self.op = None
+        self.parents = (node,)
+        self.saved = position
+        self.device = node.device
+
+
+#: The node of results that a tape heard and that depend on no source. It is below every interval,
+#: so it carries no gradient; it only tells "constant" from "computed where nobody listened".
+HEARD: Node = Watched(-1)
+
+
+class Count:
+    """A number of tapes, in all threads."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+#: How many tapes listen: the one test on the hot path.
+class _Hooks:
+    """What dispatch calls of the levels above it."""
+
+    #: The cotangents of `inputs` through a function, from those of its results: `vjp(function,
+    #: inputs, cotangents)`. `_autodiff.functional` sets it.
+    vjp: Callable[[Callable[..., list[Tensor]], list[Tensor], list[Tensor]], list[Tensor | None]]
+
+
+HOOKS = _Hooks()
+
+LISTENING = Count()
+
+_THREADS = itertools.count()
+
+
+class ThreadState:
+    """The tapes that listen in one thread, innermost last."""
+
+    __slots__ = ("low", "paused", "recording", "tapes", "tick")
+
+    def __init__(self) -> None:
+        self.tapes: list[Listener] = []
+        self.paused = 0
+        #: tapes and not paused
+        self.recording = False
+        #: Nodes below this serial belong to no tape that listens here.
+        self.low = 0
+        # Each thread counts in a range of its own: a tape never takes another thread's nodes,
+        # made in the same span of time, for its own.
+        self.tick: Callable[[], int] = itertools.count(next(_THREADS) << 48).__next__
+
+    def update(self) -> None:
+        """Brings `recording` and `low` up to date."""
+        tapes = self.tapes
+        if not tapes:
+            self.recording = False
+            return
+        self.recording = not self.paused
+        # Another thread may have made one leave since.
+        self.low = min([tape.start for tape in tapes], default=0)
+
+
+class _End:
+    """Goes with its thread, whose tapes then listen no longer, whoever still holds them."""
+
+    __slots__ = ("_tapes",)
+
+    def __init__(self, state: ThreadState) -> None:
+        self._tapes = state.tapes
+
+    def __del__(self) -> None:
+        for tape in self._tapes[:]:
+            tape.leave()
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.state = state = ThreadState()
+        self._end = _End(state)
+
+
+LOCAL = _Local()
+
+
+class paused:
+    """Nothing is recorded in this thread inside `with paused():`."""
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state = state = LOCAL.state
+        state.paused += 1
+        state.recording = False
+
+    def __exit__(self, *_: object) -> None:
+        state = self._state
+        state.paused -= 1
+        state.update()
+
+
+def reachable(node: Node, low: int) -> Node | None:
+    """`node` if a tape that listens may see it, else None: stale nodes are let go.
+
+    A mark made by a tape of another thread hides an older one of this thread: look through it.
+    """
+    mark: Node | None = node
+    while mark is not None:
+        if mark.serial >= low:
+            return node
+        mark = mark.origin if isinstance(mark, Watched) else None
+    return None
+
+
+def may_record(node: Node | None) -> bool:
+    """Whether an op on a tensor with this node would be recorded now."""
+    state = LOCAL.state
+    return state.recording and node is not None and reachable(node, state.low) is not None

@@ -1,0 +1,99 @@
+"""What the array API standard asks of a namespace about itself: version, dtypes, devices."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._operators import OPERATORS
+from pullback.devices import Device, DeviceLike, as_device, default_device, devices
+from pullback.dtypes import DType
+from pullback.ops.data_types import isdtype
+
+__all__ = ["__array_api_version__", "__array_namespace_info__"]
+
+#: The version of the array API standard that this namespace follows.
+__array_api_version__ = "2025.12"
+
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", __array_api_version__)
+
+
+class NamespaceInfo:
+    """What `__array_namespace_info__()` gives (array API standard, inspection)."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What this namespace can do of what the standard leaves open.
+
+        >>> pb.__array_namespace_info__().capabilities()["boolean indexing"]
+        True
+        """
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            # None: no limit of the namespace's own.
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> Device:
+        """The device that tensors are made on where none is named."""
+        return default_device()
+
+    def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, DType]:
+        """The dtypes of results for which none is given, on any device."""
+        return {
+            "real floating": dtypes.DEFAULT_FLOAT,
+            "complex floating": dtypes.DEFAULT_COMPLEX,
+            "integral": dtypes.DEFAULT_INT,
+            "indexing": dtypes.int64,
+        }
+
+    def dtypes(self, *, device: DeviceLike | None = None, kind: Any = None) -> dict[str, DType]:
+        """The dtypes of the standard (neither float16 nor bfloat16) that a device holds, by name.
+
+        Args:
+            device: the device; the one in force if not given.
+            kind: only dtypes of this kind, as `isdtype` takes it.
+
+        >>> pb.__array_namespace_info__().dtypes(kind="complex floating")
+        {'complex64': dtype('complex64'), 'complex128': dtype('complex128')}
+        """
+        held = as_device(device).backend.dtypes
+        return {
+            dtype.name: dtype
+            for dtype in dtypes.ALL
+            if dtype in held
+            and dtype not in (dtypes.bfloat16, dtypes.float16)
+            and (kind is None or isdtype(dtype, kind))
+        }
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every device that can be used."""
+        return tuple(devices())
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """Dtypes, devices and capabilities of this namespace (array API standard)."""
+    return NamespaceInfo()
+
+
+def _namespace(api_version: str | None) -> Any:
+    """The namespace for an array: what `Tensor.__array_namespace__` gives."""
+    if api_version is not None and api_version not in _VERSIONS:
+        raise errors.InputValueError(
+            f"there is no namespace for version {api_version!r} of the array API standard; "
+            f"use one of {', '.join(_VERSIONS)}"
+        )
+    return sys.modules["pullback"]
+
+
+OPERATORS.array_namespace = _namespace
+
+
+def executing_eagerly() -> bool:
+    """Whether ops run when they are called: from the first line, with nothing to enable.
+
+    >>> pb.executing_eagerly()
+    True
+    """
+    return True

@@ -1,0 +1,222 @@
+"""The logarithm of the gamma function and its derivatives, in array API code in float64.
+
+The coefficients are from interpolation at Chebyshev nodes with 60 digits; the constant comes last.
+The error given with each table is relative to the function. What a rational function adds to a
+constant or to leading terms is small beside them, and so is the rounding error of its many terms.
+
+The identities are those of NIST's Digital Library of Mathematical Functions (DLMF).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback._numerics.polynomial import ratio
+
+# lgamma(x) / ((x - 1)(x - 2)) - 0.4375 in x - 1 on [1, 3]: 5.2e-17.
+_LGAMMA_NEAR = (
+    (
+        -0.00014484773296223998,
+        -0.004654502916770021,
+        -0.044656348491962816,
+        -0.1717196790794042,
+        -0.26315010448104464,
+        -0.05464229883366511,
+        0.21517593129200396,
+        0.13971566490153284,
+    ),
+    (
+        -8.00006940626896e-08,
+        0.0003421314143034865,
+        0.013389528687126595,
+        0.16888503461765253,
+        0.9602898005686245,
+        2.7893749317259906,
+        4.281118806581698,
+        3.295459389890682,
+        1.0,
+    ),
+)
+# x times what Stirling's formula without its series lacks, in 1 / x**2 on [3, inf]: 8.6e-16.
+_LGAMMA_FAR = (
+    (
+        0.047949044061082816,
+        0.7401533079759969,
+        1.4475495319750598,
+        0.6998240164053198,
+        0.08333333333333326,
+    ),
+    (
+        0.7707173798157785,
+        9.39675554873276,
+        17.642111292169787,
+        8.431221530195907,
+        1.0,
+    ),
+)
+
+# digamma(x) / (x - root) - 0.75 in x - 1 on [1, 3]: 1.2e-17.
+_DIGAMMA_NEAR = (
+    (
+        -0.00013119741915497668,
+        -0.004841353696563387,
+        -0.05311001149539819,
+        -0.21940953197797022,
+        -0.27132865237860687,
+        0.2475156214100499,
+        0.5003801375034054,
+    ),
+    (
+        -2.1266001426464142e-08,
+        0.0001781237084712316,
+        0.007541528072930127,
+        0.10253791613508487,
+        0.6088725387510459,
+        1.7164412849668507,
+        2.2027432733665075,
+        1.0,
+    ),
+)
+# x**2 (log(x) - 1 / 2x - digamma(x)) in 1 / x**2 on [3, inf]: 1.1e-14 of a hundredth of digamma.
+_DIGAMMA_FAR = (
+    (
+        0.10147359097496221,
+        1.2645919998876947,
+        2.0028200146930577,
+        0.8118758582576218,
+        0.08333333333333244,
+    ),
+    (
+        2.1551983302786035,
+        17.253459834818653,
+        24.970472162605237,
+        9.842510299075757,
+        1.0,
+    ),
+)
+# The zero of digamma above 0, in two parts.
+_ROOT = 1.4616321449683622
+_ROOT_REST = 9.549995429965697e-17
+
+# Bernoulli numbers B(2), B(4), ...
+_BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+    854513 / 138,
+)
+
+
+def _angle(xp: Any, x: Any) -> Any:
+    """pi times the distance of x from the nearest whole number."""
+    return (x - xp.round(x)) * math.pi
+
+
+def _at_least_1(xp: Any, x: Any) -> Any:
+    """1 - x below 0, 1 + x in [0, 1), x from 1 on: where the functions are approximated."""
+    return xp.where(x < 0, 1 - x, xp.where(x < 1, 1 + x, x))
+
+
+def lgamma(xp: Any, x: Any) -> Any:
+    """log(|gamma(x)|)."""
+    negative, fraction = x < 0, (x >= 0) & (x < 1)
+    y = _at_least_1(xp, x)
+    # y - 1 and y - 2 without the rounding of y = 1 + x.
+    above_1, above_2 = xp.where(fraction, x, y - 1), xp.where(fraction, x - 1, y - 2)
+    near = above_1 * above_2 * (0.4375 + ratio(xp.minimum(y, 3.0) - 1, _LGAMMA_NEAR))
+    # DLMF 5.11.1.
+    big = xp.maximum(y, 3.0)
+    rest = ratio(1 / big / big, _LGAMMA_FAR) / big
+    far = (big - 0.5) * (xp.log(big) - 1) + (0.5 * math.log(2 * math.pi) - 0.5 + rest)
+    found = xp.where(y < 3, near, far)
+    # gamma(x) = gamma(1 + x) / x, and gamma(x) gamma(1 - x) = pi / sin(pi x): DLMF 5.5.1, 5.5.3.
+    sine = xp.abs(xp.sin(_angle(xp, x)))
+    shift = xp.log(xp.where(negative, sine / math.pi, xp.where(fraction, x, 1.0)))
+    found = xp.where(negative, -shift - found, found - shift)
+    return xp.where(xp.isinf(x) | (negative & (sine == 0)), math.inf, found)
+
+
+def digamma(xp: Any, x: Any) -> Any:
+    """The derivative of log(gamma(x))."""
+    negative, fraction = x < 0, (x >= 0) & (x < 1)
+    y = _at_least_1(xp, x)
+    close = xp.minimum(y, 3.0)
+    near = ((close - _ROOT) - _ROOT_REST) * (0.75 + ratio(close - 1, _DIGAMMA_NEAR))
+    # DLMF 5.11.2.
+    big = xp.maximum(y, 3.0)
+    square = 1 / big / big
+    far = xp.log(big) - (0.5 / big + ratio(square, _DIGAMMA_FAR) * square)
+    found = xp.where(y < 3, near, far)
+    # digamma(x) = digamma(1 + x) - 1 / x = digamma(1 - x) - pi / tan(pi x): DLMF 5.5.2, 5.5.4.
+    angle = _angle(xp, x)
+    tangent = xp.where(negative & (angle == 0), math.nan, xp.tan(angle))
+    found = xp.where(negative, found - math.pi / tangent, found)
+    return xp.where(fraction, found - 1 / x, found)
+
+
+_TERMS = 10
+
+
+def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
+    """The derivative of order n of digamma; without `below` there are no numbers below 0 in x.
+
+    It is (-1)**(n + 1) n! times the sum of 1 / (x + k)**(n + 1) over all k >= 0 (DLMF 5.15.1).
+    Below 0: the sum over all whole k, which depends on the fraction of x alone, less that over
+    k < 0.
+    """
+    if n == 0:
+        return digamma(xp, x)
+    order, size = n + 1, float(math.factorial(n))
+    negative = x < 0
+    fraction = x - xp.round(x)
+    first = xp.where(negative, fraction, x) if below else x
+    total = _power(first, order, size) + _tail(first, order, size)
+    if below:
+        turned = _tail(xp.where(negative, -fraction, 0.0), order, size)
+        turned = turned - _tail(xp.where(negative, -x, 0.0), order, size)
+        total = xp.where(negative, total - turned if order % 2 else total + turned, total)
+    sign = (-1.0) ** order
+    found = xp.where(x == math.inf, sign * 0.0, sign * total)
+    pole = (x <= 0) & (fraction == 0)
+    return xp.where(pole, math.inf if n % 2 else math.nan, found)
+
+
+def _tail(a: Any, s: int, size: float) -> Any:
+    """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and whole s > 1.
+
+    The sum is the Hurwitz zeta function of 1 + a, by Euler and Maclaurin's summation (DLMF
+    25.11.5). All its terms are positive.
+    """
+    end, lost = _exactly(a, _TERMS + 1)
+    rest = 1 / (s - 1) + 0.5 / end
+    factor = s / end / end
+    for k, bernoulli in enumerate(_BERNOULLI, start=1):
+        rest = rest + factor * (bernoulli / math.factorial(2 * k))
+        factor = factor * ((s + 2 * k - 1) / end) * ((s + 2 * k) / end)
+    total = rest * (1 - (s - 1) * lost) * _power(end, s - 1, size)
+    # From the smallest to the largest.
+    for k in range(_TERMS, 0, -1):
+        base, lost = _exactly(a, k)
+        total = total + (1 - s * lost) * _power(base, s, size)
+    return total
+
+
+def _exactly(a: Any, k: int) -> tuple[Any, Any]:
+    """a + k, and what it has lost by rounding as a part of it."""
+    base = a + k
+    part = base - a
+    return base, ((a - (base - part)) + (k - part)) / base
+
+
+def _power(base: Any, s: int, size: float) -> Any:
+    """size / base**s, where base**s alone might overflow beside a large size."""
+    half = s // 2 if s > _TERMS else 0
+    return size / base**half / base ** (s - half) if half else size / base**s

@@ -1,7 +1,0 @@
-"""`tf.contrib`, as far as the guides go into it."""
-
-from __future__ import annotations
-
-from pullback.compat.tensorflow.contrib import data, eager, summary
-
-__all__ = ["data", "eager", "summary"]

@@ -1,0 +1,323 @@
+"""Orthogonal factors, singular values, and what follows from them.
+
+All ops take stacks of matrices, in the last two axes. What `pullback.ops.linalg.eigenvalues` says
+of the gradients of vectors holds here too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._dispatch import op, primitive
+from pullback.dtypes import Operands, Resolution, is_complex
+from pullback.ops.complex import imag, real
+from pullback.ops.data_types import finfo
+from pullback.ops.joining import concat
+from pullback.ops.linalg.eigenvalues import (
+    diagonals,
+    differences,
+    matrices,
+    outputs,
+    safe_inverse,
+    tiny,
+)
+from pullback.ops.linalg.linear_algebra import diagonal, matmul
+from pullback.ops.linalg.solvers import adjoint, conjugate, identity, solve
+from pullback.ops.manipulation import reshape
+from pullback.ops.patterns import tril
+from pullback.ops.reductions import sum
+from pullback.shapes import Shape, broadcast_shapes, checked
+from pullback.spec import BACKWARD_STABLE, EXACT, Tier
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["matrix_rank", "pinv", "qr", "svd", "svdvals"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Orthogonal and triangular.
+
+
+def _known_mode(shapes: tuple[Shape, ...], *, mode: str) -> dict[str, str]:
+    if mode not in ("reduced", "complete"):
+        raise errors.InputValueError(f'mode is "reduced" or "complete", got {mode!r}')
+    return {"mode": mode}
+
+
+def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
+    """Q and R: square ones or those of the reduced form, by mode."""
+    stack, rows, columns = matrices(x)
+    inner = rows if mode == "complete" else min(rows, columns)
+    return [(*stack, rows, inner), (*stack, inner, columns)]
+
+
+@op(
+    shape=_factors,
+    dtype=outputs("same", "same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("Q", "R"),
+    normalize=_known_mode,
+)
+def qr(x: TensorLike, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
+
+    For (..., m, n) matrices "reduced" gives Q with min(m, n) columns, "complete" a square Q.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+        InputValueError: for another mode.
+
+    >>> q, r = pb.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> pb.linalg.diagonal(abs(r)).numpy().round(3).tolist()
+    [5.0, 0.4]
+    """
+    return primitive("It reflects column by column, each with what the one before left.")
+
+
+@qr.vjp("x")
+def _(g: tuple[Tensor, Tensor], Q: Tensor, R: Tensor, x_shape: Shape) -> Tensor:
+    # Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010); for
+    # wide matrices Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
+    # algorithms for square, wide, and deep matrices" (2020).
+    by_q, by_r = conjugate(g[0]), conjugate(g[1])
+    rows, columns = tuple(x_shape)[-2:]
+    if Q.shape[-1] > columns:
+        # The columns that complete Q turn against the others: dQ2 = -Q1 dQ1^H Q2.
+        rest, by_rest = Q[..., columns:], by_q[..., columns:]
+        Q, R, by_r = Q[..., :columns], R[..., :columns, :], by_r[..., :columns, :]
+        by_q = by_q[..., :columns] - matmul(rest, matmul(adjoint(by_rest), Q))
+    if rows >= columns:
+        return conjugate(_qr_tall(by_q, by_r, Q, R))
+    # x = [X | Y] with Q, U = qr(X) and R = [U | Q^H Y].
+    by_right = by_r[..., rows:]
+    by_q = by_q + matmul(matmul(Q, R[..., rows:]), adjoint(by_right))
+    by_left = _qr_tall(by_q, by_r[..., :rows], Q, R[..., :rows])
+    return conjugate(concat([by_left, matmul(Q, by_right)], axis=-1))
+
+
+def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
+    """(G_Q + Q M) R^-H with M the Hermitian matrix of the lower triangle of R G_R^H - G_Q^H Q."""
+    m = matmul(r, adjoint(by_r)) - matmul(adjoint(by_q), q)
+    below = tril(m, k=-1)
+    middle = diagonal(m)
+    hermitian = below + adjoint(below) + diagonals(real(middle) if is_complex(m.dtype) else middle)
+    return adjoint(solve(r, adjoint(by_q + matmul(q, hermitian))))
+
+
+# ---------------------------------------------------------------------------------------------
+# Singular values.
+
+
+def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
+    """U, the singular values as a vector, Vh: square, or with as many vectors as values."""
+    stack, rows, columns = matrices(x)
+    least = min(rows, columns)
+    left, right = (rows, columns) if full_matrices else (least, least)
+    return [(*stack, rows, left), (*stack, least), (*stack, right, columns)]
+
+
+@op(
+    shape=_singular,
+    dtype=outputs("same", "real", "same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("U", "S", "Vh"),
+)
+def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
+
+    For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only
+    the min(m, n) columns and rows that S weighs.
+
+    Vectors of equal singular values, and of those that are 0, have no derivative: the part of the
+    gradient that would turn them into each other is taken to be 0. The gradient of what depends on
+    the singular values alone, and treats them alike, is right there too.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+        InputValueError: for NaN and infinities.
+
+    >>> pb.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
+    [2.0, 1.0]
+    """
+    return primitive("It iterates until the values say so; eigh of x^H x has lost the small ones.")
+
+
+@svd.vjp("x")
+def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Tensor:
+    # Townsend, "Differentiating the singular value decomposition" (2016), for complex matrices and
+    # for the vectors beyond S as well. With dP = U^H dX V, U turns by F o (dP S + S dP^H) and V by
+    # F o (S dP + dP^H S), F_ij = 1 / (S_j^2 - S_i^2).
+    by_u, by_s, by_v = conjugate(g[0]), g[1], g[2].mT
+    k = S.shape[-1]
+    left, by_left = U[..., :k], by_u[..., :k]
+    right, by_right = adjoint(Vh)[..., :k], by_v[..., :k]
+    turn_u, turn_v = matmul(adjoint(left), by_left), matmul(adjoint(right), by_right)
+
+    row, column = reshape(S, (*S.shape[:-1], 1, k)), reshape(S, (*S.shape, 1))
+    gaps, equal = differences(S)
+    factor = safe_inverse(gaps * (row + column), equal)
+    inner = (
+        factor * (turn_u - adjoint(turn_u)) * row
+        + column * factor * (turn_v - adjoint(turn_v))
+        + diagonals(by_s)
+    )
+    null = reshape(tiny(S), (*S.shape[:-1], 1)) >= S
+    inverse = safe_inverse(S, null)
+    if is_complex(U.dtype):
+        # Phases: a pair of vectors turns by half the angle of dP_ii / S_i each.
+        phase = (imag(diagonal(turn_u)) - imag(diagonal(turn_v))) * inverse / 2
+        inner = inner + 1j * diagonals(phase)
+    inverse = reshape(inverse, (*S.shape[:-1], 1, k))
+    result = matmul(matmul(left, inner), adjoint(right))
+    if U.shape[-2] > k:
+        away = by_left - matmul(left, turn_u) - _beyond(U, by_u, left)
+        result = result + matmul(away * inverse, adjoint(right))
+    if Vh.shape[-1] > k:
+        away = by_right - matmul(right, turn_v) - _beyond(adjoint(Vh), by_v, right)
+        result = result + matmul(left * inverse, adjoint(away))
+    return conjugate(result)
+
+
+def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float:
+    """What the vectors beyond the first ones owe: they turn against those, W2 -> -W1 dW1^H W2."""
+    k = first.shape[-1]
+    if vectors.shape[-1] == k:
+        return 0.0
+    return matmul(vectors[..., k:], matmul(adjoint(cotangent[..., k:]), first))
+
+
+def _singular_values(x: Shape, **_: Any) -> Shape:
+    """The smaller of rows and columns in place of both."""
+    stack, rows, columns = matrices(x)
+    return (*stack, min(rows, columns))
+
+
+@op(shape=_singular_values, dtype=outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def svdvals(x: TensorLike, /) -> Tensor:
+    """The singular values of each matrix, in descending order.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+        InputValueError: for NaN and infinities.
+
+    >>> pb.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]]).tolist()
+    [2.0, 1.0]
+    """
+    return svd(x, full_matrices=False)[1]
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _with_tolerance(*kinds: str) -> Any:
+    """A dtype rule for matrices and a relative tolerance in the dtype of their singular values."""
+    of_matrices = outputs(*kinds)
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        """Floating matrices, the tolerance in their real dtype; the result has theirs."""
+        (dtype,), outputs = of_matrices(operands[:1])
+        tolerance = operands[1] if len(operands) > 1 else None
+        return Resolution((dtype, None if tolerance is None else dtypes.real_of(dtype)), outputs)
+
+    return rule
+
+
+def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
+    """The size up to which a singular value counts as 0, one for each matrix."""
+    if not s.shape[-1]:
+        return s
+    if rtol is None:
+        return s[..., :1] * (sorted(shape[-2:])[-1] * finfo(s.dtype).eps)
+    return s[..., :1] * reshape(rtol, (*rtol.shape, 1))
+
+
+def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+    """One number for each matrix."""
+    stack = matrices(x)[0]
+    if rtol is not None and broadcast_shapes(stack, rtol) != stack:
+        raise errors.ShapeError(f"rtol is one number, or one for each of {stack}; got shape {rtol}")
+    return stack
+
+
+def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
+    """Floating matrices, the tolerance in their real dtype; the result is int64."""
+    return Resolution(_with_tolerance("same")(operands).inputs, (dtypes.int64,))
+
+
+@op(
+    shape=_each,
+    dtype=_rank_dtype,
+    accuracy=EXACT,
+    tier=Tier.LINALG,
+    differentiable=False,
+    normalize=checked(_each),
+)
+def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+    """The number of singular values above `rtol` times the largest, as int64.
+
+    Args:
+        x: matrices (..., m, n).
+        rtol: one tolerance for all matrices or one for each; by default max(m, n) times the
+            distance from 1 to the next number.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+
+    >>> pb.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]).item()
+    1
+    """
+    s = svdvals(x)
+    return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
+
+
+def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+    """The shape of the transposed matrices."""
+    _each(x, rtol)
+    stack, rows, columns = matrices(x)
+    return (*stack, columns, rows)
+
+
+@op(
+    shape=_turned,
+    dtype=_with_tolerance("same"),
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    normalize=checked(_turned),
+)
+def pinv(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+    """The pseudoinverse of Moore and Penrose: the shortest solution of least squares.
+
+    Args:
+        x: matrices (..., m, n).
+        rtol: singular values up to `rtol` times the largest count as 0; one tolerance for all
+            matrices or one for each; by default max(m, n) times the distance from 1 to the next
+            number.
+
+    Raises:
+        ShapeError: for an x that holds no matrices.
+
+    >>> pb.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    u, s, vh = svd(x, full_matrices=False)
+    inverse = safe_inverse(s, s <= _cutoff(s, x.shape, rtol))
+    weighed = adjoint(vh) * reshape(inverse, (*s.shape[:-1], 1, s.shape[-1]))
+    return matmul(weighed, adjoint(u))
+
+
+@pinv.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares
+    # problems whose variables separate" (1973), (4.12), for matrices of constant rank.
+    turned, back = adjoint(out), g.mT
+    rows, columns = x.shape[-2:]
+    outside = identity(x, rows) - matmul(x, out)
+    inside = identity(x, columns) - matmul(out, x)
+    result = matmul(matmul(outside, back), matmul(out, turned))
+    result = result + matmul(matmul(turned, out), matmul(back, inside))
+    return conjugate(result - matmul(matmul(turned, conjugate(g)), turned))
+
+
+pinv.vjp(rtol=None)

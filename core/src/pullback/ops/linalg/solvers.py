@@ -1,0 +1,361 @@
+"""Systems of linear equations, and what one factorisation of a square matrix gives.
+
+All ops take stacks of matrices, in the last two axes. Gradient rules without a source of their own
+are in Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._dispatch import op, primitive
+from pullback._dispatch.vjp_code import unbroadcast
+from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric
+from pullback.ops import late
+from pullback.ops.calculus import where, zeros
+from pullback.ops.complex import conj, imag
+from pullback.ops.data_types import finfo
+from pullback.ops.exponential import exp
+from pullback.ops.joining import concat
+from pullback.ops.linalg.linear_algebra import diagonal, matmul, trace
+from pullback.ops.manipulation import broadcast_to, reshape
+from pullback.ops.patterns import eye, tril
+from pullback.ops.reductions import any, prod, sum
+from pullback.shapes import Shape, broadcast_shapes, checked
+from pullback.spec import BACKWARD_STABLE, Tier
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
+
+
+def square(x: Shape, **_: Any) -> Shape:
+    """The shape of square matrices, which an op keeps."""
+    if len(x) < 2 or x[-1] != x[-2]:
+        raise errors.ShapeError(f"needs square matrices in the last two axes, got shape {x}")
+    return x
+
+
+def scalar_each(x: Shape, **_: Any) -> Shape:
+    """One number for each square matrix."""
+    return square(x)[:-2]
+
+
+def conjugate(x: Tensor) -> Tensor:
+    """conj(x), at no cost for a real x."""
+    return conj(x) if is_complex(x.dtype) else x
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """The conjugate transpose of each matrix."""
+    return conjugate(x.mT)
+
+
+def identity(like: Tensor, n: int) -> Tensor:
+    """The identity matrix in the dtype and on the device of a tensor."""
+    return eye(n, dtype=like.dtype, device=like.device)
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _solved(x1: Shape, x2: Shape, **_: Any) -> Shape:
+    """The right sides, with the stacks of both broadcast together."""
+    n = square(x1)[-1]
+    if len(x2) == 1:
+        if x2[0] != n:
+            raise errors.ShapeError(f"{n} equations have {n} right sides, got shape {x2}")
+        return (*x1[:-2], n)
+    if len(x2) < 2 or x2[-2] != n:
+        raise errors.ShapeError(
+            f"for matrices of shape {x1} the right side is a vector of {n} elements or matrices "
+            f"of {n} rows, got shape {x2}"
+        )
+    return (*broadcast_shapes(x1[:-2], x2[:-2]), n, x2[-1])
+
+
+@op(shape=_solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The solution x of x1 @ x = x2, for square x1 of full rank.
+
+    x2 is a vector if it has one axis, else matrices (..., n, k); the axes in front broadcast.
+
+    Raises:
+        ShapeError: for matrices that are not square, and right sides that do not fit.
+        InputValueError: for a singular matrix.
+
+    >>> pb.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
+    [1.0, 0.5]
+    """
+    return primitive("Elimination goes on column by column, each with what the one before left.")
+
+
+@solve.vjp("x1", "x2")
+def _(
+    g: Tensor,
+    x1: Tensor,
+    out: Tensor,
+    x2_shape: Shape,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    shape = tuple(x2_shape)
+    if len(shape) == 1:
+        g, out = reshape(g, (*g.shape, 1)), reshape(out, (*out.shape, 1))
+        shape = (*shape, 1)
+    by_x2 = solve(x1.mT, g)
+    by_x1 = unbroadcast(-matmul(by_x2, out.mT), x1.shape) if wanted[0] else None
+    return by_x1, reshape(unbroadcast(by_x2, shape), tuple(x2_shape)) if wanted[1] else None
+
+
+@op(shape=square, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def inv(x: TensorLike, /) -> Tensor:
+    """The inverse of each matrix.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for a singular matrix.
+
+    >>> pb.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return solve(x, identity(x, square(x.shape)[-1]))
+
+
+inv.vjp(x=lambda g, out: -matmul(out.mT, matmul(g, out.mT)))
+
+
+def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
+    if not isinstance(n, int):
+        raise errors.InputTypeError(f"the power of a matrix is an int, got {n!r}")
+    return {"n": n}
+
+
+@op(
+    shape=square,
+    dtype=numeric,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    normalize=_whole_power,
+)
+def matrix_power(x: TensorLike, /, n: int) -> Tensor:
+    """The product of n times the matrix x; of its inverse for a negative n; x ** 0 is the identity.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for a negative power of a singular matrix, or of one of integers.
+
+    >>> pb.linalg.matrix_power([[1, 1], [0, 1]], 5).tolist()
+    [[1, 5], [0, 1]]
+    """
+    size = square(x.shape)[-1]
+    if n < 0:
+        if not dtypes.is_floating(x.dtype):
+            raise errors.InputValueError(
+                f"a negative power of a matrix of {x.dtype} is no such matrix; "
+                f"convert it with x.astype(...) first"
+            )
+        x, n = inv(x), -n
+    if n == 0:
+        return broadcast_to(identity(x, size), x.shape)
+    result = None
+    while True:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        if not n:
+            assert isinstance(result, Tensor)
+            return result
+        x = matmul(x, x)
+
+
+# ---------------------------------------------------------------------------------------------
+# Determinants.
+
+
+def _sign_and_size(operands: Operands, **_: Any) -> Resolution:
+    """The sign in the dtype of x, the logarithm in its real one."""
+    inputs, (dtype,) = floating(operands)
+    return Resolution(inputs, (dtype, dtypes.real_of(dtype)))
+
+
+_sign_and_size.uniform = True  # type: ignore[attr-defined]
+
+
+def _two_each(x: Shape, **_: Any) -> list[Shape]:
+    """Twice one number for each square matrix."""
+    return [scalar_each(x)] * 2
+
+
+@op(
+    shape=_two_each,
+    dtype=_sign_and_size,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    outputs=("sign", "logabsdet"),
+)
+def slogdet(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The sign of the determinant and the logarithm of its size: what does not overflow.
+
+    The sign of a complex determinant is a number of size 1. A singular matrix has sign 0 and
+    logabsdet -inf. The gradient there is taken to be that of the product of its singular values
+    other than 0, which is finite: the transposed pseudoinverse.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+
+    >>> sign, logabsdet = pb.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+    >>> sign.item(), logabsdet.item()
+    (-1.0, 0.0)
+    """
+    return primitive(
+        "solve does not show its pivots, and the sign of the determinant of Q is lost in qr."
+    )
+
+
+@slogdet.vjp("x")
+def _(g: tuple[Tensor, Tensor], x: Tensor, sign: Tensor) -> Tensor:
+    # With t = trace(inv(x) dx): d logabsdet = Re t and d sign = i sign Im t.
+    by_sign, by_log = g
+    if is_complex(x.dtype):
+        by_log = by_log + 1j * imag(by_sign * sign)
+    return reshape(by_log, (*by_log.shape, 1, 1)) * _inverse(x, sign == 0).mT
+
+
+def _inverse(x: Tensor, singular: Tensor) -> Tensor:
+    """The inverse of each matrix, and the pseudoinverse of those that are singular."""
+    if not bool(any(singular)):
+        return inv(x)
+    singular = reshape(singular, (*singular.shape, 1, 1))
+    regular = where(singular, identity(x, x.shape[-1]), x)
+    return where(singular, late.pinv(x), inv(regular))
+
+
+@op(shape=scalar_each, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def det(x: TensorLike, /) -> Tensor:
+    """The determinant of each matrix. Its gradient is right for singular matrices as well.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+
+    >>> pb.linalg.det([[2.0, 0.0], [0.0, 4.0]]).item()
+    8.0
+    """
+    sign, logabsdet = slogdet(x)
+    return sign * exp(logabsdet)
+
+
+@det.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    return reshape(g, (*g.shape, 1, 1)) * _cofactors(x)
+
+
+@op(
+    shape=square,
+    dtype=floating,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    name="_cofactors",
+)
+def _cofactors(x: TensorLike, /) -> Tensor:
+    """The derivative of the determinant: det(x) times the transposed inverse, without dividing.
+
+    With x = U diag(s) V^H it is det(U) det(V^H) conj(U) diag(p) conj(V)^H, where p_i is the product
+    of all s_j but s_i: finite for singular matrices.
+
+    >>> pb.linalg.det([[1.0, 2.0], [3.0, 4.0]]).item()
+    -2.0
+    """
+    u, s, vh = late.svd(x, full_matrices=False)
+    n = square(x.shape)[-1]
+    others = s.reshape((*s.shape, 1)) * (1 - identity(s, n)) + identity(s, n)
+    sign = turn(u) * turn(vh)
+    middle = reshape(sign, (*sign.shape, 1)) * prod(others, axis=-2)
+    return matmul(conjugate(u) * reshape(middle, (*middle.shape[:-1], 1, n)), conjugate(vh))
+
+
+def turn(x: Tensor) -> Tensor:
+    """The determinant of each unitary matrix: a number of size 1.
+
+    The columns of a computed U have lengths a few eps from 1. In det(U) those errors would add up,
+    and be an error of all cofactors; the sign leaves them out.
+    """
+    sign, _ = slogdet(x)
+    return sign
+
+
+@_cofactors.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    n = x.shape[-1]
+    if n < 2:
+        return zeros(g)
+    sizes = late.svdvals(x)
+    singular = sizes[..., -1] <= sizes[..., 0] * (n * finfo(sizes.dtype).eps)
+    inverse = _inverse(x, singular).mT
+    total = trace(matmul(inverse.mT, g))
+    regular = reshape(total, (*total.shape, 1, 1)) * out - matmul(matmul(inverse, g.mT), out)
+    if not bool(any(singular)):
+        return regular
+    return where(reshape(singular, (*singular.shape, 1, 1)), _by_cofactors(g, x), regular)
+
+
+def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
+    """The cotangent of x from that of its cofactors, without dividing by what may be 0.
+
+    For a diagonal matrix with p_ij the product of all s_k but s_i and s_j, a change E of the matrix
+    changes the cofactor (i, j) by -E_ji p_ij, and (i, i) by the sum of E_jj p_ij.
+    """
+    u, s, vh = late.svd(x, full_matrices=False)
+    n = x.shape[-1]
+    # All but the two smallest may be divided by: where one of them is 0, those two are as well.
+    large, small = s[..., :-2], s[..., -2:]
+    weights = where(large == 0, 0, 1 / where(large == 0, 1, large))
+    weights = concat([weights, small * 0 + 1], axis=-1)
+    p = reshape(weights, (*s.shape, 1)) * reshape(weights, (*s.shape[:-1], 1, n))
+    p = p * reshape(prod(large, axis=-1), (*s.shape[:-1], 1, 1)) * (1 - identity(s, n))
+    for place in (n - 2, n - 1):
+        here = identity(s, n)[place]
+        absent = reshape(1 - here, (n, 1)) * (1 - here)
+        p = p * where(absent == 1, reshape(s[..., place], (*s.shape[:-1], 1, 1)), 1)
+    h = matmul(adjoint(u), matmul(g, adjoint(vh)))
+    on_diagonal = sum(p * reshape(diagonal(h), (*s.shape[:-1], 1, n)), axis=-1)
+    inner = reshape(on_diagonal, (*s.shape, 1)) * identity(h, n) - (h * p).mT
+    sign = turn(u) * turn(vh)
+    inner = inner * reshape(sign, (*sign.shape, 1, 1))
+    return matmul(conjugate(u), matmul(inner, conjugate(vh)))
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+@op(
+    shape=square,
+    dtype=floating,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    normalize=checked(square),
+)
+def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.
+
+    x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too.
+
+    Raises:
+        ShapeError: for matrices that are not square.
+        InputValueError: for a matrix that is not positive definite.
+
+    >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    return primitive("It goes on column by column, each with what the one before left.")
+
+
+@cholesky.vjp("x")
+def _(g: Tensor, out: Tensor, upper: bool) -> Tensor:
+    # Murray, "Differentiation of the Cholesky decomposition" (2016), (10): with P the lower
+    # triangle of L^H G and half its diagonal, the cotangent is L^-H (P + P^H) L^-1 / 2.
+    lower, g = (adjoint(out), g.mT) if upper else (out, conjugate(g))
+    product = matmul(adjoint(lower), g)
+    triangle = tril(product) * (1 - identity(product, product.shape[-1]) / 2)
+    left = solve(adjoint(lower), triangle + adjoint(triangle))
+    return conjugate(adjoint(solve(adjoint(lower), adjoint(left)))) / 2

@@ -1,0 +1,423 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback.dtypes import real, real_floating
+from pullback.ops.arithmetic import abs, clip, maximum, minimum
+from pullback.ops.exponential import exp, expm1, log1p
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.selection import where
+from pullback.ops.special import erfc
+from pullback.ops.trigonometric import tanh
+from pullback.shapes import Axis, Shape, broadcast, first
+from pullback.spec import ACCUMULATED, EXACT, FEW_ULP, ROUNDED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "gelu_gradient",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_gradient",
+    "selu",
+    "sigmoid",
+    "sigmoid_gradient",
+    "silu",
+    "silu_gradient",
+    "softplus",
+    "softsign",
+]
+
+# Piecewise linear -----------------------------------------------------------------------------
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def relu(x: TensorLike, /) -> Tensor:
+    """The rectified linear unit max(x, 0) (Nair and Hinton, 2010). Its gradient at 0 is 0.
+
+    >>> pb.relu([-1.0, 2.0]).tolist()
+    [0.0, 2.0]
+    """
+    return maximum(x, 0)
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def relu_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+    """g where out is positive, 0 elsewhere: the gradient of `relu` whose result is `out`.
+
+    >>> pb.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
+    [0.0, 4.0]
+    """
+    return where(out > 0, g, 0)
+
+
+relu.vjp(x=lambda g, out: relu_gradient(g, out))
+relu_gradient.vjp(g=lambda h, out: relu_gradient(h, out), out=None)
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def relu6(x: TensorLike, /) -> Tensor:
+    """min(max(x, 0), 6) (Krizhevsky, 2010, Convolutional Deep Belief Networks on CIFAR-10).
+
+    >>> pb.relu6([-1.0, 2.0, 7.0]).tolist()
+    [0.0, 2.0, 6.0]
+    """
+    return minimum(maximum(x, 0), 6)
+
+
+relu6.vjp(x=lambda g, out: where((out > 0) & (out < 6), g, 0))
+
+
+@op(shape=first, dtype=real_floating, accuracy=ROUNDED)
+def leaky_relu(x: TensorLike, /, *, negative_slope: float = 0.01) -> Tensor:
+    """x where it is positive, negative_slope * x elsewhere (Maas et al., 2013).
+
+    >>> pb.leaky_relu([-2.0, 2.0], negative_slope=0.5).tolist()
+    [-1.0, 2.0]
+    """
+    wide = widened(x)  # a slope in 16 bits would be off by half an ulp before it is used
+    return narrowed(where(wide > 0, wide, wide * negative_slope), x)
+
+
+leaky_relu.vjp(x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope))
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
+def prelu(x: TensorLike, negative_slope: TensorLike, /) -> Tensor:
+    """x where it is positive, negative_slope * x elsewhere, the slope learned (He et al., 2015).
+
+    >>> pb.prelu([[-2.0, 2.0], [-4.0, 3.0]], [0.5, 0.1]).tolist()
+    [[-1.0, 2.0], [-2.0, 3.0]]
+    """
+    return where(x > 0, x, x * negative_slope)
+
+
+prelu.vjp(
+    x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope),
+    negative_slope=lambda g, x: g * minimum(x, 0),
+)
+
+
+@op(shape=first, dtype=real, accuracy=EXACT)
+def hard_tanh(x: TensorLike, /) -> Tensor:
+    """min(max(x, -1), 1) (Collobert, 2004).
+
+    >>> pb.hard_tanh([-2.0, 0.5, 2.0]).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    return minimum(maximum(x, -1), 1)
+
+
+hard_tanh.vjp(x=lambda g, x: where(abs(x) < 1, g, 0))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def hard_sigmoid(x: TensorLike, /) -> Tensor:
+    """relu6(x + 3) / 6, a piecewise linear sigmoid (Howard et al., 2019).
+
+    >>> pb.hard_sigmoid([-4.0, 0.0, 4.0]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    wide = widened(x)
+    return narrowed(relu6(wide + 3) / 6, x)
+
+
+hard_sigmoid.vjp(x=lambda g, x: where(abs(x) < 3, g / 6, 0))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def hard_silu(x: TensorLike, /) -> Tensor:
+    """x * relu6(x + 3) / 6, the hard swish of MobileNetV3 (Howard et al., 2019).
+
+    >>> pb.hard_silu([-4.0, 3.0]).tolist()
+    [-0.0, 3.0]
+    """
+    wide = widened(x)
+    # Below -3 the other factor is 0, which -inf would make NaN of.
+    return narrowed(maximum(wide, -3) * (relu6(wide + 3) / 6), x)
+
+
+hard_silu.vjp(x=lambda g, x: where(x < 3, where(x > -3, g * (x / 3 + 0.5), 0), g))
+
+
+# Exponential linear units ---------------------------------------------------------------------
+# exp and expm1 are taken of min(x, 0): what `where` leaves out must not overflow, or its gradient
+# would be 0 * inf.
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al., 2016).
+
+    >>> pb.elu([-1e9, 2.0]).tolist()
+    [-1.0, 2.0]
+    """
+    wide = widened(x)
+    return narrowed(where(wide > 0, wide, expm1(minimum(wide, 0)) * alpha), x)
+
+
+elu.vjp(x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(minimum(x, 0))))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def celu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron, 2017).
+
+    >>> pb.celu([-1e9, 2.0], alpha=0.5).tolist()
+    [-0.5, 2.0]
+    """
+    wide = widened(x)
+    return narrowed(where(wide > 0, wide, expm1(minimum(wide, 0) / alpha) * alpha), x)
+
+
+celu.vjp(x=lambda g, x, alpha: where(x > 0, g, g * exp(minimum(x, 0) / alpha)))
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def selu(x: TensorLike, /) -> Tensor:
+    """The scaled exponential linear unit of self-normalizing networks (Klambauer et al., 2017).
+
+    >>> print(f"{pb.selu(1.0):.4f}")
+    1.0507
+    """
+    wide = widened(x)
+    below = expm1(minimum(wide, 0)) * (_SELU_SCALE * _SELU_ALPHA)
+    return narrowed(where(wide > 0, wide * _SELU_SCALE, below), x)
+
+
+selu.vjp(
+    x=lambda g, x: g * where(x > 0, _SELU_SCALE, exp(minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA))
+)
+
+
+# Sigmoids -------------------------------------------------------------------------------------
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def sigmoid(x: TensorLike, /) -> Tensor:
+    """The logistic function 1 / (1 + exp(-x)), exact to a few ulp on both sides.
+
+    >>> pb.sigmoid([-1e4, 0.0, 1e4]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    wide = widened(x)
+    e = exp(-abs(wide))  # never overflows, and keeps what is small where x is very negative
+    return narrowed(where(wide < 0, e, 1) / (e + 1), x)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def sigmoid_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+    """g * out * (1 - out): the gradient of `sigmoid` whose result is `out`.
+
+    >>> pb.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
+    [1.0, 0.0]
+    """
+    h, wide = widened(g), widened(out)
+    return narrowed(h * (wide * (1 - wide)), out)
+
+
+sigmoid.vjp(x=lambda g, out: sigmoid_gradient(g, out))
+sigmoid_gradient.vjp(
+    g=lambda h, out: sigmoid_gradient(h, out),
+    out=lambda h, g, out: h * (g * (1 - 2 * out)),
+)
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def softplus(x: TensorLike, /) -> Tensor:
+    """log(1 + exp(x)), a smooth max(x, 0) (Dugas et al., 2001), safe for large x.
+
+    >>> pb.softplus([-1e4, 1e4]).tolist()
+    [0.0, 10000.0]
+    """
+    wide = widened(x)
+    return narrowed(maximum(wide, 0) + log1p(exp(-abs(wide))), x)
+
+
+softplus.vjp(x=lambda g, x: g * sigmoid(x))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def log_sigmoid(x: TensorLike, /) -> Tensor:
+    """log(1 / (1 + exp(-x))) = -softplus(-x).
+
+    >>> pb.log_sigmoid([-1e4, 1e4]).tolist()
+    [-10000.0, 0.0]
+    """
+    wide = widened(x)
+    return narrowed(minimum(wide, 0) - log1p(exp(-abs(wide))), x)
+
+
+log_sigmoid.vjp(x=lambda g, x: g * sigmoid(-x))
+
+
+#: Where a sigmoid is 0 or 1 in every dtype: as far as factors of one go, lest 0 * inf be NaN.
+_FAR = 1000
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def silu(x: TensorLike, /) -> Tensor:
+    """x * sigmoid(x), also called swish (Elfwing et al., 2018; Ramachandran et al., 2017).
+
+    >>> pb.silu(0.0).tolist()
+    0.0
+    """
+    wide = widened(x)
+    return narrowed(maximum(wide, -_FAR) * sigmoid(wide), x)
+
+
+# ACCUMULATED: the terms cancel where the slope changes its sign.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
+def silu_gradient(g: TensorLike, x: TensorLike, /) -> Tensor:
+    """The gradient of `silu` at x, given that of its result.
+
+    >>> pb.silu_gradient(2.0, 0.0).item()
+    1.0
+    """
+    h, wide = widened(g), clip(widened(x), -_FAR, _FAR)
+    s = sigmoid(wide)
+    return narrowed(h * (s * (wide * (1 - s) + 1)), x)
+
+
+silu.vjp(x=lambda g, x: silu_gradient(g, x))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def mish(x: TensorLike, /) -> Tensor:
+    """x * tanh(softplus(x)) (Misra, 2019).
+
+    >>> pb.mish(0.0).tolist()
+    0.0
+    """
+    wide = widened(x)
+    return narrowed(maximum(wide, -_FAR) * tanh(softplus(wide)), x)
+
+
+@mish.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    t = tanh(softplus(x))
+    return g * (t + clip(x, -_FAR, _FAR) * sigmoid(x) * (1 - t * t))
+
+
+@op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
+def softsign(x: TensorLike, /) -> Tensor:
+    """x / (1 + |x|) (Glorot and Bengio, 2010).
+
+    >>> pb.softsign([-1.0, 3.0]).tolist()
+    [-0.5, 0.75]
+    """
+    wide = widened(x)
+    return narrowed(wide / (abs(wide) + 1), x)
+
+
+@softsign.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    below = abs(x) + 1
+    return g / below / below
+
+
+# Gated units ----------------------------------------------------------------------------------
+
+_ROOT_HALF = math.sqrt(0.5)
+_TANH_SLOPE = math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715
+
+
+def _approximation(
+    shapes: tuple[Shape, ...], *, approximate: bool | Literal["none", "tanh"]
+) -> dict[str, Any]:
+    if approximate in (False, "none"):
+        return {"approximate": False}
+    if approximate in (True, "tanh"):
+        return {"approximate": True}
+    raise errors.InputValueError(
+        f'approximate is False (or "none") or True (or "tanh"), got {approximate!r}'
+    )
+
+
+# ACCUMULATED: erfc and tanh get a rounded argument, and make x**2 times its relative error of that.
+@op(shape=first, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
+def gelu(x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = False) -> Tensor:
+    """x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel, 2016).
+
+    Args:
+        x: real floating values.
+        approximate: True or "tanh" for 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
+
+    Raises:
+        InputValueError: for any other approximation.
+
+    >>> print(f"{pb.gelu(1.0):.4f} {pb.gelu(1.0, approximate=True):.4f}")
+    0.8413 0.8412
+    """
+    wide = widened(x)
+    if approximate:
+        # (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its digits where z is very negative.
+        inner = wide * (wide * wide * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE)
+        return narrowed(maximum(wide, -_FAR) * sigmoid(inner), x)
+    return narrowed(maximum(wide, -_FAR) * 0.5 * erfc(wide * -_ROOT_HALF), x)
+
+
+# ACCUMULATED: as gelu, and the terms cancel where the slope changes its sign.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
+def gelu_gradient(
+    g: TensorLike, x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = False
+) -> Tensor:
+    """The gradient of `gelu` at x, given that of its result.
+
+    >>> print(f"{pb.gelu_gradient(2.0, 0.0).item():.4f}")
+    1.0000
+    """
+    # Beyond, the slope is 0 or 1; the products have to stay finite.
+    h, wide = widened(g), clip(widened(x), -100, 100)
+    if approximate:
+        square = wide * wide
+        s = sigmoid(wide * (square * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE))
+        slope = (square * (3 * _TANH_CUBIC) + 1) * (2 * _TANH_SLOPE)
+        return narrowed(h * (s + wide * slope * s * (1 - s)), x)
+    density = exp(wide * wide * -0.5) * (_TANH_SLOPE * 0.5)
+    return narrowed(h * (erfc(wide * -_ROOT_HALF) * 0.5 + wide * density), x)
+
+
+gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate))
+
+
+def _halves(x: Shape, axis: int, **_: Any) -> Shape:
+    """Half the size along the axis."""
+    if x[axis] % 2:
+        raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size to be halved")
+    return (*x[:axis], x[axis] // 2, *x[axis + 1 :])
+
+
+@op(shape=_halves, dtype=real_floating, accuracy=FEW_ULP)
+def glu(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """The gated linear unit a * sigmoid(b), for a and b the halves of x (Dauphin et al., 2017).
+
+    Raises:
+        ShapeError: when the size of `axis` is odd.
+
+    >>> pb.glu([2.0, 4.0, 0.0, 0.0]).tolist()
+    [1.0, 2.0]
+    """
+    half = _halves(x.shape, axis)[axis]
+    lead = (slice(None),) * axis
+    a: Tensor = x[(*lead, slice(half))]
+    return a * sigmoid(x[(*lead, slice(half, None))])

@@ -1,0 +1,173 @@
+"""Pooling by windows that adapt to the size of the images, and over whole images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback.dtypes import real, real_floating
+from pullback.ops.joining import stack
+from pullback.ops.nn.windows import (
+    DataFormat,
+    Sizes,
+    channels_of,
+    check_format,
+    image_shape,
+    spatial_of,
+)
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import max, mean
+from pullback.shapes import Shape, as_int, reduced
+from pullback.spec import ACCUMULATED, EXACT
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"]
+
+#: The largest size that may be asked for along one dimension: each element is an op of its own.
+_MOST = 65536
+
+
+def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
+    """The spatial sizes that are asked for."""
+    check_format(data_format)
+    if len(x) < 3:
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
+        )
+    spatial = spatial_of(x, data_format)
+    wanted = output_size if isinstance(output_size, (tuple, list)) else [output_size] * len(spatial)
+    if len(wanted) != len(spatial):
+        raise errors.ShapeError(
+            f"output_size needs one number or one for each of {len(spatial)} spatial dimensions, "
+            f"got {output_size!r}"
+        )
+    asked = [None if one is None else as_int(one, "an integer output size") for one in wanted]
+    if not all(one is None or 1 <= one <= _MOST for one in asked):
+        raise errors.ShapeError(f"output_size must be from 1 to {_MOST}, got {output_size!r}")
+    out = tuple(size if one is None else one for size, one in zip(spatial, asked, strict=True))
+    return image_shape(x[0], out, channels_of(x, data_format), data_format)
+
+
+def _adapt(x: Tensor, pool: Any, output_size: Any, data_format: str) -> Tensor:
+    # A window is a product of spans, and so is the work: one spatial dimension after the other.
+    out = spatial_of(_adapted(x.shape, output_size=output_size, data_format=data_format),
+                     data_format)  # fmt: skip
+    for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):
+        size = x.shape[axis]
+        lead = (slice(None),) * axis
+        spans = [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        x = stack([pool(x[(*lead, span)], axis=axis) for span in spans], axis=axis)
+    return x
+
+
+@op(shape=_adapted, dtype=real_floating, accuracy=ACCUMULATED)
+def adaptive_avg_pool(
+    x: TensorLike,
+    *,
+    output_size: Sizes,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """Means of windows chosen so that the result has `output_size` (He et al., 2014).
+
+    Window i of n along a size s is [floor(i s / n), ceil((i + 1) s / n)).
+
+    Args:
+        x: images (batch, *spatial, channels).
+        output_size: the spatial sizes of the result, one number or one per spatial dimension.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for the wrong number of sizes.
+
+    >>> pb.adaptive_avg_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1)), output_size=2).tolist()
+    [[[1.5], [2.5]]]
+    """
+    return narrowed(_adapt(widened(x), mean, output_size, data_format), x)
+
+
+@op(shape=_adapted, dtype=real, accuracy=EXACT)
+def adaptive_max_pool(
+    x: TensorLike,
+    *,
+    output_size: Sizes,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """Largest elements of windows chosen so that the result has `output_size` (He et al., 2014).
+
+    Args:
+        x: images (batch, *spatial, channels).
+        output_size: the spatial sizes of the result, one number or one per spatial dimension.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for the wrong number of sizes.
+
+    >>> pb.adaptive_max_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1)), output_size=2).tolist()
+    [[[2.0], [3.0]]]
+    """
+    return _adapt(x, max, output_size, data_format)
+
+
+# Whole images ---------------------------------------------------------------------------------
+
+
+def _of_whole(x: Shape, *, keepdims: bool, data_format: str) -> Shape:
+    """One element for each image and channel; the spatial sizes are 1 where they are kept."""
+    return reduced(x, _spatial_axes(x, data_format), keepdims)
+
+
+def _spatial_axes(x: Shape, data_format: str) -> Shape:
+    check_format(data_format)
+    if len(x) < 3:
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
+        )
+    first = 1 if data_format == "channels_last" else 2
+    return tuple(range(first, first + len(x) - 2))
+
+
+@op(shape=_of_whole, dtype=real_floating, accuracy=ACCUMULATED)
+def global_avg_pool(
+    x: TensorLike,
+    *,
+    keepdims: bool = False,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The mean of each channel of each image (Lin et al., 2013).
+
+    Args:
+        x: images (batch, *spatial, channels).
+        keepdims: whether spatial dimensions stay, with size 1.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for what is no batch of images.
+
+    >>> pb.global_avg_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))).tolist()
+    [[2.0]]
+    """
+    return mean(x, axis=_spatial_axes(x.shape, data_format), keepdims=keepdims)
+
+
+@op(shape=_of_whole, dtype=real, accuracy=EXACT)
+def global_max_pool(
+    x: TensorLike,
+    *,
+    keepdims: bool = False,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The largest element of each channel of each image; equal ones share the gradient.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        keepdims: whether spatial dimensions stay, with size 1.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for what is no batch of images.
+
+    >>> pb.global_max_pool(pb.reshape([1.0, 3.0, 2.0], (1, 3, 1))).tolist()
+    [[3.0]]
+    """
+    return max(x, axis=_spatial_axes(x.shape, data_format), keepdims=keepdims)

@@ -1,0 +1,243 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._dispatch import op
+from pullback._dispatch.vjp_code import unbroadcast
+from pullback.dtypes import Operands, Resolution, bool_
+from pullback.ops.creation import arange
+from pullback.ops.exponential import exp, log
+from pullback.ops.linalg.linear_algebra import matmul
+from pullback.ops.manipulation import expand_dims, reshape
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import max, sum
+from pullback.ops.selection import where
+from pullback.shapes import Shape, broadcast_shapes
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
+
+
+def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: Any) -> Shape:
+    """The shape of the query with the depth of the values."""
+    if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
+        raise errors.ShapeError(
+            f"query, key and value are (..., heads, length, depth), got {query}, {key}, {value}"
+        )
+    if query[-1] != key[-1]:
+        raise errors.ShapeError(f"query {query} and key {key} must have one depth")
+    if key[:-1] != value[:-1]:
+        raise errors.ShapeError(f"key {key} and value {value} must have one length and heads")
+    if query[:-3] != key[:-3]:
+        raise errors.ShapeError(f"query {query} and key {key} must have one batch")
+    heads, shared = query[-3:-2], key[-3:-2]
+    if heads != shared and (not shared[0] or heads[0] % shared[0]):
+        raise errors.ShapeError(
+            f"the {heads[0]} heads of query must be a multiple of the {shared[0]} of key and value"
+        )
+    scores = (*query[:-1], key[-2])
+    if mask is not None and broadcast_shapes(mask, scores) != scores:
+        raise errors.ShapeError(f"mask {mask} does not broadcast to the scores {scores}")
+    return (*query[:-1], value[-1])
+
+
+def _attention_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating inputs; a mask of truth values, or of summands in their dtype."""
+    inputs, outputs = dtypes.real_floating(operands[:3])
+    dtype = outputs[0]
+    mask = operands[3]
+    kept = None if mask is None else (bool_ if mask in (bool, bool_) else dtype)
+    return Resolution((*inputs, kept), (dtype,))
+
+
+def _default_scale(
+    shapes: tuple[Any, ...], *, is_causal: bool, scale: float | None
+) -> dict[str, Any]:
+    _attention_shape(*shapes[:4])
+    if scale is None:
+        scale = 1 / math.sqrt(shapes[0][-1]) if shapes[0][-1] else 1.0
+    return {"is_causal": bool(is_causal), "scale": scale}
+
+
+# ACCUMULATED: two matrix products.
+@op(
+    shape=_attention_shape,
+    dtype=_attention_dtypes,
+    accuracy=ACCUMULATED,
+    residuals=("normalizer",),
+    normalize=_default_scale,
+)
+def scaled_dot_product_attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(query @ key.mT * scale + mask) @ value (Vaswani et al., 2017).
+
+    Args:
+        query: (..., heads, length, depth).
+        key: (..., heads, others, depth); fewer heads than query's, which must be a multiple, are
+            each shared by a group of neighbouring ones (Ainslie et al., 2023).
+        value: (..., heads, others, width), with as many heads as key.
+        mask: broadcasts to (..., heads, length, others). Truth values say what takes part; numbers
+            are added to the scores.
+        is_causal: position i sees positions j <= i only.
+        scale: a factor on the scores; 1 / sqrt(depth) if not given.
+
+    Returns:
+        (..., heads, length, width). A query that may look nowhere gets 0, and
+        has no gradient.
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+
+    >>> query, key = pb.zeros((1, 1, 2)), pb.ones((1, 2, 2))
+    >>> pb.scaled_dot_product_attention(query, key, [[[1.0], [3.0]]]).tolist()
+    [[[2.0]]]
+    """
+    q, k, v = widened(query), widened(key), widened(value)
+    scores = _scores(q, k, mask, is_causal, scale)  # type: ignore[arg-type]
+    top = max(scores, axis=-1, keepdims=True)
+    top = where(top == float("-inf"), 0, top)
+    weights = exp(scores - top)
+    total = sum(weights, axis=-1, keepdims=True)
+    # It is at least 1, but for a query that may look nowhere.
+    total = where(total == 0, 1, total)
+    y = _times_shared(weights, v) / total
+    return narrowed(y, query), top + log(total)  # type: ignore[return-value]
+
+
+def _scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
+    scores = _times_shared(q * scale, k.mT)
+    if is_causal:
+        length, others = scores.shape[-2:]
+        row = reshape(arange(length, device=q.device), (length, 1))
+        scores = where(arange(others, device=q.device) <= row, scores, float("-inf"))
+    if mask is None:
+        return scores
+    return where(mask, scores, float("-inf")) if mask.dtype == bool_ else scores + mask
+
+
+def _times_shared(x: Tensor, shared: Tensor) -> Tensor:
+    """x (..., heads, n, m) times (..., fewer heads, m, p), each shared by a group of x's heads."""
+    if x.shape[:-2] == shared.shape[:-2]:
+        return matmul(x, shared)
+    split = reshape(x, _split(x, shared))
+    return reshape(matmul(split, expand_dims(shared, -3)), (*x.shape[:-1], shared.shape[-1]))
+
+
+def _split(x: Tensor, shared: Tensor) -> Shape:
+    """x's shape with its heads in groups: (..., fewer heads, heads of one, n, m)."""
+    *batch, heads, length, depth = x.shape
+    fewer = shared.shape[-3]
+    return (*batch, fewer, heads // fewer if fewer else 1, length, depth)
+
+
+def _onto_shared(x: Tensor, shared: Tensor) -> Tensor:
+    """The transpose of sharing heads: the sum over each group."""
+    if x.shape[:-2] == shared.shape[:-2]:
+        return x
+    return sum(reshape(x, _split(x, shared)), axis=-3)
+
+
+def _gradient_shapes(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> list[Shape]:
+    """The shapes of query, key and value."""
+    return [query, key, value]
+
+
+def _gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the results have those of query, key and value."""
+    kept = dtypes.each("any")(operands).inputs
+    return Resolution(kept, tuple(dtype for dtype in kept[:3] if dtype is not None))
+
+
+def _same_attributes(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+    return _default_scale(shapes, **attributes)
+
+
+@op(
+    shape=_gradient_shapes,
+    dtype=_gradient_dtypes,
+    accuracy=ACCUMULATED,
+    outputs=("query_gradient", "key_gradient", "value_gradient"),
+    normalize=_same_attributes,
+)
+def scaled_dot_product_attention_gradient(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None,
+    out: TensorLike,
+    normalizer: TensorLike,
+    g: TensorLike,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `scaled_dot_product_attention` with respect to query, key and value.
+
+    The weights are computed again from the normalizer, so that nothing of the size (length, others)
+    is kept in between (Dao et al., 2022).
+
+    Args:
+        query: what the op was given.
+        key: what the op was given.
+        value: what the op was given.
+        mask: what the op was given.
+        out: what the op has returned.
+        normalizer: the logarithm of the sum of exp(scores), (..., heads, length, 1); 0 where the
+            sum is.
+        g: the gradient with respect to the result.
+        is_causal: as of the op.
+        scale: as of the op.
+
+    >>> query, key, value = pb.zeros((1, 1)), pb.ones((2, 1)), [[1.0], [3.0]]
+    >>> found = pb.scaled_dot_product_attention_gradient(
+    ...     query, key, value, None, [[2.0]], [[0.6931472]], [[1.0]]
+    ... )
+    >>> [one.tolist() for one in found]
+    [[[0.0]], [[0.0], [0.0]], [[0.5], [0.5]]]
+    """
+    q, k, v, g = widened(query), widened(key), widened(value), widened(g)
+    weights = exp(_scores(q, k, mask, is_causal, scale) - normalizer)  # type: ignore[arg-type]
+    slope = _score_gradient(weights, v, widened(out), g)
+    dq = _times_shared(slope, k) * scale
+    dk = _onto_shared(matmul(slope.mT, q), k) * scale
+    dv = _onto_shared(matmul(weights.mT, g), v)
+    return narrowed(dq, query), narrowed(dk, key), narrowed(dv, value)
+
+
+def _score_gradient(weights: Tensor, v: Tensor, out: Tensor, g: Tensor) -> Tensor:
+    level = sum(g * out, axis=-1, keepdims=True)
+    return weights * (_times_shared(g, v.mT) - level)
+
+
+@scaled_dot_product_attention.vjp("query", "key", "value")
+def _(
+    g: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, out: Tensor,
+    normalizer: Tensor, is_causal: bool, scale: float, wanted: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = scaled_dot_product_attention_gradient(
+        query, key, value, mask, out, normalizer, g, is_causal=is_causal, scale=scale
+    )
+    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+
+
+@scaled_dot_product_attention.vjp("mask")
+def _(
+    g: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, out: Tensor,
+    normalizer: Tensor, is_causal: bool, scale: float,
+) -> Tensor:  # fmt: skip
+    scores = _scores(widened(query), widened(key), mask, is_causal, scale)
+    weights = exp(scores - normalizer)
+    slope = _score_gradient(weights, widened(value), widened(out), widened(g))
+    return narrowed(unbroadcast(slope, mask.shape), mask)

@@ -1,0 +1,242 @@
+"""Batch normalization: each channel over the whole batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes
+from pullback._dispatch import op
+from pullback.dtypes import Operands, Resolution, real_floating
+from pullback.ops.exponential import sqrt
+from pullback.ops.manipulation import reshape
+from pullback.ops.nn.normalization import (
+    affine,
+    check_parameter,
+    gradient_dtypes,
+    laid_out,
+    others_of,
+)
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import mean as mean_of
+from pullback.ops.reductions import sum
+from pullback.shapes import Axis, Shape, checked
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
+
+
+def _batch_shapes(
+    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, **_: Any
+) -> list[Shape]:
+    """The shape of x; mean and variance are vectors of its channels."""
+    channels = (x[axis],)
+    check_parameter("scale", scale, channels)
+    check_parameter("offset", offset, channels)
+    return [x, channels, channels]
+
+
+def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating inputs; mean and variance of 16-bit floats in float32."""
+    inputs, outputs = real_floating(operands)
+    statistics = dtypes.float32 if outputs[0].itemsize < 4 else outputs[0]
+    return Resolution(inputs, (outputs[0], statistics, statistics))
+
+
+@op(
+    shape=_batch_shapes,
+    dtype=_batch_dtypes,
+    accuracy=ACCUMULATED,
+    outputs=("out", "mean", "variance"),
+    normalize=checked(_batch_shapes),
+)
+def batch_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    offset: TensorLike | None = None,
+    *,
+    axis: Axis = -1,
+    epsilon: float = 1e-3,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Each channel normalized over the batch and all other axes (Ioffe and Szegedy, 2015).
+
+    Args:
+        x: values with the channels at `axis`.
+        scale: a factor for each channel; none if not given.
+        offset: a summand for each channel; none if not given.
+        axis: where the channels are.
+        epsilon: what the variance has at least, nearly.
+
+    Returns:
+        The normalized values; mean and variance (of the batch, not of a population it is drawn
+        from) of each channel, in float32 for 16-bit values.
+
+    Raises:
+        ShapeError: when scale or offset are not one a channel.
+
+    >>> y, mean, variance = pb.batch_norm([[1.0, 10.0], [3.0, 30.0]], epsilon=0.0)
+    >>> y.tolist(), mean.tolist(), variance.tolist()
+    ([[-1.0, -1.0], [1.0, 1.0]], [2.0, 20.0], [1.0, 100.0])
+    """
+    wide = widened(x)
+    others = others_of(wide.shape, (axis,))
+    center = mean_of(wide, axis=others, keepdims=True)
+    away = wide - center
+    variance = mean_of(away * away, axis=others, keepdims=True)
+    y = affine(away * (1 / sqrt(variance + epsilon)), scale, offset, (axis,))
+    channels = (x.shape[axis],)
+    return narrowed(y, x), reshape(center, channels), reshape(variance, channels)
+
+
+def _gradient_shapes(
+    x: Shape,
+    scale: Shape | None,
+    mean: Shape,
+    variance: Shape,
+    g: Shape,
+    mean_g: Shape,
+    variance_g: Shape,
+    *,
+    axis: int,
+    **_: Any,
+) -> list[Shape]:
+    """The shape of x, and twice a vector of its channels."""
+    channels = (x[axis],)
+    check_parameter("scale", scale, channels)
+    check_parameter("mean", mean, channels)
+    check_parameter("variance", variance, channels)
+    check_parameter("g", g, x)
+    check_parameter("mean_g", mean_g, channels)
+    check_parameter("variance_g", variance_g, channels)
+    return [x, channels, channels]
+
+
+@op(
+    shape=_gradient_shapes,
+    dtype=gradient_dtypes,
+    accuracy=ACCUMULATED,
+    outputs=("x_gradient", "scale_gradient", "offset_gradient"),
+    normalize=checked(_gradient_shapes),
+)
+def batch_norm_gradient(
+    x: TensorLike,
+    scale: TensorLike | None,
+    mean: TensorLike,
+    variance: TensorLike,
+    g: TensorLike,
+    mean_g: TensorLike,
+    variance_g: TensorLike,
+    *,
+    axis: Axis = -1,
+    epsilon: float = 1e-3,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `batch_norm` with respect to x, scale and offset.
+
+    Args:
+        x: what the op was given.
+        scale: what the op was given.
+        mean: what the op has returned.
+        variance: what the op has returned.
+        g: the gradient with respect to the normalized values.
+        mean_g: the gradient with respect to the mean.
+        variance_g: the gradient with respect to the variance.
+        axis: where the channels are.
+        epsilon: as of the op.
+
+    >>> x, mean, variance, none = [[1.0], [3.0]], [2.0], [1.0], [0.0]
+    >>> found = pb.batch_norm_gradient(
+    ...     x, None, mean, variance, [[1.0], [0.0]], none, none, epsilon=0.0
+    ... )
+    >>> [one.tolist() for one in found]
+    [[[0.0], [0.0]], [-1.0], [1.0]]
+    """
+    shape, channel = x.shape, (axis,)
+    others = others_of(shape, channel)
+    count = max(1, x.size // max(1, shape[axis]))
+    wide, g = widened(x), widened(g)
+    away = wide - laid_out(mean, shape, channel)
+    spread = 1 / sqrt(variance + epsilon)
+    level, slope = sum(g, axis=others), sum(g * away, axis=others) * spread
+    # dx is linear in g and x, with factors that are each one a channel.
+    factor = spread if scale is None else spread * scale
+    by_x = (variance_g * 2 - factor * spread * slope) / count
+    alone = (mean_g - factor * level) / count
+    dx = g * laid_out(factor, shape, channel) + away * laid_out(by_x, shape, channel)
+    dx = dx + laid_out(alone, shape, channel)
+    return narrowed(dx, x), narrowed(slope, x), narrowed(level, x)
+
+
+@batch_norm.vjp("x", "scale", "offset")
+def _(
+    g: tuple[Tensor, Tensor, Tensor], x: Tensor, scale: Tensor | None, mean: Tensor,
+    variance: Tensor, axis: int, epsilon: float, wanted: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = batch_norm_gradient(x, scale, mean, variance, *g, axis=axis, epsilon=epsilon)
+    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+
+
+def _inference_shape(
+    x: Shape,
+    mean: Shape,
+    variance: Shape,
+    scale: Shape | None,
+    offset: Shape | None,
+    *,
+    axis: int,
+    **_: Any,
+) -> Shape:
+    """The shape of x; the others are vectors of its channels."""
+    channels = (x[axis],)
+    for name, shape in (("mean", mean), ("variance", variance), ("scale", scale)):
+        check_parameter(name, shape, channels)
+    check_parameter("offset", offset, channels)
+    return x
+
+
+def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its real floating dtype; the result has that of x."""
+    dtype = real_floating(operands[:1]).outputs[0]
+    rest = dtypes.each("real floating")
+    kept = [None if o is None else rest((o,)).outputs[0] for o in operands[1:]]
+    return Resolution((dtype, *kept), (dtype,))
+
+
+@op(
+    shape=_inference_shape,
+    dtype=_inference_dtypes,
+    accuracy=ACCUMULATED,
+    normalize=checked(_inference_shape),
+)
+def batch_norm_inference(
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    scale: TensorLike | None = None,
+    offset: TensorLike | None = None,
+    *,
+    axis: Axis = -1,
+    epsilon: float = 1e-3,
+) -> Tensor:
+    """Batch normalization with a mean and a variance that are given, such as running averages.
+
+    Args:
+        x: values with the channels at `axis`.
+        mean: the mean of each channel.
+        variance: the variance of each channel.
+        scale: a factor for each channel; none if not given.
+        offset: a summand for each channel; none if not given.
+        axis: where the channels are.
+        epsilon: what is added to the variance.
+
+    Raises:
+        ShapeError: when a parameter is not one a channel.
+
+    >>> pb.batch_norm_inference([[1.0], [3.0]], [2.0], [4.0], epsilon=0.0).tolist()
+    [[-0.5], [0.5]]
+    """
+    wide = widened(x)
+    factor = 1 / sqrt(widened(variance) + epsilon)
+    if scale is not None:
+        factor = factor * scale
+    y = (wide - laid_out(mean, wide.shape, (axis,))) * laid_out(factor, wide.shape, (axis,))
+    return narrowed(affine(y, None, offset, (axis,)), x)

@@ -1,0 +1,367 @@
+"""Convolution and its two gradients.
+
+Images are (batch, *spatial, channels) with one to three spatial dimensions, or (batch, channels,
+*spatial) with data_format="channels_first"; kernels are (*window, channels // groups, filters) in
+either. As everywhere in deep learning it is cross-correlation: nothing is flipped.
+
+The three ops are bilinear, and each one's gradients are the other two: that serves every order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback.dtypes import real_floating
+from pullback.ops.creation import zeros
+from pullback.ops.joining import stack
+from pullback.ops.linalg.linear_algebra import matmul
+from pullback.ops.manipulation import flip, moveaxis, reshape
+from pullback.ops.nn.windows import (
+    DataFormat,
+    Padding,
+    Pads,
+    Sizes,
+    channels_back,
+    channels_last,
+    channels_last_shape,
+    channels_of,
+    check_format,
+    image_shape,
+    normal_windows,
+    output_sizes,
+    remembered,
+    spatial_of,
+    spread,
+    taps,
+)
+from pullback.ops.precision import narrowed, widened
+from pullback.shapes import Shape, ShapeLike, as_shape, size_of
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
+
+
+def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
+    """The attributes of a convolution of images of `shape` with a kernel of shape `kernel`."""
+    return dict(_checked((shape, kernel), *attributes.values(), *attributes))
+
+
+@remembered
+def _checked(shapes: tuple[Shape, Shape], *given: Any) -> dict[str, Any]:
+    shape, kernel = shapes
+    count = len(given) // 2
+    attributes = dict(zip(given[count:], given[:count], strict=True))
+    groups, data_format = attributes["groups"], attributes["data_format"]
+    check_format(data_format)
+    if len(shape) < 3 or len(kernel) != len(shape):
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels, and a kernel as "
+            f"many dimensions; got shapes {shape} and {kernel}"
+        )
+    channels = channels_of(shape, data_format)
+    if not isinstance(groups, int) or groups < 1 or kernel[-1] % groups:
+        raise errors.ShapeError(
+            f"groups must divide the {kernel[-1]} filters of the kernel {kernel}, got {groups!r}"
+        )
+    if channels != kernel[-2] * groups:
+        raise errors.ShapeError(
+            f"the images {shape} ({data_format}) have {channels} channels, and the kernel {kernel} "
+            f"takes {kernel[-2]} for each of {groups} groups"
+        )
+    _, strides, padding, dilation = normal_windows(
+        spatial_of(shape, data_format),
+        kernel[:-2],
+        attributes["strides"],
+        attributes["padding"],
+        attributes["dilation"],
+    )
+    return {**attributes, "strides": strides, "padding": padding, "dilation": dilation}
+
+
+def _normalize_conv(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+    return normal_convolution(*shapes, **attributes)
+
+
+def _conv_shape(
+    x: Shape,
+    kernel: Shape,
+    *,
+    strides: Shape,
+    padding: Pads,
+    dilation: Shape,
+    data_format: str,
+    **_: Any,
+) -> Shape:
+    """One image for each kernel; sizes by stride, padding and dilation."""
+    spatial = spatial_of(x, data_format)
+    out = output_sizes(spatial, kernel[:-2], strides, padding, dilation)
+    return image_shape(x[0], out, kernel[-1], data_format)
+
+
+@op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_conv)
+def conv(
+    x: TensorLike,
+    kernel: TensorLike,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The convolution of images with a kernel (LeCun et al., 1989), without flipping the kernel.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        kernel: (*window, channels // groups, filters).
+        strides: steps from window to window, one number or one per spatial dimension.
+        padding: "valid", "same", "causal", a number, or (before, after) per spatial dimension.
+        dilation: steps between the elements of a window.
+        groups: splits channels and filters; as many groups as channels is a depthwise convolution.
+        data_format: where the channels of x and of the result are.
+
+    Returns:
+        (batch, *out, filters), out = (size + pads - dilation * (window - 1) - 1) // stride + 1.
+
+    Raises:
+        ShapeError: when channels, groups and filters do not fit.
+        InputValueError: for an unknown padding or data format.
+
+    >>> x = pb.ones((1, 4, 4, 1))
+    >>> pb.conv(x, pb.ones((3, 3, 1, 8)), padding="same").shape
+    (1, 4, 4, 8)
+    """
+    x = widened(channels_last(x, data_format))
+    kernel, like = widened(kernel), kernel
+    window, filters = kernel.shape[:-2], kernel.shape[-1]
+    out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
+    total = zeros((x.shape[0], *out, filters), dtype=x.dtype, device=x.device)
+    if total.size:
+        matrices = reshape(kernel, (size_of(window), kernel.shape[-2], filters))
+        for tap, part in enumerate(taps(x, window, strides, padding, dilation)):
+            total = total + _by_group(part, matrices[tap], groups)
+    return narrowed(channels_back(total, data_format), like)
+
+
+def _by_group(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
+    """x (..., channels) times a matrix (channels // groups, filters), group by group."""
+    if groups == 1:
+        return matmul(x, matrix)
+    lead, width, filters = x.shape[:-1], *matrix.shape
+    rows = reshape(x, (-1, groups, width))
+    split = reshape(matrix, (width, groups, filters // groups))
+    result = matmul(moveaxis(rows, 1, 0), moveaxis(split, 1, 0))
+    return reshape(moveaxis(result, 0, 1), (*lead, filters))
+
+
+# The gradient with respect to the images -------------------------------------------------------
+
+
+def _normalize_input_gradient(
+    shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
+) -> dict[str, Any]:
+    g, kernel = shapes
+    attributes = normal_convolution(input_shape, kernel, **attributes)
+    expected = _conv_shape(input_shape, kernel, **attributes)
+    if g != expected:
+        raise errors.ShapeError(
+            f"images {input_shape} and the kernel {kernel} give {expected}, so g cannot be {g}"
+        )
+    return {"input_shape": input_shape, **attributes}
+
+
+def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+    """The shape of the images, which is given."""
+    return input_shape
+
+
+@op(
+    shape=_input_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=_normalize_input_gradient,
+)
+def conv_input_gradient(
+    g: TensorLike,
+    kernel: TensorLike,
+    *,
+    input_shape: ShapeLike,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The gradient of `conv` with respect to its images of shape `input_shape`, given that of y.
+
+    Args:
+        g: the gradient with respect to the result (batch, *out, filters).
+        kernel: (*window, channels // groups, filters).
+        input_shape: the shape of the images.
+        strides: as of `conv`.
+        padding: as of `conv`.
+        dilation: as of `conv`.
+        groups: as of `conv`.
+        data_format: as of `conv`.
+
+    Raises:
+        ShapeError: when g is not what `conv` gives for these shapes.
+
+    >>> g = pb.ones((1, 2, 1))
+    >>> pb.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
+    [[[1.0], [2.0], [1.0]]]
+    """
+    # A convolution at stride 1 of g, spread out by the strides, with the kernel turned around.
+    g = channels_last(g, data_format)
+    shape = channels_last_shape(input_shape, data_format)
+    window = kernel.shape[:-2]
+    if not g.size:
+        return zeros(input_shape, dtype=g.dtype, device=g.device)
+    around, crop = [], []
+    for size, (low, _), width, stride, step, count in zip(
+        shape[1:-1], padding, window, strides, dilation, g.shape[1:-1], strict=True
+    ):  # fmt: skip
+        reach = step * (width - 1)
+        before, after = reach - low, size + low - 1 - (count - 1) * stride
+        around.append((max(before, 0), max(after, 0)))
+        start = max(-before, 0)
+        crop.append(slice(start, start + size))
+    turned = flip(_exchanged(kernel, groups), axis=tuple(range(len(window))))
+    dx = conv(spread(g, strides), turned, padding=around, dilation=dilation, groups=groups)
+    return channels_back(dx[(slice(None), *crop, slice(None))], data_format)
+
+
+def _exchanged(kernel: Tensor, groups: int) -> Tensor:
+    """(*window, C // groups, O) to (*window, O // groups, C), group by group."""
+    *window, width, filters = kernel.shape
+    split = reshape(kernel, (*window, width, groups, filters // groups))
+    return reshape(moveaxis(split, -1, -3).mT, (*window, filters // groups, groups * width))
+
+
+# The gradient with respect to the kernel -------------------------------------------------------
+
+
+def _normalize_kernel_gradient(
+    shapes: tuple[Shape, ...], *, kernel_shape: Shape, **attributes: Any
+) -> dict[str, Any]:
+    x, g = shapes
+    attributes = normal_convolution(x, kernel_shape, **attributes)
+    expected = _conv_shape(x, kernel_shape, **attributes)
+    if g != expected:
+        raise errors.ShapeError(
+            f"images {x} and a kernel {kernel_shape} give {expected}, so g cannot be {g}"
+        )
+    return {"kernel_shape": kernel_shape, **attributes}
+
+
+def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
+    """The shape of the kernel, which is given."""
+    return kernel_shape
+
+
+@op(
+    shape=_kernel_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=_normalize_kernel_gradient,
+)
+def conv_kernel_gradient(
+    x: TensorLike,
+    g: TensorLike,
+    *,
+    kernel_shape: ShapeLike,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The gradient of `conv` with respect to its kernel of shape `kernel_shape`, given that of y.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        g: the gradient with respect to the result (batch, *out, filters).
+        kernel_shape: (*window, channels // groups, filters).
+        strides: as of `conv`.
+        padding: as of `conv`.
+        dilation: as of `conv`.
+        groups: as of `conv`.
+        data_format: as of `conv`.
+
+    Raises:
+        ShapeError: when g is not what `conv` gives for these shapes.
+
+    >>> x = pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))
+    >>> pb.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()
+    [[[3.0]], [[5.0]]]
+    """
+    x, like = widened(channels_last(x, data_format)), x
+    g = widened(channels_last(g, data_format))
+    kernel_shape = as_shape(kernel_shape)
+    *window, width, filters = kernel_shape
+    if not g.size or not size_of(kernel_shape):
+        return zeros(kernel_shape, dtype=like.dtype, device=like.device)
+    columns = moveaxis(reshape(g, (-1, groups, filters // groups)), 1, 0)
+    rows = []
+    for part in taps(x, tuple(window), strides, padding, dilation):
+        split = moveaxis(reshape(part, (-1, groups, width)), 1, 0)
+        share = matmul(split.mT, columns)  # (groups, width, filters // groups)
+        rows.append(reshape(moveaxis(share, 0, 1), (width, filters)))
+    return narrowed(reshape(stack(rows), kernel_shape), like)
+
+
+@conv.vjp("x")
+def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_input_gradient(
+        g, kernel, input_shape=tuple(x_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv.vjp("kernel")
+def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_kernel_gradient(
+        x, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_input_gradient.vjp("g")
+def _(h: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
+      data_format: Any) -> Tensor:  # fmt: skip
+    return conv(
+        h, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_input_gradient.vjp("kernel")
+def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_kernel_gradient(
+        h, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_kernel_gradient.vjp("x")
+def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
+      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+    return conv_input_gradient(
+        g, h, input_shape=tuple(x_shape), strides=strides, padding=padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
+
+
+@conv_kernel_gradient.vjp("g")
+def _(h: Tensor, x: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
+      data_format: Any) -> Tensor:  # fmt: skip
+    return conv(
+        x, h, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        data_format=data_format,
+    )  # fmt: skip

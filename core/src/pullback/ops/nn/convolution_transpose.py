@@ -1,0 +1,111 @@
+"""The transposed convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback.dtypes import real_floating
+from pullback.ops.nn.convolution import conv_input_gradient, normal_convolution
+from pullback.ops.nn.windows import (
+    DataFormat,
+    Padding,
+    Sizes,
+    channels_of,
+    check_format,
+    image_shape,
+    normal_windows,
+    sizes,
+    spatial_of,
+)
+from pullback.shapes import Shape
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["conv_transpose"]
+
+
+def _transposed_image(
+    x: Shape, kernel: Shape, strides: Any, padding: Any, output_padding: Any, dilation: Any,
+    groups: int, data_format: Any,
+) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
+    """The shape of the result, and the attributes of the convolution that it is the gradient of."""
+    check_format(data_format)
+    if len(x) < 3 or len(kernel) != len(x) or channels_of(x, data_format) != kernel[-1]:
+        raise errors.ShapeError(
+            f"images {x} ({data_format}) need a kernel (*window, filters // groups, channels) of "
+            f"as many dimensions, got {kernel}"
+        )
+    spatial, window = spatial_of(x, data_format), kernel[:-2]
+    count = len(spatial)
+    strides = sizes(strides, count, "strides")
+    dilation = sizes(dilation, count, "dilation")
+    span = [step * (width - 1) + 1 for width, step in zip(window, dilation, strict=True)]
+    extra = (0,) * count
+    if output_padding is not None:
+        listed = output_padding if isinstance(output_padding, (list, tuple)) else [output_padding]
+        extra = tuple(listed) if len(listed) == count else tuple(listed) * count
+    if isinstance(padding, str):
+        # As many elements as make `conv` with this padding give x back: TensorFlow's choice.
+        least = span if padding.lower() == "valid" else [0] * count
+        result = tuple(
+            size * stride + max(width - stride, 0) + more
+            for size, stride, width, more in zip(spatial, strides, least, extra, strict=True)
+        )
+    else:
+        _, _, padding, _ = normal_windows(spatial, window, strides, padding, dilation)
+        result = tuple(
+            (size - 1) * stride + width - low - high + more
+            for size, stride, width, (low, high), more in zip(
+                spatial, strides, span, padding, extra, strict=True
+            )
+        )
+    shape = image_shape(x[0], result, kernel[-2] * groups, data_format)
+    return shape, normal_convolution(
+        shape, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        data_format=data_format,
+    )  # fmt: skip
+
+
+def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
+    """One image for each kernel; the sizes that a convolution would make those of x of."""
+    return _transposed_image(x, kernel, **attributes)[0]
+
+
+@op(shape=_transposed_shape, dtype=real_floating, accuracy=ACCUMULATED)
+def conv_transpose(
+    x: TensorLike,
+    kernel: TensorLike,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    output_padding: Sizes | None = None,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """The transposed convolution (Zeiler et al., 2010): the gradient of `conv`, going forward.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        kernel: (*window, filters // groups, channels): the kernel of the convolution that takes the
+            result to x.
+        strides: by how much the result is larger than x.
+        padding: what that convolution would pad: "valid" gives size * stride + max(window - stride,
+            0), "same" size * stride, numbers (size - 1) * stride + window - pads.
+        output_padding: more elements at the end of each spatial dimension.
+        dilation: steps between the elements of a window.
+        groups: splits channels and filters.
+        data_format: where the channels of x and of the result are.
+
+    Raises:
+        ShapeError: when channels, groups and filters do not fit.
+
+    >>> pb.conv_transpose(pb.ones((1, 2, 1)), pb.ones((2, 1, 1)), strides=2).tolist()
+    [[[1.0], [1.0], [1.0], [1.0]]]
+    """
+    shape, attributes = _transposed_image(
+        x.shape, kernel.shape, strides, padding, output_padding, dilation, groups, data_format
+    )
+    return conv_input_gradient(x, kernel, input_shape=shape, **attributes)

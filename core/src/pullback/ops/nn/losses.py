@@ -1,0 +1,445 @@
+"""Losses, one value per element or per sample; `pullback.losses` averages them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._dispatch import op
+from pullback.dtypes import Operands, Resolution, real_floating
+from pullback.ops.arithmetic import abs, maximum, minimum
+from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
+from pullback.ops.nn.activations import sigmoid
+from pullback.ops.patterns import one_hot
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import max, sum
+from pullback.ops.selection import where
+from pullback.ops.trigonometric import tanh
+from pullback.shapes import Axis, Shape, broadcast, checked, reduced
+from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "absolute_error",
+    "cosine_similarity",
+    "hinge_loss",
+    "huber_loss",
+    "kl_divergence",
+    "log_cosh_loss",
+    "sigmoid_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits",
+    "sparse_softmax_cross_entropy_gradient",
+    "sparse_softmax_cross_entropy_with_logits",
+    "squared_error",
+]
+
+
+def times(weight: Tensor, value: Tensor) -> Tensor:
+    """weight * value, and 0 where the weight is 0, whatever the value: -inf masks a class out."""
+    # The inner `where` keeps 0 * inf out of the gradient as well.
+    off = weight == 0
+    return where(off, 0, weight * where(off, 0, value))
+
+
+# Cross entropies of logits --------------------------------------------------------------------
+
+
+def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+    """The shape of the logits, which is that of the labels, without the axis of classes."""
+    if logits != labels:
+        raise errors.ShapeError(
+            f"logits and labels must have one shape, got {logits} and {labels}; for integer labels "
+            f"use sparse_softmax_cross_entropy_with_logits"
+        )
+    return reduced(logits, (axis,), False)
+
+
+def _log_normalizer(wide: Tensor, axis: int) -> Tensor:
+    """log(sum(exp(x))) along axis, which is kept with size 1."""
+    top = max(wide, axis=axis, keepdims=True)
+    return top + log(sum(exp(wide - top), axis=axis, keepdims=True))
+
+
+# ACCUMULATED: a sum over the classes, whose terms may cancel.
+@op(
+    shape=_pair_without_axis,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    residuals=("normalizer",),
+)
+def softmax_cross_entropy_with_logits(
+    logits: TensorLike,
+    labels: TensorLike,
+    *,
+    axis: Axis = -1,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-sum(labels * log_softmax(logits)) along axis, from logits of any size.
+
+    A class whose logit is -inf adds nothing where its label is 0.
+
+    Args:
+        logits: unnormalised log probabilities (..., classes).
+        labels: probabilities in the same shape; gradients flow into them as well.
+        axis: where the classes are.
+        label_smoothing: s makes (1 - s) * labels + s / classes of the labels (Szegedy et al.,
+            2016, section 7).
+
+    Returns:
+        One loss for each distribution: the shape of logits without `axis`.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> pb.softmax_cross_entropy_with_logits([[1e4, 0.0, -1e4]], [[0.0, 1.0, 0.0]]).tolist()
+    [10000.0]
+    """
+    if logits.shape != labels.shape:
+        _pair_without_axis(logits.shape, labels.shape, axis=axis)
+    wide = widened(logits)
+    normalizer = _log_normalizer(wide, axis)
+    target = _smooth(widened(labels), axis, label_smoothing)
+    loss = sum(times(target, normalizer - wide), axis=axis)
+    return narrowed(loss, logits), normalizer  # type: ignore[return-value]
+
+
+def _smooth(labels: Tensor, axis: int, smoothing: float) -> Tensor:
+    if not smoothing:
+        return labels
+    return labels * (1 - smoothing) + smoothing / labels.shape[axis]
+
+
+@softmax_cross_entropy_with_logits.vjp("logits")
+def _(
+    g: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    normalizer: Tensor,
+    axis: int,
+    label_smoothing: float,
+) -> Tensor:
+    wide = widened(logits)
+    target = _smooth(widened(labels), axis, label_smoothing)
+    g = widened(g).reshape(normalizer.shape)
+    probabilities = exp(wide - normalizer)
+    slope = probabilities * sum(target, axis=axis, keepdims=True) - target
+    return narrowed(g * slope, logits)
+
+
+@softmax_cross_entropy_with_logits.vjp("labels")
+def _(
+    g: Tensor, logits: Tensor, labels_dtype: Any, normalizer: Tensor, label_smoothing: float
+) -> Tensor:
+    slope = (normalizer - widened(logits)) * (1 - label_smoothing)
+    return (widened(g).reshape(normalizer.shape) * slope).astype(labels_dtype)
+
+
+def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
+    """Real floating logits, whose dtype the result has; integer labels."""
+    logits = dtypes.real_floating(operands[:1]).inputs[0]
+    labels = dtypes.integer(operands[1:]).inputs[0]
+    assert logits is not None
+    return Resolution((logits, labels), (logits,))
+
+
+def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+    """The shape of the labels, which is that of the logits without the axis of classes."""
+    expected = reduced(logits, (axis,), False)
+    if labels != expected:
+        raise errors.ShapeError(
+            f"labels must have the shape of logits {logits} without axis {axis}: {expected}, "
+            f"got {labels}"
+        )
+    return labels
+
+
+def _one_hot(labels: Tensor, like: Tensor, axis: int, smoothing: float) -> Tensor:
+    classes = like.shape[axis]
+    return _smooth(one_hot(labels, classes, axis=axis, dtype=like.dtype), axis, smoothing)
+
+
+# ACCUMULATED: a sum over the classes.
+@op(
+    shape=_classes_without_axis,
+    dtype=_logits_and_classes,
+    accuracy=ACCUMULATED,
+    residuals=("normalizer",),
+)
+def sparse_softmax_cross_entropy_with_logits(
+    logits: TensorLike,
+    labels: TensorLike,
+    *,
+    axis: Axis = -1,
+    label_smoothing: float = 0.0,
+    ignore_label: int | None = None,
+) -> Tensor:
+    """The cross entropy of logits with one right class for each distribution.
+
+    Args:
+        logits: unnormalised log probabilities (..., classes).
+        labels: integers in [0, classes), in the shape of logits without `axis`. Any other label
+            gives a loss of NaN, unless it is `ignore_label`.
+        axis: where the classes are.
+        label_smoothing: s leaves the right class 1 - s and spreads s over all classes evenly.
+        ignore_label: where a label has this value, loss and gradient are 0.
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+
+    >>> pb.sparse_softmax_cross_entropy_with_logits([[1e4, 0.0, -1e4]], [1]).tolist()
+    [10000.0]
+    """
+    if labels.shape != reduced(logits.shape, (axis,), False):
+        _classes_without_axis(logits.shape, labels.shape, axis=axis)
+    wide = widened(logits)
+    normalizer = _log_normalizer(wide, axis)
+    target = _one_hot(labels, wide, axis, label_smoothing)
+    loss = sum(times(target, normalizer - wide), axis=axis)
+    loss = where((labels >= 0) & (labels < wide.shape[axis]), loss, float("nan"))
+    if ignore_label is not None:
+        loss = where(labels == ignore_label, 0, loss)
+    return narrowed(loss, logits), normalizer  # type: ignore[return-value]
+
+
+def _like_logits(
+    logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: Any
+) -> Shape:
+    """The shape of the logits."""
+    one_each = _classes_without_axis(logits, labels, axis=axis)
+    if g != one_each:
+        raise errors.ShapeError(f"g must have the shape of the loss {one_each}, got {g}")
+    if normalizer != reduced(logits, (axis,), True):
+        raise errors.ShapeError(
+            f"normalizer must have shape {reduced(logits, (axis,), True)}, got {normalizer}"
+        )
+    return logits
+
+
+def _keep(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the result has that of the first."""
+    kept = dtypes.each("any")(operands)
+    return Resolution(kept.inputs, kept.outputs)
+
+
+@op(shape=_like_logits, dtype=_keep, accuracy=ACCUMULATED, normalize=checked(_like_logits))
+def sparse_softmax_cross_entropy_gradient(
+    logits: TensorLike,
+    labels: TensorLike,
+    normalizer: TensorLike,
+    g: TensorLike,
+    *,
+    axis: Axis = -1,
+    label_smoothing: float = 0.0,
+    ignore_label: int | None = None,
+) -> Tensor:
+    """The gradient of `sparse_softmax_cross_entropy_with_logits` with respect to its logits.
+
+    Args:
+        logits: what the op was given.
+        labels: what the op was given.
+        normalizer: log(sum(exp(logits))) along axis, which is kept with size 1.
+        g: the gradient of a loss with respect to each value of the op.
+
+    Returns:
+        A tensor like logits; NaN where the label is no class, 0 where it is `ignore_label`.
+
+    >>> logits, normalizer = [[0.0, 0.0]], [[0.6931472]]
+    >>> pb.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
+    [[1.0, -1.0]]
+    """
+    wide = widened(logits)
+    target = _one_hot(labels, wide, axis, label_smoothing)
+    # A label outside the classes made the loss NaN: no step is to be taken from it.
+    g = where((labels >= 0) & (labels < wide.shape[axis]), widened(g), float("nan"))
+    if ignore_label is not None:
+        g = where(labels == ignore_label, 0, g)
+    return narrowed(g.reshape(normalizer.shape) * (exp(wide - normalizer) - target), logits)
+
+
+@sparse_softmax_cross_entropy_with_logits.vjp("logits")
+def _(
+    g: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    normalizer: Tensor,
+    axis: int,
+    label_smoothing: float,
+    ignore_label: int | None,
+) -> Tensor:
+    return sparse_softmax_cross_entropy_gradient(
+        logits,
+        labels,
+        normalizer,
+        g,
+        axis=axis,
+        label_smoothing=label_smoothing,
+        ignore_label=ignore_label,
+    )
+
+
+sparse_softmax_cross_entropy_with_logits.vjp(labels=None)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def sigmoid_cross_entropy_with_logits(logits: TensorLike, labels: TensorLike) -> Tensor:
+    """-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits)), elementwise.
+
+    Args:
+        logits: log odds of any size.
+        labels: probabilities of the true class, in a shape that broadcasts with logits.
+
+    >>> pb.sigmoid_cross_entropy_with_logits([1e4, -1e4, -1e4], [1.0, 0.0, 1.0]).tolist()
+    [0.0, 0.0, 10000.0]
+    """
+    # |x| times the probability of the side that x is not on: no terms that cancel.
+    x, z = widened(logits), widened(labels)
+    wrong = where(x > 0, 1 - z, z)
+    return narrowed(times(wrong, abs(x)) + log1p(exp(-abs(x))), logits)
+
+
+sigmoid_cross_entropy_with_logits.vjp(
+    logits=lambda g, logits, labels: g * (sigmoid(logits) - labels),
+    labels=lambda g, logits: -(g * logits),
+)
+
+
+# Distances ------------------------------------------------------------------------------------
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def squared_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
+    """(predictions - targets)**2, elementwise.
+
+    >>> pb.squared_error([1.0, 2.0], [1.0, 4.0]).tolist()
+    [0.0, 4.0]
+    """
+    difference: Tensor = predictions - targets
+    return difference * difference
+
+
+squared_error.vjp(
+    predictions=lambda g, predictions, targets: g * ((predictions - targets) * 2),
+    targets=lambda g, predictions, targets: g * ((targets - predictions) * 2),
+)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
+def absolute_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
+    """|predictions - targets|, elementwise.
+
+    >>> pb.absolute_error([1.0, 2.0], [1.0, 4.0]).tolist()
+    [0.0, 2.0]
+    """
+    return abs(predictions - targets)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def huber_loss(predictions: TensorLike, targets: TensorLike, *, delta: float = 1.0) -> Tensor:
+    """Half the squared error up to a difference of delta, from there on linear (Huber, 1964).
+
+    >>> pb.huber_loss([1.0, 4.0], [0.0, 0.0]).tolist()
+    [0.5, 3.5]
+    """
+    size = abs(predictions - targets)
+    # Where size > delta: delta * (size - delta / 2); `near` stays below, so nothing overflows.
+    near = minimum(size, delta)
+    return near * near * 0.5 + (size - near) * delta
+
+
+huber_loss.vjp(
+    predictions=lambda g, predictions, targets, delta: (
+        g * maximum(minimum(predictions - targets, delta), -delta)
+    ),
+    targets=lambda g, predictions, targets, delta: (
+        g * maximum(minimum(targets - predictions, delta), -delta)
+    ),
+)
+
+
+# ACCUMULATED: for differences near 0 the terms cancel.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
+def log_cosh_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
+    """log(cosh(predictions - targets)), elementwise: half the square near 0, |x| - log(2) far off.
+
+    >>> pb.log_cosh_loss([0.0, 1e4], [0.0, 0.0]).tolist()
+    [0.0, 9999.306640625]
+    """
+    size = abs(predictions - targets)
+    return size + log1p(expm1(size * -2) * 0.5)
+
+
+log_cosh_loss.vjp(
+    predictions=lambda g, predictions, targets: g * tanh(predictions - targets),
+    targets=lambda g, predictions, targets: g * tanh(targets - predictions),
+)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def hinge_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
+    """max(0, 1 - targets * predictions), elementwise, for targets -1 and 1.
+
+    >>> pb.hinge_loss([0.5, 2.0, 0.5], [1.0, 1.0, -1.0]).tolist()
+    [0.5, 0.0, 1.5]
+    """
+    return maximum(1 - predictions * targets, 0)
+
+
+# Distributions and directions -----------------------------------------------------------------
+
+
+def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: Any) -> Shape:
+    """The shape of both inputs without the axis."""
+    if x1 != x2:
+        raise errors.ShapeError(f"both inputs must have one shape, got {x1} and {x2}")
+    return reduced(x1, (axis,), False)
+
+
+# ACCUMULATED: a sum of terms of both signs.
+@op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
+def kl_divergence(targets: TensorLike, predictions: TensorLike, *, axis: Axis = -1) -> Tensor:
+    """sum(targets * log(targets / predictions)) along axis (Kullback and Leibler, 1951).
+
+    Where a target is 0 it adds nothing.
+
+    Args:
+        targets: probabilities p.
+        predictions: probabilities q, in the same shape: KL(p || q).
+        axis: where the outcomes are.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> pb.kl_divergence([1.0, 0.0], [0.5, 0.5]).tolist()
+    0.6931471824645996
+    """
+    if targets.shape != predictions.shape:
+        _one_axis_less(targets.shape, predictions.shape, axis=axis)
+    p, q = widened(targets), widened(predictions)
+    certain = where(p == 0, 1, p)
+    return narrowed(sum(p * (log(certain) - log(where(p == 0, 1, q))), axis=axis), targets)
+
+
+# ACCUMULATED: an inner product.
+@op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
+def cosine_similarity(
+    x1: TensorLike, x2: TensorLike, *, axis: Axis = -1, epsilon: float = 1e-12
+) -> Tensor:
+    """The cosine of the angle between x1 and x2 along axis; 0 where one of them is 0.
+
+    Args:
+        x1: vectors.
+        x2: vectors, in the same shape.
+        axis: along which the vectors lie.
+        epsilon: what a squared norm counts as at least.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> print(f"{pb.cosine_similarity([1.0, 0.0], [3.0, 4.0]):.2f}")
+    0.60
+    """
+    if x1.shape != x2.shape:
+        _one_axis_less(x1.shape, x2.shape, axis=axis)
+    a, b = widened(x1), widened(x2)
+    norms = [sqrt(maximum(sum(v * v, axis=axis), epsilon)) for v in (a, b)]
+    return narrowed(sum(a * b, axis=axis) / norms[0] / norms[1], x1)

@@ -1,0 +1,365 @@
+"""Normalization: values brought to mean 0 and variance 1 over some of their axes.
+
+Statistics are taken in float32 for 16-bit values, with the variance as the mean of squared
+distances from the mean: E[x^2] - E[x]^2 has no digits left where the mean is large.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._dispatch import op
+from pullback.dtypes import Operands, Resolution, real_floating
+from pullback.ops.exponential import sqrt
+from pullback.ops.manipulation import reshape
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import mean, sum
+from pullback.shapes import Axes, Axis, Shape, checked, reduced
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "layer_norm_gradient",
+    "rms_norm",
+    "rms_norm_gradient",
+]
+
+
+def _parameter_shape(x: Shape, axes: Shape | None) -> Shape:
+    """The shape of scale and offset: that of the normalized axes."""
+    return x if axes is None else tuple(x[axis] for axis in axes)
+
+
+def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None:
+    if shape is not None and shape != expected:
+        raise errors.ShapeError(f"{name} must have shape {expected}, got {shape}")
+
+
+def laid_out(parameter: Tensor, x: Shape, axes: Any) -> Tensor:
+    """A parameter of the normalized axes, with the other axes in between as size 1."""
+    if axes is None or len(parameter.shape) == len(x):
+        return parameter
+    return reshape(parameter, tuple(n if i in axes else 1 for i, n in enumerate(x)))
+
+
+def others_of(x: Shape, axes: Any) -> tuple[int, ...]:
+    return () if axes is None else tuple(i for i in range(len(x)) if i not in axes)
+
+
+def _normalized_shape(
+    x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: Any
+) -> Shape:
+    """The shape of x; the parameters have that of the normalized axes."""
+    expected = _parameter_shape(x, axis)
+    check_parameter("scale", scale, expected)
+    check_parameter("offset", offset, expected)
+    return x
+
+
+# Layer normalization --------------------------------------------------------------------------
+# ACCUMULATED: the mean is a sum, and x - mean cancels.
+
+
+@op(
+    shape=_normalized_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    residuals=("center", "spread"),
+    normalize=checked(_normalized_shape),
+)
+def layer_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    offset: TensorLike | None = None,
+    *,
+    axis: Axes = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset over `axis` (Ba et al., 2016).
+
+    Args:
+        x: real floating values.
+        scale: a factor in the shape of the normalized axes; none if not given.
+        offset: a summand in the same shape; none if not given.
+        axis: the axes over which mean and variance are taken; all if None.
+        epsilon: what the variance has at least, nearly.
+
+    Raises:
+        ShapeError: when scale or offset have not the shape of the normalized axes.
+
+    >>> pb.layer_norm([[1.0, 3.0], [10.0, 30.0]], epsilon=0.0).tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+    wide = widened(x)
+    center = mean(wide, axis=axis, keepdims=True)
+    away = wide - center
+    spread = 1 / sqrt(mean(away * away, axis=axis, keepdims=True) + epsilon)
+    y = affine(away * spread, scale, offset, axis)
+    return narrowed(y, x), center, spread  # type: ignore[return-value]
+
+
+def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Any) -> Tensor:
+    if scale is not None:
+        y = y * laid_out(scale, y.shape, axis)
+    if offset is not None:
+        y = y + laid_out(offset, y.shape, axis)
+    return y
+
+
+def gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the results have that of x."""
+    kept = dtypes.each("any")(operands)
+    dtype = kept.inputs[0]
+    assert dtype is not None
+    return Resolution(kept.inputs, (dtype,) * 3)
+
+
+def _gradient_shapes(
+    x: Shape, scale: Shape | None, center: Shape, spread: Shape, g: Shape, *, axis: Shape | None
+) -> list[Shape]:
+    """The shape of x, and twice that of the normalized axes."""
+    parameter = _parameter_shape(x, axis)
+    check_parameter("scale", scale, parameter)
+    check_parameter("center", center, reduced(x, axis, True))
+    check_parameter("spread", spread, reduced(x, axis, True))
+    check_parameter("g", g, x)
+    return [x, parameter, parameter]
+
+
+@op(
+    shape=_gradient_shapes,
+    dtype=gradient_dtypes,
+    accuracy=ACCUMULATED,
+    outputs=("x_gradient", "scale_gradient", "offset_gradient"),
+    normalize=checked(_gradient_shapes),
+)
+def layer_norm_gradient(
+    x: TensorLike,
+    scale: TensorLike | None,
+    center: TensorLike,
+    spread: TensorLike,
+    g: TensorLike,
+    *,
+    axis: Axes = -1,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `layer_norm` with respect to x, scale and offset.
+
+    Args:
+        x: what the op was given.
+        scale: what the op was given.
+        center: the mean of x over axis, which is kept.
+        spread: 1 / sqrt(variance + epsilon) over axis, which is kept.
+        g: the gradient with respect to the result.
+        axis: the normalized axes.
+
+    >>> x, center, spread = [[1.0, 3.0]], [[2.0]], [[1.0]]
+    >>> found = pb.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
+    >>> [one.tolist() for one in found]
+    [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]]
+    """
+    wide, g = widened(x), widened(g)
+    y = (wide - center) * spread
+    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)
+    level = mean(scaled, axis=axis, keepdims=True)
+    slope = mean(scaled * y, axis=axis, keepdims=True)
+    dx = (scaled - level - y * slope) * spread
+    others = others_of(wide.shape, axis)
+    return (
+        narrowed(dx, x),
+        narrowed(sum(g * y, axis=others), x),
+        narrowed(sum(g, axis=others), x),
+    )
+
+
+@layer_norm.vjp("x", "scale", "offset")
+def _(
+    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Any,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = layer_norm_gradient(x, scale, center, spread, g, axis=axis)
+    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+
+
+# Root mean square -----------------------------------------------------------------------------
+
+
+@op(
+    shape=_normalized_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    residuals=("spread",),
+    normalize=checked(_normalized_shape),
+)
+def rms_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    *,
+    axis: Axes = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """x / sqrt(mean(x**2) + epsilon) * scale over `axis` (Zhang and Sennrich, 2019).
+
+    Args:
+        x: real floating values.
+        scale: a factor in the shape of the normalized axes; none if not given.
+        axis: the axes over which the mean is taken; all if None.
+        epsilon: what the mean square has at least, nearly.
+
+    Raises:
+        ShapeError: when scale has not the shape of the normalized axes.
+
+    >>> pb.rms_norm([[3.0, 3.0], [-5.0, 5.0]], epsilon=0.0).tolist()
+    [[1.0, 1.0], [-1.0, 1.0]]
+    """
+    wide = widened(x)
+    spread = 1 / sqrt(mean(wide * wide, axis=axis, keepdims=True) + epsilon)
+    return narrowed(affine(wide * spread, scale, None, axis), x), spread  # type: ignore[return-value]
+
+
+def _rms_gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+    """Each input keeps its dtype; the results have that of x."""
+    inputs, outputs = gradient_dtypes(operands)
+    return Resolution(inputs, outputs[:2])
+
+
+def _rms_gradient_shapes(
+    x: Shape, scale: Shape | None, spread: Shape, g: Shape, *, axis: Shape | None
+) -> list[Shape]:
+    """The shape of x, and that of the normalized axes."""
+    return _gradient_shapes(x, scale, spread, spread, g, axis=axis)[:2]
+
+
+@op(
+    shape=_rms_gradient_shapes,
+    dtype=_rms_gradient_dtypes,
+    accuracy=ACCUMULATED,
+    outputs=("x_gradient", "scale_gradient"),
+    normalize=checked(_rms_gradient_shapes),
+)
+def rms_norm_gradient(
+    x: TensorLike,
+    scale: TensorLike | None,
+    spread: TensorLike,
+    g: TensorLike,
+    *,
+    axis: Axes = -1,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of `rms_norm` with respect to x and scale.
+
+    Args:
+        x: what the op was given.
+        scale: what the op was given.
+        spread: 1 / sqrt(mean(x**2) + epsilon) over axis, which is kept.
+        g: the gradient with respect to the result.
+        axis: the normalized axes.
+
+    >>> found = pb.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
+    >>> [one.tolist() for one in found]
+    [[[0.5, -0.5]], [1.0, 0.0]]
+    """
+    wide, g = widened(x), widened(g)
+    y = wide * spread
+    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)
+    dx = (scaled - y * mean(scaled * y, axis=axis, keepdims=True)) * spread
+    total = sum(g * y, axis=others_of(wide.shape, axis))
+    return narrowed(dx, x), narrowed(total, x)
+
+
+@rms_norm.vjp("x", "scale")
+def _(
+    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Any,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = rms_norm_gradient(x, scale, spread, g, axis=axis)
+    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+
+
+# Groups of channels ---------------------------------------------------------------------------
+
+
+def _grouped_shape(
+    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, groups: int = 1, **_: Any
+) -> Shape:
+    """The shape of x; the parameters are vectors of its channels."""
+    if len(x) < 2 or axis == 0:
+        raise errors.ShapeError(f"needs a batch axis in front of the channels, got shape {x}")
+    channels = x[axis]
+    if groups < 1 or channels % groups:
+        raise errors.ShapeError(f"groups must divide the {channels} channels, got {groups}")
+    check_parameter("scale", scale, (channels,))
+    check_parameter("offset", offset, (channels,))
+    return x
+
+
+@op(
+    shape=_grouped_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_grouped_shape),
+)
+def group_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    offset: TensorLike | None = None,
+    *,
+    groups: int,
+    axis: Axis = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """Each group of channels of each item of a batch, normalized (Wu and He, 2018).
+
+    Args:
+        x: (batch, ..., channels), the channels at `axis`.
+        scale: a factor for each channel; none if not given.
+        offset: a summand for each channel; none if not given.
+        groups: how many groups of neighbouring channels there are.
+        axis: where the channels are.
+        epsilon: what the variance has at least, nearly.
+
+    Raises:
+        ShapeError: when groups do not divide the channels, or a parameter is not one a channel.
+
+    >>> pb.group_norm([[1.0, 3.0, 10.0, 30.0]], groups=2, epsilon=0.0).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+    channels = x.shape[axis]
+    split = (*x.shape[:axis], groups, channels // groups, *x.shape[axis + 1 :])
+    inner = tuple(i for i in range(1, len(split)) if i != axis)
+    y = reshape(layer_norm(reshape(widened(x), split), axis=inner, epsilon=epsilon), x.shape)
+    return narrowed(affine(y, scale, offset, (axis,)), x)
+
+
+@op(
+    shape=_grouped_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_grouped_shape),
+)
+def instance_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    offset: TensorLike | None = None,
+    *,
+    axis: Axis = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """Each channel of each item of a batch, normalized (Ulyanov et al., 2016).
+
+    Args:
+        x: (batch, ..., channels), the channels at `axis`.
+        scale: a factor for each channel; none if not given.
+        offset: a summand for each channel; none if not given.
+        axis: where the channels are.
+        epsilon: what the variance has at least, nearly.
+
+    Raises:
+        ShapeError: when scale or offset are not one a channel.
+
+    >>> pb.instance_norm([[[1.0, 10.0], [3.0, 30.0]]], epsilon=0.0).tolist()
+    [[[-1.0, -1.0], [1.0, 1.0]]]
+    """
+    return group_norm(x, scale, offset, groups=x.shape[axis], axis=axis, epsilon=epsilon)

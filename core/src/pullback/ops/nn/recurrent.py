@@ -1,0 +1,222 @@
+"""Recurrent nets over time.
+
+Sequences are (batch, time, features). The products with all inputs are one matrix product; one
+more for each step is left. A mask (batch, time) says which steps are there: at the others state and
+output stay what they were. With `reverse` time runs backwards, and results stay at their places.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pullback import dtypes, errors
+from pullback._dispatch import op
+from pullback.dtypes import Operands, Resolution, bool_
+from pullback.ops.creation import zeros
+from pullback.ops.joining import concat, stack
+from pullback.ops.linalg.linear_algebra import linear, matmul
+from pullback.ops.manipulation import reshape
+from pullback.ops.nn.activations import relu
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.selection import where
+from pullback.ops.slicing import strided_slice
+from pullback.ops.trigonometric import tanh
+from pullback.shapes import Shape
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["simple_rnn"]
+
+
+# What all of them share -----------------------------------------------------------------------
+
+
+def check_shapes(
+    gates: int, x: Shape, states: dict[str, Shape], kernel: Shape, recurrent: Shape,
+    biases: dict[str, Shape | None], mask: Shape | None,
+) -> int:  # fmt: skip
+    """The number of units, where all shapes fit."""
+    if len(x) != 3:
+        raise errors.ShapeError(f"x must be (batch, time, features), got {x}")
+    if len(recurrent) != 2 or recurrent[1] != gates * recurrent[0]:
+        raise errors.ShapeError(
+            f"recurrent_kernel must be (units, {gates} * units), got {recurrent}"
+        )
+    units = recurrent[0]
+    expected: dict[str, tuple[Shape | None, Shape]] = {
+        "kernel": (kernel, (x[2], gates * units)),
+        "mask": (mask, x[:2]),
+        **{name: (shape, (gates * units,)) for name, shape in biases.items()},
+        **{name: (shape, (x[0], units)) for name, shape in states.items()},
+    }
+    for name, (shape, wanted) in expected.items():
+        if shape is not None and shape != wanted:
+            raise errors.ShapeError(
+                f"{name} must have shape {wanted} for x {x} and {units} units, got {shape}"
+            )
+    return units
+
+
+def check_results(expected: dict[str, tuple[Shape, Shape]]) -> None:
+    """Raises ShapeError unless each (shape, wanted) is a pair of equals."""
+    for name, (shape, wanted) in expected.items():
+        if shape != wanted:
+            raise errors.ShapeError(f"{name} must have shape {wanted}, got {shape}")
+
+
+def float_and_mask(outputs: int) -> Any:
+    """All inputs have one real floating dtype; the last one is a mask of truth values."""
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        """Real floating inputs in one dtype, which the results have; a mask of truth values."""
+        inputs, found = dtypes.real_floating(operands[:-1])
+        mask = None if operands[-1] is None else bool_
+        return Resolution((*inputs, mask), found * outputs)
+
+    return rule
+
+
+def order_of(time: int, reverse: bool) -> range:
+    return range(time - 1, -1, -1) if reverse else range(time)
+
+
+def projected(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ kernel + bias for all steps at once."""
+    batch, time, features = x.shape
+    y = linear(reshape(x, (batch * time, features)), kernel, bias)
+    return reshape(y, (batch, time, kernel.shape[1]))
+
+
+def at(x: Tensor, step: int) -> Tensor:
+    """x[:, step]."""
+    return strided_slice(x, key=(slice(0, x.shape[0], 1), step, ...))
+
+
+def gate_of(z: Tensor, index: int, units: int) -> Tensor:
+    """Columns of one gate."""
+    return strided_slice(
+        z, key=(slice(0, z.shape[0], 1), slice(index * units, (index + 1) * units, 1), ...)
+    )
+
+
+def present_at(mask: Tensor | None, step: int) -> Tensor | None:
+    """Whether a step is there, (batch, 1)."""
+    if mask is None:
+        return None
+    return reshape(at(mask, step), (mask.shape[0], 1))
+
+
+def chosen(present: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
+    return new if present is None else where(present, new, old)
+
+
+def in_time(steps: dict[int, Tensor], like: Tensor, width: int) -> Tensor:
+    """Results by step, as (batch, time, width)."""
+    if not steps:
+        return zeros((like.shape[0], 0, width), dtype=like.dtype, device=like.device)
+    return stack([steps[step] for step in range(len(steps))], axis=1)
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """Batch and time as one axis."""
+    return reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+
+
+def states_before(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
+    """What the state was when each step began."""
+    batch, time, units = states.shape
+    if not time:
+        return states
+    first = reshape(initial, (batch, 1, units))
+    cut = slice(1, time, 1) if reverse else slice(0, time - 1, 1)
+    rest = strided_slice(states, key=(slice(0, batch, 1), cut, ...))
+    return concat([rest, first] if reverse else [first, rest], axis=1)
+
+
+def gradient_dtypes(count: int) -> Any:
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        """Each input keeps its dtype; the results have that of x."""
+        kept = dtypes.each("any")(operands).inputs
+        dtype = kept[0]
+        assert dtype is not None
+        return Resolution(kept, (dtype,) * count)
+
+    return rule
+
+
+# The simple net -------------------------------------------------------------------------------
+
+
+def _rnn_units(
+    x: Shape, initial_h: Shape, kernel: Shape, recurrent_kernel: Shape, bias: Shape | None,
+    mask: Shape | None,
+) -> int:  # fmt: skip
+    return check_shapes(
+        1, x, {"initial_h": initial_h}, kernel, recurrent_kernel, {"bias": bias}, mask
+    )
+
+
+def _rnn_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The states at all times (batch, time, units), and the last one."""
+    units, (batch, time, _features) = _rnn_units(*shapes), shapes[0]
+    return [(batch, time, units), (batch, units)]
+
+
+def _rnn_checked(shapes: tuple[Any, ...], *, activation: str, reverse: bool) -> dict[str, Any]:
+    _rnn_units(*shapes)
+    if activation not in ("tanh", "relu"):
+        raise errors.InputValueError(f'activation is "tanh" or "relu", got {activation!r}')
+    return {"activation": activation, "reverse": reverse}
+
+
+@op(
+    shape=_rnn_shapes,
+    dtype=float_and_mask(2),
+    accuracy=ACCUMULATED,
+    outputs=("out", "h"),
+    normalize=_rnn_checked,
+)
+def simple_rnn(
+    x: TensorLike,
+    initial_h: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    *,
+    activation: Literal["tanh", "relu"] = "tanh",
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """h' = tanh(x_t @ kernel + h @ recurrent_kernel + bias) (Elman, 1990).
+
+    Args:
+        x: (batch, time, features).
+        initial_h: the output before the first step (batch, units).
+        kernel: (features, units).
+        recurrent_kernel: (units, units).
+        bias: (units); none if not given.
+        mask: truth values (batch, time): which steps are there; all if not given.
+        activation: "tanh" or "relu".
+        reverse: from the last step to the first.
+
+    Returns:
+        All outputs (batch, time, units) and the last one (batch, units).
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+        InputValueError: for another activation.
+
+    >>> x, state = pb.ones((2, 3, 4)), pb.zeros((2, 5))
+    >>> out, h = pb.simple_rnn(x, state, pb.ones((4, 5)), pb.ones((5, 5)))
+    >>> out.shape, h.shape
+    ((2, 3, 5), (2, 5))
+    """
+    like, nonlinear = x, tanh if activation == "tanh" else relu
+    x, h, recurrent = widened(x), widened(initial_h), widened(recurrent_kernel)
+    a = projected(x, widened(kernel), None if bias is None else widened(bias))
+    outs = {}
+    for step in order_of(x.shape[1], reverse):
+        new = nonlinear(at(a, step) + matmul(h, recurrent))
+        h = chosen(present_at(mask, step), new, h)
+        outs[step] = h
+    return narrowed(in_time(outs, x, recurrent.shape[0]), like), narrowed(h, like)

@@ -1,0 +1,235 @@
+"""The gated recurrent unit over time (see recurrent)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback._dispatch import op
+from pullback.ops.joining import concat
+from pullback.ops.linalg.linear_algebra import matmul
+from pullback.ops.manipulation import reshape
+from pullback.ops.nn.activations import sigmoid
+from pullback.ops.nn.recurrent import (
+    at,
+    check_results,
+    check_shapes,
+    chosen,
+    float_and_mask,
+    gate_of,
+    gradient_dtypes,
+    in_time,
+    order_of,
+    present_at,
+    projected,
+    rows_of,
+    states_before,
+)
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import sum
+from pullback.ops.selection import where
+from pullback.ops.trigonometric import tanh
+from pullback.shapes import Shape
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["gru", "gru_gradient"]
+
+
+def _gru_units(
+    x: Shape, initial_h: Shape, kernel: Shape, recurrent_kernel: Shape, bias: Shape | None,
+    recurrent_bias: Shape | None, mask: Shape | None, *_: Any,
+) -> int:  # fmt: skip
+    biases = {"bias": bias, "recurrent_bias": recurrent_bias}
+    return check_shapes(3, x, {"initial_h": initial_h}, kernel, recurrent_kernel, biases, mask)
+
+
+def _gru_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The states at all times (batch, time, units), and the last one."""
+    units, (batch, time, _features) = _gru_units(*shapes), shapes[0]
+    return [(batch, time, units), (batch, units)]
+
+
+def _gru_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+    _gru_units(*shapes)
+    return attributes
+
+
+@op(
+    shape=_gru_shapes,
+    dtype=float_and_mask(2),
+    accuracy=ACCUMULATED,
+    outputs=("out", "h"),
+    residuals=("gates", "candidates"),
+    normalize=_gru_checked,
+)
+def gru(
+    x: TensorLike,
+    initial_h: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    bias: TensorLike | None = None,
+    recurrent_bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The gated recurrent unit (Cho et al., 2014), with the reset after the product (version 3).
+
+    With a = x_t @ kernel + bias and b = h @ recurrent_kernel + recurrent_bias, each in three parts
+    z, r, n of `units` columns: z = sigmoid(a_z + b_z), r = sigmoid(a_r + b_r), n = tanh(a_n + r *
+    b_n) and h' = z * h + (1 - z) * n.
+
+    Args:
+        x: (batch, time, features).
+        initial_h: the output before the first step (batch, units).
+        kernel: (features, 3 * units).
+        recurrent_kernel: (units, 3 * units).
+        bias: (3 * units); none if not given.
+        recurrent_bias: (3 * units); none if not given.
+        mask: truth values (batch, time): which steps are there; all if not given.
+        reverse: from the last step to the first.
+
+    Returns:
+        All outputs (batch, time, units) and the last one (batch, units).
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+
+    >>> x, state = pb.ones((2, 3, 4)), pb.zeros((2, 5))
+    >>> out, h = pb.gru(x, state, pb.ones((4, 15)), pb.ones((5, 15)))
+    >>> out.shape, h.shape
+    ((2, 3, 5), (2, 5))
+    """
+    like, units = x, recurrent_kernel.shape[0]
+    x, h, recurrent = widened(x), widened(initial_h), widened(recurrent_kernel)
+    a = projected(x, widened(kernel), None if bias is None else widened(bias))
+    outs, gates, candidates = {}, {}, {}
+    for step in order_of(x.shape[1], reverse):
+        one, b = at(a, step), matmul(h, recurrent)
+        if recurrent_bias is not None:
+            b = b + widened(recurrent_bias)
+        z = sigmoid(gate_of(one, 0, units) + gate_of(b, 0, units))
+        r = sigmoid(gate_of(one, 1, units) + gate_of(b, 1, units))
+        q = gate_of(b, 2, units)
+        n = tanh(gate_of(one, 2, units) + r * q)
+        h = chosen(present_at(mask, step), n + z * (h - n), h)
+        outs[step], candidates[step] = h, q
+        gates[step] = concat([z, r, n], axis=1)
+    return (  # type: ignore[return-value]
+        narrowed(in_time(outs, x, units), like),
+        narrowed(h, like),
+        in_time(gates, x, 3 * units),
+        in_time(candidates, x, units),
+    )
+
+
+def _gru_same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The shapes of what the gradients are for."""
+    x, h, kernel, recurrent = shapes[:4]
+    return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]
+
+
+def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+    *given, mask, out, gates, candidates, out_g, h_g = shapes
+    units = _gru_units(*given, None, None, mask)
+    batch, time, _ = given[0]
+    steps = (batch, time, units)
+    check_results(
+        {
+            "out": (out, steps),
+            "gates": (gates, (batch, time, 3 * units)),
+            "candidates": (candidates, steps),
+            "out_g": (out_g, steps),
+            "h_g": (h_g, (batch, units)),
+        }
+    )
+    return attributes
+
+
+@op(
+    shape=_gru_same_shapes,
+    dtype=gradient_dtypes(6),
+    accuracy=ACCUMULATED,
+    outputs=("dx", "dh", "dkernel", "drecurrent", "dbias", "drecurrent_bias"),
+    normalize=_gradient_checked,
+)
+def gru_gradient(
+    x: TensorLike,
+    initial_h: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    mask: TensorLike | None,
+    out: TensorLike,
+    gates: TensorLike,
+    candidates: TensorLike,
+    out_g: TensorLike,
+    h_g: TensorLike,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, ...]:
+    """The gradients of `gru` with respect to its floating inputs, both biases included.
+
+    Args:
+        x: what the op was given.
+        initial_h: what the op was given.
+        kernel: what the op was given.
+        recurrent_kernel: what the op was given.
+        mask: what the op was given.
+        out: what the op has returned.
+        gates: z, r and n of each step, after their nonlinearities (batch, time, 3 * units).
+        candidates: b_n of each step (batch, time, units).
+        out_g: the gradient with respect to all outputs.
+        h_g: the gradient with respect to the last output.
+        reverse: as of the op.
+
+    >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
+    >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))
+    >>> found = pb.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
+    >>> found[1].tolist(), found[4].tolist()
+    ([[0.5]], [-0.125, 0.0, 0.375])
+    """
+    like, units = x, recurrent_kernel.shape[0]
+    recurrent = widened(recurrent_kernel)
+    out_g, dh = widened(out_g), widened(h_g)
+    earlier = states_before(widened(out), widened(initial_h), reverse)
+    by_input: dict[int, Tensor] = {}
+    by_state: dict[int, Tensor] = {}
+    for step in reversed(order_of(x.shape[1], reverse)):
+        gate, present = at(gates, step), present_at(mask, step)
+        z, r, n = (gate_of(gate, index, units) for index in range(3))
+        dh = dh + at(out_g, step)
+        dn = dh * (1 - z) * (1 - n * n)
+        dz = dh * (at(earlier, step) - n) * (z * (1 - z))
+        dr = dn * at(candidates, step) * (r * (1 - r))
+        da = concat([dz, dr, dn], axis=1)
+        db = concat([dz, dr, dn * r], axis=1)
+        if present is not None:
+            da, db = where(present, da, 0), where(present, db, 0)
+        dh = chosen(present, dh * z + matmul(db, recurrent.mT), dh)
+        by_input[step], by_state[step] = da, db
+    da = rows_of(in_time(by_input, widened(x), 3 * units))
+    db = rows_of(in_time(by_state, widened(x), 3 * units))
+    found = (
+        reshape(matmul(da, widened(kernel).mT), x.shape),
+        dh,
+        matmul(rows_of(widened(x)).mT, da),
+        matmul(rows_of(earlier).mT, db),
+        sum(da, axis=0),
+        sum(db, axis=0),
+    )
+    return tuple(narrowed(one, like) for one in found)
+
+
+@gru.vjp("x", "initial_h", "kernel", "recurrent_kernel", "bias", "recurrent_bias")
+def _(
+    g: tuple[Tensor, Tensor], x: Tensor, initial_h: Tensor, kernel: Tensor,
+    recurrent_kernel: Tensor, mask: Tensor | None, out: Tensor, gates: Tensor,
+    candidates: Tensor, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = gru_gradient(
+        x, initial_h, kernel, recurrent_kernel, mask, out, gates, candidates, *g, reverse=reverse
+    )
+    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+
+
+gru.vjp(mask=None)

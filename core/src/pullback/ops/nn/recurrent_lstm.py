@@ -1,0 +1,257 @@
+"""The long short-term memory over time (see recurrent)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback._dispatch import op
+from pullback.ops.joining import concat
+from pullback.ops.linalg.linear_algebra import matmul
+from pullback.ops.manipulation import reshape
+from pullback.ops.nn.activations import sigmoid
+from pullback.ops.nn.recurrent import (
+    at,
+    check_results,
+    check_shapes,
+    chosen,
+    float_and_mask,
+    gate_of,
+    gradient_dtypes,
+    in_time,
+    order_of,
+    present_at,
+    projected,
+    rows_of,
+    states_before,
+)
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import sum
+from pullback.ops.selection import where
+from pullback.ops.trigonometric import tanh
+from pullback.shapes import Shape
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["lstm", "lstm_gradient"]
+
+
+def _lstm_units(
+    x: Shape, initial_h: Shape, initial_c: Shape, kernel: Shape, recurrent_kernel: Shape,
+    bias: Shape | None, mask: Shape | None, *_: Any,
+) -> int:  # fmt: skip
+    states = {"initial_h": initial_h, "initial_c": initial_c}
+    return check_shapes(4, x, states, kernel, recurrent_kernel, {"bias": bias}, mask)
+
+
+def _lstm_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The states at all times (batch, time, units), the last one, and the last cell."""
+    units, (batch, time, _features) = _lstm_units(*shapes), shapes[0]
+    return [(batch, time, units), (batch, units), (batch, units)]
+
+
+def _lstm_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+    _lstm_units(*shapes)
+    return attributes
+
+
+# ACCUMULATED: matrix products, over and over.
+@op(
+    shape=_lstm_shapes,
+    dtype=float_and_mask(3),
+    accuracy=ACCUMULATED,
+    outputs=("out", "h", "c"),
+    residuals=("gates", "cells"),
+    normalize=_lstm_checked,
+)
+def lstm(
+    x: TensorLike,
+    initial_h: TensorLike,
+    initial_c: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The long short-term memory (Hochreiter and Schmidhuber, 1997; Gers et al., 2000).
+
+    With z = x_t @ kernel + h @ recurrent_kernel + bias in four parts i, f, g, o of `units` columns:
+    c' = sigmoid(f) * c + sigmoid(i) * tanh(g) and h' = sigmoid(o) * tanh(c').
+
+    Args:
+        x: (batch, time, features).
+        initial_h: the output before the first step (batch, units).
+        initial_c: the cell before the first step (batch, units).
+        kernel: (features, 4 * units).
+        recurrent_kernel: (units, 4 * units).
+        bias: (4 * units); none if not given.
+        mask: truth values (batch, time): which steps are there; all if not given.
+        reverse: from the last step to the first.
+
+    Returns:
+        All outputs (batch, time, units), the last output and the last cell (batch, units).
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+
+    >>> x, state = pb.ones((2, 3, 4)), pb.zeros((2, 5))
+    >>> out, h, c = pb.lstm(x, state, state, pb.ones((4, 20)), pb.ones((5, 20)))
+    >>> out.shape, h.shape, c.shape
+    ((2, 3, 5), (2, 5), (2, 5))
+    """
+    like, units = x, recurrent_kernel.shape[0]
+    x, h, c = widened(x), widened(initial_h), widened(initial_c)
+    recurrent = widened(recurrent_kernel)
+    z = projected(x, widened(kernel), None if bias is None else widened(bias))
+    outs, gates, cells = {}, {}, {}
+    for step in order_of(x.shape[1], reverse):
+        raw = at(z, step) + matmul(h, recurrent)
+        i, f = sigmoid(gate_of(raw, 0, units)), sigmoid(gate_of(raw, 1, units))
+        g, o = tanh(gate_of(raw, 2, units)), sigmoid(gate_of(raw, 3, units))
+        cell = f * c + i * g
+        present = present_at(mask, step)
+        h, c = chosen(present, o * tanh(cell), h), chosen(present, cell, c)
+        outs[step], cells[step] = h, c
+        gates[step] = concat([i, f, g, o], axis=1)
+    return (  # type: ignore[return-value]
+        narrowed(in_time(outs, x, units), like),
+        narrowed(h, like),
+        narrowed(c, like),
+        in_time(gates, x, 4 * units),
+        in_time(cells, x, units),
+    )
+
+
+def _same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+    """The shapes of what the gradients are for."""
+    x, h, c, kernel, recurrent = shapes[:5]
+    return [x, h, c, kernel, recurrent, (recurrent[1],)]
+
+
+def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+    *given, mask, out, gates, cells, out_g, h_g, c_g = shapes
+    units = _lstm_units(*given, None, mask)
+    batch, time, _ = given[0]
+    steps, state = (batch, time, units), (batch, units)
+    check_results(
+        {
+            "out": (out, steps),
+            "gates": (gates, (batch, time, 4 * units)),
+            "cells": (cells, steps),
+            "out_g": (out_g, steps),
+            "h_g": (h_g, state),
+            "c_g": (c_g, state),
+        }
+    )
+    return attributes
+
+
+@op(
+    shape=_same_shapes,
+    dtype=gradient_dtypes(6),
+    accuracy=ACCUMULATED,
+    outputs=("dx", "dh", "dc", "dkernel", "drecurrent", "dbias"),
+    normalize=_gradient_checked,
+)
+def lstm_gradient(
+    x: TensorLike,
+    initial_h: TensorLike,
+    initial_c: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    mask: TensorLike | None,
+    out: TensorLike,
+    gates: TensorLike,
+    cells: TensorLike,
+    out_g: TensorLike,
+    h_g: TensorLike,
+    c_g: TensorLike,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, ...]:
+    """The gradients of `lstm` with respect to its floating inputs, bias included.
+
+    Args:
+        x: what the op was given.
+        initial_h: what the op was given.
+        initial_c: what the op was given.
+        kernel: what the op was given.
+        recurrent_kernel: what the op was given.
+        mask: what the op was given.
+        out: what the op has returned.
+        gates: i, f, g and o of each step, after their nonlinearities (batch, time, 4 * units).
+        cells: the cell after each step (batch, time, units).
+        out_g: the gradient with respect to all outputs.
+        h_g: the gradient with respect to the last output.
+        c_g: the gradient with respect to the last cell.
+        reverse: as of the op.
+
+    >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 4))
+    >>> gates, cells = pb.full((1, 1, 4), 0.5), pb.zeros((1, 1, 1))
+    >>> found = pb.lstm_gradient(
+    ...     x, state, state, weights, weights, None, cells, gates, cells, x, state, state
+    ... )
+    >>> found[2].tolist(), found[5].tolist()
+    ([[0.25]], [0.0625, 0.0, 0.1875, 0.0])
+    """
+    like, units = x, recurrent_kernel.shape[0]
+    recurrent = widened(recurrent_kernel)
+    out_g, dh, dc = widened(out_g), widened(h_g), widened(c_g)
+    earlier = states_before(cells, widened(initial_c), reverse)
+    slopes: dict[int, Tensor] = {}
+    for step in reversed(order_of(x.shape[1], reverse)):
+        gate, present = at(gates, step), present_at(mask, step)
+        i, f, g, o = (gate_of(gate, index, units) for index in range(4))
+        dh = dh + at(out_g, step)
+        # Where a step is not there its cell is the old one; nothing of t is used there.
+        t = tanh(at(cells, step))
+        dcell = dc + dh * o * (1 - t * t)
+        dz = concat(
+            [
+                dcell * g * (i * (1 - i)),
+                dcell * at(earlier, step) * (f * (1 - f)),
+                dcell * i * (1 - g * g),
+                dh * t * (o * (1 - o)),
+            ],
+            axis=1,
+        )
+        if present is not None:
+            dz = where(present, dz, 0)
+        back = matmul(dz, recurrent.mT)
+        dh, dc = chosen(present, back, dh), chosen(present, dcell * f, dc)
+        slopes[step] = dz
+    found = products(x, initial_h, kernel, out, slopes, 4 * units, reverse)
+    dx, dkernel, drecurrent, dbias = found
+    return tuple(narrowed(one, like) for one in (dx, dh, dc, dkernel, drecurrent, dbias))
+
+
+def products(
+    x: Tensor, initial_h: Tensor, kernel: Tensor, out: Tensor, slopes: dict[int, Tensor],
+    width: int, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """One matrix product each for x, kernel, recurrent kernel, and the bias, over all steps."""
+    dz = rows_of(in_time(slopes, widened(x), width))
+    before = rows_of(states_before(widened(out), widened(initial_h), reverse))
+    return (
+        reshape(matmul(dz, widened(kernel).mT), x.shape),
+        matmul(rows_of(widened(x)).mT, dz),
+        matmul(before.mT, dz),
+        sum(dz, axis=0),
+    )
+
+
+@lstm.vjp("x", "initial_h", "initial_c", "kernel", "recurrent_kernel", "bias")
+def _(
+    g: tuple[Tensor, Tensor, Tensor], x: Tensor, initial_h: Tensor, initial_c: Tensor,
+    kernel: Tensor, recurrent_kernel: Tensor, mask: Tensor | None, out: Tensor, gates: Tensor,
+    cells: Tensor, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = lstm_gradient(
+        x, initial_h, initial_c, kernel, recurrent_kernel, mask, out, gates, cells, *g,
+        reverse=reverse,
+    )  # fmt: skip
+    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+
+
+lstm.vjp(mask=None)

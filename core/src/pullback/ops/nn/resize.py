@@ -1,0 +1,112 @@
+"""Images in another size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback._dispatch.convert import from_any
+from pullback.dtypes import real_floating
+from pullback.ops.indexing import take
+from pullback.ops.manipulation import reshape
+from pullback.ops.nn.windows import (
+    DataFormat,
+    Sizes,
+    channels_of,
+    check_format,
+    image_shape,
+    sizes,
+    spatial_of,
+)
+from pullback.ops.precision import narrowed, widened
+from pullback.shapes import Shape
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["resize"]
+
+
+def _resized(x: Shape, *, size: Shape, data_format: str, **_: Any) -> Shape:
+    """The spatial sizes that are asked for."""
+    return image_shape(x[0], size, channels_of(x, data_format), data_format)
+
+
+def _normal(
+    shapes: tuple[Shape, ...], *, size: Any, method: str, data_format: str
+) -> dict[str, Any]:
+    check_format(data_format)
+    (x,) = shapes
+    if len(x) < 3:
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
+        )
+    if method not in ("nearest", "bilinear"):
+        raise errors.InputValueError(f'method is "nearest" or "bilinear", got {method!r}')
+    spatial = spatial_of(x, data_format)
+    if 0 in spatial:
+        raise errors.ShapeError(f"images of shape {x} have nothing to be resized")
+    wanted = tuple(size) if isinstance(size, Iterable) else size
+    return {
+        "size": sizes(wanted, len(spatial), "size"),
+        "method": method,
+        "data_format": data_format,
+    }
+
+
+# ACCUMULATED: a weighted sum of neighbours that may cancel.
+@op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normal)
+def resize(
+    x: TensorLike,
+    *,
+    size: Sizes,
+    method: Literal["nearest", "bilinear"] = "bilinear",
+    data_format: DataFormat = "channels_last",
+) -> Tensor:
+    """Images in another size, by the nearest pixel or between the nearest ones.
+
+    Pixels are areas with their centers at halves: the center of pixel i of m lies at (i + 0.5) * n
+    / m - 0.5 of n. Nothing is smoothed before an image shrinks.
+
+    Args:
+        x: images (batch, *spatial, channels).
+        size: the spatial sizes of the result, one number or one per spatial dimension.
+        method: "nearest", or "bilinear": linear along every spatial dimension.
+        data_format: where the channels are.
+
+    Raises:
+        ShapeError: for the wrong number of sizes, sizes below 1, or images without pixels.
+        InputValueError: for another method.
+
+    >>> x = pb.reshape([0.0, 4.0], (1, 2, 1))
+    >>> pb.resize(x, size=4).tolist()
+    [[[0.0], [1.0], [3.0], [4.0]]]
+    >>> pb.resize(x, size=4, method="nearest").tolist()
+    [[[0.0], [0.0], [4.0], [4.0]]]
+    """
+    first = 1 if data_format == "channels_last" else 2
+    y = widened(x)
+    for axis, count in enumerate(size, start=first):
+        old = y.shape[axis]
+        if old == count:
+            continue
+        if method == "nearest":
+            y = take(
+                y, _indices([(2 * i + 1) * old // (2 * count) for i in range(count)], y), axis=axis
+            )
+            continue
+        places = [max((i + 0.5) * old / count - 0.5, 0.0) for i in range(count)]
+        below = [min(int(place), old - 1) for place in places]
+        above = [min(one + 1, old - 1) for one in below]
+        shape = tuple(count if i == axis else 1 for i in range(y.ndim))
+        share = [place - one for place, one in zip(places, below, strict=True)]
+        weight = reshape(from_any(share, y.dtype, y.device), shape)
+        low = take(y, _indices(below, y), axis=axis)
+        high = take(y, _indices(above, y), axis=axis)
+        y = low * (1 - weight) + high * weight
+    return narrowed(y, x)
+
+
+def _indices(places: list[int], like: Tensor) -> Tensor:
+    return from_any(places).to(like.device)

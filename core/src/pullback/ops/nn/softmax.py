@@ -1,0 +1,108 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback.dtypes import real_floating
+from pullback.ops.exponential import exp, log
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import max, sum
+from pullback.shapes import Axis, Shape, checked, first
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["log_softmax", "log_softmax_gradient", "softmax", "softmax_gradient"]
+
+
+def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
+    """The shape that both have."""
+    if g != out:
+        raise errors.ShapeError(f"g must have the shape of the result {out}, got {g}")
+    return out
+
+
+# ACCUMULATED: the difference x - max is rounded, and exp makes a relative error of that: as many
+# ulp as x is below the maximum.
+@op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
+def softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along axis, safe for large x; -inf gives 0.
+
+    A slice that is -inf throughout has no softmax: it gives NaN.
+
+    >>> pb.softmax([1e4, 1e4, float("-inf")]).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    wide = widened(x)
+    if not wide.size:
+        return narrowed(wide, x)  # an empty axis has no maximum
+    e = exp(wide - max(wide, axis=axis, keepdims=True))
+    return narrowed(e / sum(e, axis=axis, keepdims=True), x)
+
+
+@op(
+    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+)
+def softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """out * (g - sum(g * out)): the gradient of `softmax` along axis, whose result is `out`.
+
+    >>> pb.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
+    [0.25, -0.25]
+    """
+    h, wide = widened(g), widened(out)
+    return narrowed(wide * (h - sum(h * wide, axis=axis, keepdims=True)), out)
+
+
+softmax.vjp(x=lambda g, out, axis: softmax_gradient(g, out, axis=axis))
+
+
+@softmax_gradient.vjp("g")
+def _(h: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    return softmax_gradient(h, out, axis=axis)
+
+
+@softmax_gradient.vjp("out")
+def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    mean, passed = sum(g * out, axis=axis, keepdims=True), sum(h * out, axis=axis, keepdims=True)
+    return h * (g - mean) - g * passed
+
+
+# ACCUMULATED: x - log(sum(exp(x))) may cancel to anything near 0.
+@op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
+def log_softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """x - log(sum(exp(x))) along axis, safe for large x.
+
+    >>> pb.log_softmax([1e4, -1e4]).tolist()
+    [0.0, -20000.0]
+    """
+    wide = widened(x)
+    if not wide.size:
+        return narrowed(wide, x)
+    shifted = wide - max(wide, axis=axis, keepdims=True)
+    return narrowed(shifted - log(sum(exp(shifted), axis=axis, keepdims=True)), x)
+
+
+@op(
+    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+)
+def log_softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+    """g - exp(out) * sum(g): the gradient of `log_softmax` along axis, whose result is `out`.
+
+    >>> pb.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
+    [0.0, 0.0]
+    """
+    h, wide = widened(g), widened(out)
+    return narrowed(h - exp(wide) * sum(h, axis=axis, keepdims=True), out)
+
+
+log_softmax.vjp(x=lambda g, out, axis: log_softmax_gradient(g, out, axis=axis))
+
+
+@log_softmax_gradient.vjp("g")
+def _(h: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    return h - sum(h * exp(out), axis=axis, keepdims=True)
+
+
+@log_softmax_gradient.vjp("out")
+def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
+    return -h * exp(out) * sum(g, axis=axis, keepdims=True)

@@ -1,0 +1,1 @@
+"""Steps of optimizers, and clipping of gradients."""

@@ -1,0 +1,238 @@
+"""One step of each optimizer that divides by the size of past gradients (see optimizer_updates)."""
+
+from __future__ import annotations
+
+from pullback.ops.arithmetic import abs, maximum, sign
+from pullback.ops.exponential import sqrt
+from pullback.ops.optim.optimizer_updates import decayed, update
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.selection import where
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "adadelta_update",
+    "adagrad_update",
+    "ftrl_update",
+    "rmsprop_momentum_update",
+    "rmsprop_update",
+]
+
+
+@update("mean_square")
+def rmsprop_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    rho: float = 0.9,
+    epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """A step of RMSprop (Hinton, 2012, lecture 6e).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros at first.
+        learning_rate: the size of the step.
+        rho: what is left of mean_square each step.
+        epsilon: what is added to its root.
+        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+
+    Returns:
+        The parameter and mean_square after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, square = pb.rmsprop_update([1.0], [2.0], [4.0], 0.5, epsilon=0.0)
+    >>> parameter.tolist(), square.tolist()
+    ([0.5], [4.0])
+    """
+    p, g, old = widened(parameter), decayed(parameter, gradient, weight_decay), widened(mean_square)
+    square = old + (g * g - old) * (1 - rho)
+    change = g / (sqrt(square) + epsilon)
+    return narrowed(p - change * learning_rate, parameter), narrowed(square, mean_square)
+
+
+@update("mean_square", "mean", "velocity")
+def rmsprop_momentum_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    mean: TensorLike,
+    velocity: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    rho: float = 0.9,
+    epsilon: float = 1e-7,
+    momentum: float = 0.9,
+    centered: bool = False,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A step of RMSprop with momentum, or by the variance of gradients (Graves, 2013, section 4.2).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros at first.
+        mean: the decaying mean of gradients; zeros at first.
+        velocity: the decaying sum of changes; zeros at first.
+        learning_rate: the size of the step.
+        rho: what is left of both means each step.
+        epsilon: what is added to the root.
+        momentum: what is left of the velocity each step.
+        centered: divides by the deviation from the mean, not by the size, of gradients.
+        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+
+    Returns:
+        The parameter, mean_square, mean and velocity after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> new = pb.rmsprop_momentum_update([1.0], [2.0], [4.0], [0.0], [1.0], 0.5, epsilon=0.0)
+    >>> print(f"{new[0].item():.2f} {new[3].item():.2f}")
+    0.05 1.90
+    """
+    p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
+    square, center = widened(mean_square), widened(mean)
+    square = square + (g * g - square) * (1 - rho)
+    center = center + (g - center) * (1 - rho)
+    size = sqrt(maximum(square - center * center, 0)) if centered else sqrt(square)
+    speed = widened(velocity) * momentum + g / (size + epsilon)
+    return (
+        narrowed(p - speed * learning_rate, parameter),
+        narrowed(square, mean_square),
+        narrowed(center, mean),
+        narrowed(speed, velocity),
+    )
+
+
+@update("accumulator")
+def adagrad_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    accumulator: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """A step of AdaGrad (Duchi et al., 2011).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        accumulator: the sum of squared gradients; zeros, or a little more, at first.
+        learning_rate: the size of the step.
+        epsilon: what is added to its root.
+        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+
+    Returns:
+        The parameter and the accumulator after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, total = pb.adagrad_update([1.0], [2.0], [0.0], 0.5, epsilon=0.0)
+    >>> parameter.tolist(), total.tolist()
+    ([0.5], [4.0])
+    """
+    p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
+    total = widened(accumulator) + g * g
+    change = g / (sqrt(total) + epsilon)
+    return narrowed(p - change * learning_rate, parameter), narrowed(total, accumulator)
+
+
+@update("mean_square", "mean_change")
+def adadelta_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    mean_change: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    rho: float = 0.95,
+    epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step of Adadelta (Zeiler, 2012).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros at first.
+        mean_change: the decaying mean of squared changes; zeros at first.
+        learning_rate: a factor on the change; 1 in the paper.
+        rho: what is left of both means each step.
+        epsilon: what is added to both.
+        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+
+    Returns:
+        The parameter, mean_square and mean_change after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> new = pb.adadelta_update([1.0], [2.0], [4.0], [4.0], 1.0, epsilon=0.0)
+    >>> new[0].tolist()
+    [-1.0]
+    """
+    p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
+    old, past = widened(mean_square), widened(mean_change)
+    square = old + (g * g - old) * (1 - rho)
+    change = g * (sqrt(past + epsilon) / sqrt(square + epsilon))
+    return (
+        narrowed(p - change * learning_rate, parameter),
+        narrowed(square, mean_square),
+        narrowed(past + (change * change - past) * (1 - rho), mean_change),
+    )
+
+
+@update("accumulator", "linear")
+def ftrl_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    accumulator: TensorLike,
+    linear: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    power: float = -0.5,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    beta: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step of FTRL-Proximal (McMahan et al., 2013, algorithm 1).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        accumulator: the sum of squared gradients; 0.1, or so, at first.
+        linear: the adjusted sum of gradients; zeros at first.
+        learning_rate: alpha of the paper.
+        power: how the learning rate falls with the accumulator.
+        l1: the weight of the sum of |parameter|: what is smaller becomes 0.
+        l2: the weight of half the sum of parameter**2.
+        beta: what is added to the root of the accumulator.
+
+    Returns:
+        The parameter, the accumulator and linear after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> new = pb.ftrl_update([0.0], [2.0], [0.0], [0.0], 0.5)
+    >>> new[0].tolist(), new[2].tolist()
+    ([-0.5], [2.0])
+    """
+    p, g, old = widened(parameter), widened(gradient), widened(accumulator)
+    total = old + g * g
+    # An accumulator of 0 to a negative power would be infinite, upside down it is 0.
+    rate, before = total ** (-power), old ** (-power)
+    direction = widened(linear) + g - (rate - before) / learning_rate * p
+    pull = sign(direction) * l1 - direction
+    slope = (rate + beta) / learning_rate + 2 * l2
+    moved = where(abs(direction) > l1, pull / where(slope == 0, 1, slope), 0)
+    return narrowed(moved, parameter), narrowed(total, accumulator), narrowed(direction, linear)

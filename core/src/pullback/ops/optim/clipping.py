@@ -1,0 +1,84 @@
+"""Gradients, or other tensors, made smaller where they are too large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pullback._dispatch import op
+from pullback._dispatch.convert import from_any
+from pullback.dtypes import real_floating
+from pullback.ops.exponential import sqrt
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import sum
+from pullback.ops.selection import where
+from pullback.shapes import Axes, first
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["clip_by_global_norm", "clip_by_norm", "global_norm"]
+
+
+@op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
+def clip_by_norm(x: TensorLike, /, *, max_norm: float, axis: Axes = None) -> Tensor:
+    """x, scaled down where its Euclidean norm over `axis` exceeds max_norm (Pascanu et al., 2013).
+
+    Args:
+        x: real floating values.
+        max_norm: the largest norm that is left.
+        axis: the axes of one vector; all if None.
+
+    >>> pb.clip_by_norm([3.0, 4.0], max_norm=1.0).tolist()
+    [0.6000000238418579, 0.800000011920929]
+    """
+    wide = widened(x)
+    square = sum(wide * wide, axis=axis, keepdims=True)
+    large = square > max_norm * max_norm
+    # The root is taken of what is large only: at 0 it has no slope.
+    norm = sqrt(where(large, square, 1))
+    return narrowed(wide * where(large, max_norm / norm, 1), x)
+
+
+def global_norm(tensors: Sequence[TensorLike | None]) -> Tensor:
+    """The Euclidean norm of all elements of all tensors; None counts as nothing.
+
+    >>> pb.global_norm([[3.0], None, [4.0]]).item()
+    5.0
+    """
+    total: Tensor | None = None
+    for value in tensors:
+        if value is not None:
+            wide = widened(from_any(value))
+            square = sum(wide * wide)
+            total = square if total is None else total + square.to(total.device)
+    return from_any(0.0) if total is None else sqrt(total)
+
+
+def clip_by_global_norm(
+    tensors: Sequence[TensorLike | None], max_norm: float, *, norm: TensorLike | None = None
+) -> tuple[list[Tensor | None], Tensor]:
+    """Tensors scaled down together where their norm together exceeds max_norm (Pascanu et al.).
+
+    Args:
+        tensors: gradients; None stays None.
+        max_norm: the largest norm that is left.
+        norm: `global_norm(tensors)` where it is known.
+
+    Returns:
+        The tensors, and the norm they had. If that is infinite or NaN, so is what is returned.
+
+    >>> clipped, norm = pb.clip_by_global_norm([[3.0], None, [4.0]], 1.0)
+    >>> clipped[1], norm.item()
+    (None, 5.0)
+    """
+    found = global_norm(tensors) if norm is None else from_any(norm)
+    # NaN is not > max_norm, but must not pass as small; inf - inf makes NaN of it.
+    factor = where(found > max_norm, max_norm / where(found > max_norm, found, 1), 1)
+    factor = factor + (found - found)
+    clipped: list[Tensor | None] = []
+    for value in tensors:
+        if value is None:
+            clipped.append(None)
+            continue
+        tensor = from_any(value)
+        clipped.append(narrowed(tensor * factor.to(tensor.device), tensor))
+    return clipped, found

@@ -1,0 +1,425 @@
+"""One step of each optimizer: a parameter and its slots in, their new values out.
+
+They are ops so that a backend may make each of them one pass over memory. None is differentiable,
+and none writes into what it is given. `learning_rate` and `step` are numbers or 0-d tensors; steps
+count from 1. What is stored in 16 bits is updated in float32 and rounded once; a slot keeps its own
+dtype, so that a 16-bit parameter may have float32 slots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pullback import dtypes, errors
+from pullback._dispatch import op
+from pullback.dtypes import DTypeRule, Operands, Resolution, float32, float64
+from pullback.ops.arithmetic import abs, maximum, sign
+from pullback.ops.exponential import exp, expm1, sqrt
+from pullback.ops.precision import narrowed, widened
+from pullback.shapes import Shape, checked
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "adam_update",
+    "adamax_update",
+    "amsgrad_update",
+    "lion_update",
+    "momentum_update",
+    "nadam_update",
+    "sgd_update",
+]
+
+
+def stored(slots: int) -> DTypeRule:
+    """Parameter, gradient and slots keep their dtypes; what follows is float32 or float64."""
+
+    def rule(operands: Operands, **_: Any) -> Resolution:
+        """Arrays keep their real floating dtypes; numbers in float32, or float64 beside that."""
+        keep = dtypes.each("real floating")
+        kept = [keep((operand,)).inputs[0] for operand in operands[: 2 + slots]]
+        number = float64 if kept[0] == float64 else float32
+        outputs = [dtype for dtype in (kept[0], *kept[2:]) if dtype is not None]
+        numbers = (number,) * (len(operands) - 2 - slots)
+        return Resolution((*kept, *numbers), tuple(outputs))
+
+    return rule
+
+
+def _shapes_of(slots: int, numbers: int) -> Any:
+    def rule(*inputs: Shape, **_: Any) -> Any:
+        """The parameter's shape, for the slots too; numbers are 0-d."""
+        arrays = 2 + slots - numbers
+        for shape in inputs[1:arrays]:
+            if shape != inputs[0]:
+                raise errors.ShapeError(
+                    f"gradient and slots must have the parameter's shape {inputs[0]}, got {shape}"
+                )
+        for shape in inputs[arrays:]:
+            if shape:
+                raise errors.ShapeError(
+                    f"learning rate, step and other numbers must be 0-d, got shape {shape}"
+                )
+        found = [inputs[0]] * (1 + slots - numbers) + [()] * numbers
+        return found if slots else inputs[0]
+
+    return rule
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
+    """`@op` for an update with these slots, of which the last `numbers` are 0-d."""
+    count = len(slots)
+    rule = _shapes_of(count, numbers)
+    # ACCUMULATED: a weighted sum of old and new values that may cancel.
+    decorator: Any = op(
+        shape=rule,
+        dtype=stored(count),
+        accuracy=ACCUMULATED,
+        differentiable=False,
+        outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
+        # Shapes that would broadcast are an error: a kernel would take them without a word.
+        normalize=checked(rule),
+    )
+    return decorator  # type: ignore[no-any-return]
+
+
+@update()
+def sgd_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    weight_decay: float = 0.0,
+) -> Tensor:
+    """A step of stochastic gradient descent (Robbins and Monro, 1951).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        learning_rate: the size of the step.
+        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+
+    Returns:
+        parameter - learning_rate * gradient.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> pb.sgd_update([1.0, 2.0], [10.0, 10.0], 0.1).tolist()
+    [0.0, 1.0]
+    """
+    p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
+    return narrowed(p - g * learning_rate, parameter)
+
+
+def decayed(parameter: Tensor, gradient: Tensor, weight_decay: float) -> Tensor:
+    g = widened(gradient)
+    return g + widened(parameter) * weight_decay if weight_decay else g
+
+
+@update("velocity")
+def momentum_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    velocity: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    momentum: float = 0.9,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """A step of gradient descent with momentum (Polyak, 1964; Sutskever et al., 2013).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        velocity: the decaying sum of gradients; zeros at first.
+        learning_rate: the size of the step.
+        momentum: what is left of the velocity each step.
+        nesterov: looks one step of the velocity ahead.
+        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+
+    Returns:
+        The parameter and the velocity after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, velocity = pb.momentum_update([1.0], [2.0], [4.0], 0.5, momentum=0.5)
+    >>> parameter.tolist(), velocity.tolist()
+    ([-1.0], [4.0])
+    """
+    p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
+    v = widened(velocity) * momentum + g
+    step = g + v * momentum if nesterov else v
+    return narrowed(p - step * learning_rate, parameter), narrowed(v, velocity)
+
+
+# Adam and its kin -----------------------------------------------------------------------------
+
+
+def moments(g: Tensor, m: Tensor, v: Tensor, beta1: float, beta2: float) -> tuple[Tensor, Tensor]:
+    """Decaying means of the gradient and of its square."""
+    first, second = widened(m), widened(v)
+    return first + (g - first) * (1 - beta1), second + (g * g - second) * (1 - beta2)
+
+
+def share(beta: float, step: Tensor) -> TensorLike:
+    """1 - beta**step, the sum of the weights in a decaying mean, whose digits do not cancel."""
+    return -expm1(step * math.log(beta)) if beta else 1
+
+
+@update("m", "v")
+def adam_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step of Adam (Kingma and Ba, 2015, algorithm 1); with weight decay, AdamW.
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros at first.
+        v: the decaying mean of squared gradients; zeros at first.
+        learning_rate: the size of the step.
+        step: which step this is, from 1.
+        beta1: what is left of m each step.
+        beta2: what is left of v each step.
+        epsilon: what the root of v has at least, nearly.
+        weight_decay: the share of the parameter, times the learning rate, that is taken off apart
+            from the gradient (Loshchilov and Hutter, 2019).
+
+    Returns:
+        The parameter, m and v after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, m, v = pb.adam_update([1.0], [2.0], [0.0], [0.0], 0.5, 1)
+    >>> print(f"{parameter.item():.4f} {m.item():.4f} {v.item():.4f}")
+    0.5000 0.2000 0.0040
+    """
+    p, g = widened(parameter), widened(gradient)
+    first, second = moments(g, m, v, beta1, beta2)
+    root = sqrt(second / share(beta2, step)) + epsilon
+    change = first / share(beta1, step) / root
+    if weight_decay:
+        change = change + p * weight_decay
+    return (
+        narrowed(p - change * learning_rate, parameter),
+        narrowed(first, m),
+        narrowed(second, v),
+    )
+
+
+@update("m", "v", "v_max")
+def amsgrad_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    v_max: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A step of AMSGrad (Reddi et al., 2018): Adam divided by the largest v so far.
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros at first.
+        v: the decaying mean of squared gradients; zeros at first.
+        v_max: the largest v so far; zeros at first.
+        learning_rate: the size of the step.
+        step: which step this is, from 1.
+        beta1: what is left of m each step.
+        beta2: what is left of v each step.
+        epsilon: what the root of v_max has at least, nearly.
+        weight_decay: as of `adam_update`.
+
+    Returns:
+        The parameter, m, v and v_max after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> new = pb.amsgrad_update([1.0], [2.0], [0.0], [0.0], [0.0], 0.5, 1)
+    >>> print(f"{new[0].item():.4f}")
+    0.5000
+    """
+    p, g = widened(parameter), widened(gradient)
+    first, second = moments(g, m, v, beta1, beta2)
+    largest = maximum(widened(v_max), second)
+    root = sqrt(largest / share(beta2, step)) + epsilon
+    change = first / share(beta1, step) / root
+    if weight_decay:
+        change = change + p * weight_decay
+    return (
+        narrowed(p - change * learning_rate, parameter),
+        narrowed(first, m),
+        narrowed(second, v),
+        narrowed(largest, v_max),
+    )
+
+
+@update("m", "v", "total", numbers=1)
+def nadam_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    total: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+    momentum_decay: float = 0.004,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A step of Nadam (Dozat, 2016, algorithm 2): Adam that looks ahead.
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros at first.
+        v: the decaying mean of squared gradients; zeros at first.
+        total: 1 minus the product of the momenta of all steps, a number; 0 at first.
+        learning_rate: the size of the step.
+        step: which step this is, from 1.
+        beta1: what is left of m each step, and what the momentum comes to.
+        beta2: what is left of v each step.
+        epsilon: what the root of v has at least, nearly.
+        momentum_decay: the momentum of a step is beta1 * (1 - 0.96**(step * momentum_decay) / 2).
+
+    Returns:
+        The parameter, m, v and total after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, m, v, total = pb.nadam_update([1.0], [2.0], [0.0], [0.0], 0.0, 0.5, 1)
+    >>> print(f"{m.item():.4f} {v.item():.4f} {total.item():.4f}")
+    0.2000 0.0040 0.5499
+    """
+    p, g = widened(parameter), widened(gradient)
+    first, second = moments(g, m, v, beta1, beta2)
+    now, later = (
+        (1 - exp(one * (momentum_decay * math.log(0.96))) * 0.5) * beta1 for one in (step, step + 1)
+    )
+    # 1 - product of momenta, as the mean of ones with these momenta: its digits do not cancel.
+    summed = total * now + (1 - now)
+    ahead = first * (later / (summed * later + (1 - later))) + g * ((1 - now) / summed)
+    change = ahead / (sqrt(second / share(beta2, step)) + epsilon)
+    return (
+        narrowed(p - change * learning_rate, parameter),
+        narrowed(first, m),
+        narrowed(second, v),
+        narrowed(summed, total),
+    )
+
+
+@update("m", "u")
+def adamax_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    u: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step of AdaMax (Kingma and Ba, 2015, section 7.1): Adam by the largest recent gradient.
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros at first.
+        u: the decaying maximum of their sizes; zeros at first.
+        learning_rate: the size of the step.
+        step: which step this is, from 1.
+        beta1: what is left of m each step.
+        beta2: what is left of u each step.
+        epsilon: what is added to u.
+
+    Returns:
+        The parameter, m and u after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, m, u = pb.adamax_update([1.0], [2.0], [0.0], [0.0], 0.5, 1)
+    >>> print(f"{parameter.item():.4f} {u.item():.4f}")
+    0.5000 2.0000
+    """
+    p, g, first = widened(parameter), widened(gradient), widened(m)
+    first = first + (g - first) * (1 - beta1)
+    largest = maximum(widened(u) * beta2, abs(g))
+    change = first / ((largest + epsilon) * share(beta1, step))
+    return (
+        narrowed(p - change * learning_rate, parameter),
+        narrowed(first, m),
+        narrowed(largest, u),
+    )
+
+
+@update("m")
+def lion_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """A step of Lion (Chen et al., 2023): as large in every element as the learning rate.
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros at first.
+        learning_rate: the size of the step.
+        beta1: the share of m in the direction.
+        beta2: what is left of m each step.
+        weight_decay: as of `adam_update`.
+
+    Returns:
+        The parameter and m after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, m = pb.lion_update([1.0], [2.0], [0.0], 0.5)
+    >>> parameter.tolist()
+    [0.5]
+    """
+    p, g, old = widened(parameter), widened(gradient), widened(m)
+    change = sign(old * beta1 + g * (1 - beta1))
+    if weight_decay:
+        change = change + p * weight_decay
+    new = old + (g - old) * (1 - beta2)
+    return narrowed(p - change * learning_rate, parameter), narrowed(new, m)

@@ -1,0 +1,216 @@
+"""One step of each optimizer that looks at the size of whole parameters (see optimizer_updates)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import errors
+from pullback._dispatch import op
+from pullback.ops.arithmetic import maximum, minimum
+from pullback.ops.exponential import sqrt
+from pullback.ops.manipulation import expand_dims
+from pullback.ops.optim.optimizer_updates import moments, share, stored, update
+from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import mean, sum
+from pullback.ops.selection import where
+from pullback.shapes import Shape, checked
+from pullback.spec import ACCUMULATED
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["adafactor_update", "adafactor_vector_update", "lamb_update"]
+
+
+@update("m", "v")
+def lamb_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-6,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step of LAMB (You et al., 2020, algorithm 2): Adam, as long as the parameter is large.
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros at first.
+        v: the decaying mean of squared gradients; zeros at first.
+        learning_rate: the length of the step, as a share of the parameter's norm.
+        step: which step this is, from 1.
+        beta1: what is left of m each step.
+        beta2: what is left of v each step.
+        epsilon: what the root of v has at least, nearly.
+        weight_decay: the share of the parameter in the direction.
+
+    Returns:
+        The parameter, m and v after the step. A parameter or a direction of norm 0 is not scaled.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> parameter, m, v = pb.lamb_update([4.0], [2.0], [0.0], [0.0], 0.5, 1)
+    >>> print(f"{parameter.item():.4f} {m.item():.4f} {v.item():.4f}")
+    2.0000 0.2000 0.0040
+    """
+    p, g = widened(parameter), widened(gradient)
+    first, second = moments(g, m, v, beta1, beta2)
+    root = sqrt(second / share(beta2, step)) + epsilon
+    change = first / share(beta1, step) / root
+    if weight_decay:
+        change = change + p * weight_decay
+    size, length = sqrt(sum(p * p)), sqrt(sum(change * change))
+    whole = (size > 0) & (length > 0)
+    ratio = where(whole, size / where(whole, length, 1), 1)
+    return (
+        narrowed(p - change * (ratio * learning_rate), parameter),
+        narrowed(first, m),
+        narrowed(second, v),
+    )
+
+
+def _factored_shapes(
+    parameter: Shape,
+    gradient: Shape,
+    rows: Shape,
+    columns: Shape,
+    learning_rate: Shape,
+    step: Shape,
+    **_: Any,
+) -> list[Shape]:
+    """The parameter's shape, and those of the means over its last and its last but one axis."""
+    if len(parameter) < 2:
+        raise errors.ShapeError(
+            f"factors need a parameter of two axes or more, got {parameter}; "
+            f"adafactor_vector_update takes others"
+        )
+    expected = {
+        "gradient": (gradient, parameter),
+        "rows": (rows, parameter[:-1]),
+        "columns": (columns, (*parameter[:-2], parameter[-1])),
+        "learning_rate": (learning_rate, ()),
+        "step": (step, ()),
+    }
+    for name, (shape, wanted) in expected.items():
+        if shape != wanted:
+            raise errors.ShapeError(f"{name} must have shape {wanted}, got {shape}")
+    return [parameter, rows, columns]
+
+
+@op(
+    shape=_factored_shapes,
+    dtype=stored(2),
+    accuracy=ACCUMULATED,
+    differentiable=False,
+    outputs=("new_parameter", "new_rows", "new_columns"),
+    normalize=checked(_factored_shapes),
+)
+def adafactor_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    rows: TensorLike,
+    columns: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    decay: float = 0.8,
+    epsilon: float = 1e-30,
+    least: float = 1e-3,
+    threshold: float = 1.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step of Adafactor (Shazeer and Stern, 2018, algorithm 4): squares kept by row and column.
+
+    The rate is min(learning_rate, 1 / sqrt(step)) times the parameter's root mean square.
+
+    Args:
+        parameter: what is learned, (..., n, m).
+        gradient: of the loss, in the parameter's shape.
+        rows: the decaying mean of squared gradients over the columns, (..., n); zeros at first.
+        columns: the same over the rows, (..., m); zeros at first.
+        learning_rate: the largest relative size of the step.
+        step: which step this is, from 1.
+        decay: rows and columns keep 1 - step**-decay each step.
+        epsilon: added to squared gradients.
+        least: what the root mean square of the parameter has at least.
+        threshold: what the root mean square of the step has at most, before it is scaled.
+
+    Returns:
+        The parameter, rows and columns after the step.
+
+    Raises:
+        ShapeError: when the shapes do not fit.
+
+    >>> new = pb.adafactor_update([[1.0, 1.0]], [[2.0, 2.0]], [0.0], [0.0, 0.0], 0.5, 1)
+    >>> [one.tolist() for one in new]
+    [[[0.5, 0.5]], [4.0], [4.0, 4.0]]
+    """
+    if not parameter.size:
+        return parameter, rows, columns  # of nothing there is no mean
+    p, g = widened(parameter), widened(gradient)
+    square, weight = g * g + epsilon, step ** (-decay)
+    old_rows, old_columns = widened(rows), widened(columns)
+    by_row = old_rows + (mean(square, axis=-1) - old_rows) * weight
+    by_column = old_columns + (mean(square, axis=-2) - old_columns) * weight
+    # The square roots apart: the product of two small means would be 0.
+    level = mean(by_row, axis=-1, keepdims=True)
+    root = expand_dims(sqrt(by_row / level), axis=-1) * expand_dims(sqrt(by_column), axis=-2)
+    moved = _scaled(p, g / root, learning_rate, step, least, threshold)
+    return narrowed(moved, parameter), narrowed(by_row, rows), narrowed(by_column, columns)
+
+
+@update("mean_square")
+def adafactor_vector_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    learning_rate: TensorLike,
+    step: TensorLike,
+    *,
+    decay: float = 0.8,
+    epsilon: float = 1e-30,
+    least: float = 1e-3,
+    threshold: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """A step of Adafactor for what has no rows (Shazeer and Stern, 2018, algorithm 5).
+
+    Args:
+        parameter: what is learned.
+        gradient: of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros at first.
+        learning_rate: as of `adafactor_update`.
+        step: which step this is, from 1.
+        decay: as of `adafactor_update`.
+        epsilon: as of `adafactor_update`.
+        least: as of `adafactor_update`.
+        threshold: as of `adafactor_update`.
+
+    Returns:
+        The parameter and mean_square after the step.
+
+    Raises:
+        ShapeError: when the shapes differ.
+
+    >>> new = pb.adafactor_vector_update([1.0, 1.0], [2.0, 2.0], [0.0, 0.0], 0.5, 1)
+    >>> [one.tolist() for one in new]
+    [[0.5, 0.5], [4.0, 4.0]]
+    """
+    if not parameter.size:
+        return parameter, mean_square
+    p, g, old = widened(parameter), widened(gradient), widened(mean_square)
+    square = old + (g * g + epsilon - old) * step ** (-decay)
+    moved = _scaled(p, g / sqrt(square), learning_rate, step, least, threshold)
+    return narrowed(moved, parameter), narrowed(square, mean_square)
+
+
+def _scaled(
+    p: Tensor, change: Tensor, learning_rate: Any, step: Any, least: float, threshold: float
+) -> Tensor:
+    """The parameter after a change, cut to `threshold` and as large as the parameter is."""
+    length = maximum(sqrt(mean(change * change)) / threshold, 1)
+    rate = minimum(learning_rate, 1 / sqrt(step)) * maximum(sqrt(mean(p * p)), least)
+    return p - change * (rate / length)

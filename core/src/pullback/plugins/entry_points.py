@@ -1,0 +1,131 @@
+"""Finding plugins by their entry points, and calling the hook of one of them.
+
+pluggy's own loader stops at the first plugin that fails, so each is loaded alone, in a manager of
+its own, and whatever it raises becomes a `BackendError` that names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pullback import errors
+from pullback.plugins.hookspecs import PROJECT, manager
+from pullback.plugins.validation import check_spec_version
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+def entry_points() -> list[EntryPoint]:
+    """Every entry point of the groups `pullback.*`; damaged metadata of one package is skipped."""
+    # Costs 20 ms to import, so not before the first tensor.
+    from importlib import metadata
+
+    found: list[EntryPoint] = []
+    seen: set[str] = set()
+    for distribution in metadata.distributions():
+        with contextlib.suppress(Exception):
+            if f"{PROJECT}." not in (distribution.read_text("entry_points.txt") or ""):
+                continue
+            # The first on the path wins, as in an import; the same package may be found twice.
+            name = distribution.name.lower().replace("-", "_").replace(".", "_")
+            if name not in seen:
+                seen.add(name)
+                points = distribution.entry_points
+                found.extend(one for one in points if one.group.startswith(f"{PROJECT}."))
+    return found
+
+
+def origin(entries: Sequence[EntryPoint]) -> tuple[str, str]:
+    """The name and version of the distribution that brings `entries`; empty for none or several."""
+    found = {(entry.dist.name, entry.dist.version) for entry in entries if entry.dist is not None}
+    return found.pop() if len(found) == 1 else ("", "")
+
+
+def who(what: str, name: str, entries: Sequence[EntryPoint]) -> str:
+    """A plugin as messages call it."""
+    distribution = " ".join(origin(entries)).strip()
+    return f"the {what} {name!r}" + (f" ({distribution})" if distribution else "")
+
+
+@contextlib.contextmanager
+def blaming(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
+    """Turns whatever a plugin raises into a BackendError that names it and what to do."""
+    try:
+        yield
+    except (errors.BackendError, KeyboardInterrupt):
+        raise
+    # SystemExit and a BaseException of its own too: a plugin must not end the process.
+    except BaseException as error:
+        name = origin(entries)[0]
+        fix = f"; reinstall it (pip install --force-reinstall {name}) or uninstall it" * bool(name)
+        raise errors.BackendError(
+            f"{plugin} failed: {one_line(error)}{_place(error)}{fix}"
+        ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Where a plugin raised: the file and line; nothing for what Python's import raised itself."""
+    place, step = "", error.__traceback__ and error.__traceback__.tb_next
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if not name.startswith("<"):
+            place = f" ({os.path.basename(name)}, line {step.tb_lineno})"
+        step = step.tb_next
+    return place
+
+
+def load(entries: Sequence[EntryPoint], plugin: str) -> Any:
+    """The object that the entries of one name point to.
+
+    Raises:
+        PluginError: when they belong to different distributions or point to different objects.
+    """
+    values = {entry.value.replace(" ", "") for entry in entries}
+    owners = sorted({origin([entry]) for entry in entries})
+    if len(owners) > 1:
+        packages = " and ".join(map(" ".join, owners))
+        commands = " or ".join(f"pip uninstall {name}" for name, _ in owners)
+        raise errors.PluginError(
+            f"{plugin}: the packages {packages} bring one each; uninstall one of them: {commands}"
+        )
+    if len(values) > 1:
+        raise errors.PluginError(
+            f"{plugin}: its entry points name different objects, {' and '.join(sorted(values))}; "
+            f"let all of them name one"
+        )
+    return entries[0].load()
+
+
+def call(loaded: Any, hook: str, register: Callable[..., Any], plugin: str) -> None:
+    """Calls one hook of a loaded plugin with `register`.
+
+    Raises:
+        PluginError: when it needs a newer op specification or does not implement the hook.
+    """
+    check_spec_version(getattr(loaded, "spec_version", 0), plugin)
+    plugins = manager()
+    plugins.register(loaded, plugin)
+    caller = getattr(plugins.hook, hook)
+    if not caller.get_hookimpls():
+        unmarked = callable(getattr(loaded, hook, None))
+        raise errors.PluginError(
+            f"{plugin}: {hook} is not marked as a hook; decorate it with @pullback.hookimpl"
+            if unmarked
+            else f"{plugin} has no hook {hook}(register); define it, with @pullback.hookimpl"
+        )
+    plugins.check_pending()
+    caller(register=register)
+
+
+def one_line(error: BaseException, *, named: bool = True) -> str:
+    """An exception as one line of a table, with or without the name of its type."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # a plugin's own type of exception may raise there too
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text}" if text and named else text or name

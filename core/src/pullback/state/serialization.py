@@ -1,0 +1,276 @@
+"""Configurations: how an object was made, as plain data, and the object made anew from them.
+
+A configuration is what JSON can hold: the class and the arguments that its constructor was given.
+Nothing is imported and no code is run to read one: classes are found among those that exist,
+functions among the ops, the recipes, and what the caller names.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback._operators import OPERATORS
+from pullback.random import Generator
+from pullback.state.objects import join
+
+__all__ = ["Configurable", "recipe"]
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=Callable[..., Any])
+C = TypeVar("C", bound="Configurable")
+Config = dict[str, Any]
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+#: Types that stand for dtypes.
+_DTYPES = {bool, int, float, complex, *[dtype.type for dtype in dtypes.ALL]}
+#: Classes and recipes by name.
+_CLASSES: weakref.WeakValueDictionary[str, type[Configurable]] = weakref.WeakValueDictionary()
+_RECIPES: dict[str, Callable[..., Any]] = {}
+
+
+class Made:
+    """The arguments that something was made with."""
+
+    # Without a __dict__ a walk over state passes it over: layers among the arguments are found in
+    # the attributes that hold them.
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.args = args
+        self.kwargs = dict(kwargs)
+
+
+class Configurable:
+    """An object that knows the arguments of its constructor, and can be made again from them."""
+
+    _made: Made
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Records the arguments: a subclass's constructor need do nothing for it."""
+        made = super().__new__(cls)
+        object.__setattr__(made, "_made", Made(args, kwargs))
+        made._begin()
+        return made
+
+    def _begin(self) -> None:
+        """For what a base does in front of every constructor, even one that calls no other."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _CLASSES[name_of(cls)] = cls
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor by name, defaults included."""
+        made = self._made
+        bound = inspect.signature(type(self).__init__).bind(self, *made.args, **made.kwargs)
+        bound.apply_defaults()
+        found = dict(list(bound.arguments.items())[1:])
+        for parameter in inspect.signature(type(self).__init__).parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                found |= found.pop(parameter.name, {})
+        return found
+
+    def made_again(self: C, **changes: Any) -> C:
+        """Another object of this class, made with the same arguments but for `changes`."""
+        return self.from_constructor_arguments(self.constructor_arguments() | changes)
+
+    def get_config(self) -> Config:
+        """How it was made: the class, and the arguments of the constructor, as plain data.
+
+        An object that is met twice is written once: {"shared": path} stands for it from then on.
+
+        >>> pb.layers.Flatten(name="flat").get_config()
+        {'class': 'pullback.layers.Flatten', 'name': 'flat'}
+
+        Raises:
+            InputValueError: for an argument that has no form in a configuration, such as a lambda.
+        """
+        config: Config = _Encoder().encode(self, "")
+        return config
+
+    @classmethod
+    def from_config(
+        cls: type[C], config: Mapping[str, Any], *, custom: Mapping[str, Any] | None = None
+    ) -> C:
+        """Makes an object of this class, or of a subclass, from what `get_config` gave.
+
+        Args:
+            config: the configuration. It is data: nothing is imported, and only constructors of
+                subclasses of this library's bases are called.
+            custom: functions and classes by the names they have in the configuration.
+
+        >>> layer = pb.layers.Dense(3, activation="relu")
+        >>> pb.layers.Layer.from_config(layer.get_config()).units
+        3
+
+        Raises:
+            InputValueError: for a class or function that is not known, or another kind of object.
+        """
+        made = _Decoder(custom or {}).decode(dict(config), "")
+        if not isinstance(made, cls):
+            raise errors.InputValueError(
+                f"the configuration is that of a {type(made).__name__}, which is no {cls.__name__}"
+            )
+        return made
+
+    @classmethod
+    def from_constructor_arguments(cls: type[C], arguments: dict[str, Any]) -> C:
+        """Makes an object from what `constructor_arguments` gave."""
+        return make(cls, arguments)
+
+
+def make(cls: type[C], arguments: Mapping[str, Any]) -> C:
+    """Calls a class with arguments by name, those that go by position included."""
+    rest = dict(arguments)
+    args: list[Any] = []
+    for parameter in list(inspect.signature(cls.__init__).parameters.values())[1:]:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            args += rest.pop(parameter.name, ())
+        elif parameter.kind in _BY_POSITION and parameter.name in rest:
+            args.append(rest.pop(parameter.name))
+        elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            # What follows has to go by name.
+            break
+    return cls(*args, **rest)
+
+
+def recipe(factory: Callable[P, R]) -> Callable[P, R]:
+    """Lets the functions that `factory` makes appear in configurations."""
+    name = f"{factory.__module__}.{factory.__qualname__}"
+
+    @functools.wraps(factory)
+    def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
+        made = factory(*args, **kwargs)
+        bound = inspect.signature(factory).bind(*args, **kwargs)
+        made.recipe = (name, dict(bound.arguments))  # type: ignore[attr-defined]
+        return made
+
+    _RECIPES[name] = recorded
+    return recorded
+
+
+def name_of(cls: type) -> str:
+    """The name of a class: for this library's own the one by which readers know it."""
+    module = cls.__module__
+    if module.startswith("pullback."):
+        module = ".".join(module.split(".")[:2])
+    return f"{module}.{cls.__qualname__}"
+
+
+class _Encoder:
+    """Objects as plain data."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, str] = {}
+        self.kept: list[Any] = []
+
+    def encode(self, value: Any, path: str) -> Any:
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, Configurable):
+            return self._object(value, path)
+        if isinstance(value, (list, tuple)) and not hasattr(value, "config_name"):
+            return [self.encode(item, join(path, i)) for i, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {"dict": self._items(value, path)}
+        return self._leaf(value, path)
+
+    def _items(self, value: Mapping[str, Any], path: str) -> Config:
+        return {name: self.encode(item, join(path, name)) for name, item in value.items()}
+
+    def _object(self, value: Configurable, path: str) -> Config:
+        if id(value) in self.seen:
+            return {"shared": self.seen[id(value)]}
+        self.seen[id(value)] = path
+        self.kept.append(value)
+        return {"class": name_of(type(value)), **self._items(value.constructor_arguments(), path)}
+
+    def _leaf(self, value: Any, path: str) -> Any:
+        if hasattr(value, "config_name"):
+            return value.config_name
+        if isinstance(value, (np.dtype, dtypes.NamedDType)) or (
+            isinstance(value, type) and value in _DTYPES
+        ):
+            return dtypes.as_dtype(value).name
+        if isinstance(value, Generator):
+            return {"generator": value.checkpoint_state()}
+        made = getattr(value, "recipe", None)
+        if made is not None:
+            return {"recipe": made[0], **self._items(made[1], path)}
+        if hasattr(value, "item") and getattr(value, "shape", None) == ():
+            return value.item()
+        name = getattr(value, "__name__", "")
+        if vars(OPERATORS).get(name) is value:
+            return {"function": name}
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+        if not callable(value) or "<" in name or name[0] == "." or name[-1] == ".":
+            raise errors.InputValueError(
+                f"{path or 'the object'}: {value!r} has no form in a configuration; give numbers, "
+                f"strings, layers, ops, or a function with a name, defined in a module"
+            )
+        return {"function": name}
+
+
+class _Decoder:
+    """Plain data as objects."""
+
+    def __init__(self, custom: Mapping[str, Any]) -> None:
+        self.custom = custom
+        self.made: dict[str, Any] = {}
+
+    def decode(self, value: Any, path: str) -> Any:
+        if isinstance(value, list):
+            return [self.decode(item, join(path, i)) for i, item in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        kinds = ("class", "shared", "dict", "generator", "recipe", "function")
+        kind = next((one for one in kinds if one in value), None)
+        if kind is None:
+            raise errors.InputValueError(f"{path or 'the object'}: {value!r} is no configuration")
+        rest = {name: item for name, item in value.items() if name != kind}
+        found = getattr(self, f"_{kind}")(value[kind], rest, path)
+        self.made[path] = found
+        return found
+
+    def _items(self, items: Mapping[str, Any], path: str) -> dict[str, Any]:
+        return {name: self.decode(item, join(path, name)) for name, item in items.items()}
+
+    def _class(self, name: str, rest: Config, path: str) -> Any:
+        cls = self._named(name, _CLASSES, path, "class; define or import it first")
+        return cls.from_constructor_arguments(self._items(rest, path))
+
+    def _shared(self, name: str, rest: Config, path: str) -> Any:
+        if name not in self.made:
+            raise errors.InputValueError(f"{path}: nothing has been made at {name!r} to be shared")
+        return self.made[name]
+
+    def _dict(self, items: Config, rest: Config, path: str) -> Any:
+        return self._items(items, path)
+
+    def _generator(self, state: Mapping[str, str], rest: Config, path: str) -> Generator:
+        generator = Generator(0)
+        generator.restore_state(state)
+        return generator
+
+    def _recipe(self, name: str, rest: Config, path: str) -> Any:
+        return self._named(name, _RECIPES, path, "recipe")(**self._items(rest, path))
+
+    def _function(self, name: str, rest: Config, path: str) -> Any:
+        return self._named(name, vars(OPERATORS), path, "op")
+
+    def _named(self, name: str, known: Mapping[str, Any], path: str, what: str) -> Any:
+        short = name.rpartition(".")[2]
+        for names, one in ((self.custom, name), (self.custom, short), (known, name)):
+            if one in names:
+                return names[one]
+        raise errors.InputValueError(
+            f"{path or 'the object'}: {name!r} is no known {what}; or hand it in: "
+            f"from_config(config, custom={{{short!r}: {short}}})"
+        )

@@ -1,0 +1,295 @@
+"""What the documentation shows runs, and what it says of the op specification is complete.
+
+The Python blocks of a page are one program, run from top to bottom in a process of its own; a block
+of text after one is what it prints. Blocks of shell are not run: what they call must exist.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import inspect
+import io
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.cli import parser
+from pullback.spec import OPS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *sorted(DOCS.rglob("*.md")),
+    ROOT / "core" / "README.md",
+    *sorted((ROOT / "backends").glob("*/README.md")),
+]
+#: What a reader has, or is told to install, beside what this repository declares.
+TOOLS = {"cd", "git", "pip", "python", "source", "uv"}
+
+
+def blocks(path):
+    """The fenced blocks of a page: language, line of the first line inside, text."""
+    found, open_at = [], None
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        fence = re.fullmatch(r" *```(\w*).*", line)
+        if fence and open_at is None:
+            open_at, language = number, fence[1]
+        elif fence:
+            text = inspect.cleandoc("\n".join(["", *lines[open_at : number - 1]]))
+            found.append((language, open_at + 1, text))
+            open_at = None
+    assert open_at is None, f"{path}:{open_at}: the block has no end"
+    return found
+
+
+def run(path):
+    """Runs the Python blocks of a page, and compares what they print."""
+    namespace = {"__name__": "__main__"}
+    parts = blocks(path)
+    following = [*parts[1:], ("", 0, "")]
+    for (language, line, text), (after, _, expected) in zip(parts, following, strict=True):
+        if language != "python":
+            continue
+        output = io.StringIO()
+        # As many empty lines in front as there are in the page: tracebacks show its lines.
+        code = compile("\n" * (line - 1) + text, str(path), "exec", dont_inherit=True)
+        with contextlib.redirect_stdout(output):
+            exec(code, namespace)
+        printed = output.getvalue().rstrip()
+        wanted = expected.rstrip() if after == "text" else ""
+        if printed != wanted:
+            raise SystemExit(f"{path}:{line}: prints\n{printed}\nnot\n{wanted}")
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def with_blocks(*languages):
+    return [path for path in PAGES if any(one in languages for one, _, _ in blocks(path))]
+
+
+@pytest.mark.parametrize("path", with_blocks("python"), ids=name_of)
+def test_python_blocks_run(path, tmp_path):
+    done = subprocess.run(
+        [sys.executable, __file__, str(path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr[-4000:]
+
+
+# ---------------------------------------------------------------------------------------------
+# Shell.
+
+
+def projects():
+    """The settings of the backends."""
+    return ROOT.glob("backends/*/pyproject.toml")
+
+
+def declared():
+    """The distributions of this repository, with the names that their metadata asks for."""
+    names = set()
+    for path in sorted({ROOT / "pyproject.toml", *ROOT.glob("*/pyproject.toml"), *projects()}):
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        project = settings["project"]
+        lists = [
+            [project["name"]],
+            project.get("dependencies", []),
+            *project.get("optional-dependencies", {}).values(),
+            *settings.get("dependency-groups", {}).values(),
+        ]
+        names |= {re.split(r"[\[<>=!~ ;]", line)[0].lower() for part in lists for line in part}
+    return names
+
+
+def commands(path):
+    """The command lines of a page, with their line numbers."""
+    for language, line, text in blocks(path):
+        if language in ("sh", "bash", "console"):
+            joined = text.replace("\\\n", " ")
+            for one in joined.splitlines():
+                for part in re.split(r" && | \| ", one):
+                    words = shlex.split(part, comments=True)
+                    while words and re.match(r"[A-Z_]+=", words[0]):
+                        words.pop(0)
+                    if words:
+                        yield line, words
+
+
+def check(words):
+    """Whether a command exists, and the files and options that it is given.
+
+    Raises:
+        AssertionError: saying what there is not.
+    """
+    program, *rest = words
+    if program == "uv" and rest[:1] == ["run"]:
+        rest = rest[1:]
+        while rest and rest[0].startswith("-"):
+            option = rest.pop(0)
+            if option == "--group":
+                groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+                assert rest[0] in groups, f"there is no group {rest[0]}"
+                rest.pop(0)
+        program, *rest = rest
+    # A path of a page's own environment, such as torch-env/bin/pip, is no file of ours.
+    if program.endswith(".py") or program.startswith((".", "tests/")):
+        assert (ROOT / program).is_file(), f"there is no {program}"
+        check_options(ROOT / program, rest)
+    elif program == "python" and rest and rest[0].endswith(".py"):
+        assert (ROOT / rest[0]).is_file(), f"there is no {rest[0]}"
+    elif program == "pullback":
+        try:
+            parser().parse_args(rest)
+        except SystemExit as error:
+            if error.code:
+                raise AssertionError(f"pullback {' '.join(rest)} is no command") from None
+    elif program in ("pytest", "ruff", "mypy", "mkdocs", "nox"):
+        assert program in declared() or f"{program}-material" in declared()
+        for word in rest:
+            if re.match(r"(core|docs|tests|benchmarks|examples|backends)/", word):
+                assert (ROOT / word.split("::")[0]).exists(), f"there is no {word}"
+    else:
+        # Also from the environment of a page's own, such as torch-env/bin/pip.
+        assert Path(program).name in TOOLS, f"{program} is none of {sorted(TOOLS)}"
+
+
+def check_options(path, words):
+    """Whether a script has the options that it is given."""
+    source = path.read_text(encoding="utf-8")
+    for word in words:
+        if word.startswith("--"):
+            assert f'"{word.split("=")[0]}"' in source, f"{path.name} has no option {word}"
+
+
+@pytest.mark.parametrize("path", with_blocks("sh", "bash", "console"), ids=name_of)
+def test_commands_exist(path):
+    for line, words in commands(path):
+        try:
+            check(words)
+        except AssertionError as error:
+            pytest.fail(f"{name_of(path)}:{line}: {shlex.join(words)}: {error}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["pullback frobnicate", "uv run examples/nothing.py", "uv run --group none pytest", "rm x"],
+)
+def test_the_check(words):
+    with pytest.raises(AssertionError):
+        check(words.split())
+
+
+# ---------------------------------------------------------------------------------------------
+# Links.
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_lead_somewhere(path, reference):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if "://" in target:
+            continue
+        there = (path.parent / target).resolve()
+        generated = there.is_relative_to(DOCS) and there.relative_to(DOCS).as_posix() in reference
+        assert there.exists() or generated, f"{name_of(path)}: there is no {target}"
+
+
+def test_every_module_of_core_has_its_floor_in_the_architecture():
+    rows = re.findall(r"^\| \d+ \| (.*?) \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    named = {name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)}
+    folder = ROOT / "core" / "src" / "pullback"
+    there = {path.stem for path in folder.glob("*.py")} | {
+        path.name for path in folder.iterdir() if (path / "__init__.py").is_file()
+    }
+    assert there - {"array_api"} <= named, f"no floor for {sorted(there - named)}"
+    assert named - there <= {"graph", "summary", "compat"}, f"no such files: {named - there}"
+
+
+# ---------------------------------------------------------------------------------------------
+# What is generated.
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return load("generate").pages()
+
+
+def test_every_op_is_in_the_reference(reference):
+    for op in OPS.values():
+        if op.body.__module__.startswith("pullback."):
+            page = reference[f"reference/ops/{op.family}.md"]
+            assert f"## {op.name} {{ #{op.name} }}" in page
+            assert f"| Kernel | `{op.name}(" in page
+            if op.primitive:
+                listed = reference["reference/primitives.md"]
+                assert f"[{op.name}](ops/{op.family}.md#" in listed
+                assert f"| {load('generate').cell(op.why)} |" in listed
+            if inspect.isfunction(getattr(pb, op.name, None)):
+                assert f"pb.{op.name}(" in page
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_rules_say_what_they_do(op):
+    pages = load("generate")
+    for row in (pages.shape_rule(op), pages.dtype_rule(op)):
+        # A name, and what it stands for; or only the latter.
+        assert re.sub(r"^`\w+`", "", row).strip(" :"), f"{op.name}: {row} has no docstring"
+
+
+def test_every_public_name_is_in_the_index(reference):
+    index = reference["reference/index.md"]
+    missing = []
+    for space in (*load("generate").modules(), pb.linalg, pb.fft):
+        for name in getattr(space, "__all__", ()):
+            value = getattr(space, name)
+            if isinstance(value, np.dtype | float):
+                found = f"`pb.{name}`" in index
+            else:
+                # Bound methods and aliases of types are documented with what they stand for.
+                shown = inspect.isclass(value) or inspect.isfunction(value)
+                found = not shown or name.startswith("_") or f"[{name}](" in index
+            if not found:
+                missing.append(f"{space.__name__}.{name}")
+    assert not missing, f"the reference does not list {missing}"
+
+
+def test_links_of_the_reference(reference):
+    for page, text in reference.items():
+        for target, anchor in re.findall(r"\]\(([\w/.]+\.md)(?:#([\w.]+))?\)", text):
+            there = (Path("/") / page).parent.joinpath(target)
+            name = there.resolve().relative_to("/").as_posix()
+            assert name in reference or (DOCS / name).exists(), f"{page}: there is no {target}"
+            if anchor:
+                other = reference[name]
+                assert f"#{anchor} }}" in other or f"::: {anchor}\n" in other, f"{page}: #{anchor}"
+
+
+def test_tables_of_dtypes_are_up_to_date():
+    tables = load("dtype_tables")
+    text = tables.PAGE.read_text(encoding="utf-8")
+    assert tables.with_tables(text) == text, "run docs/dtype_tables.py"
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description="Runs the Python blocks of a page.")
+    arguments.add_argument("page", type=Path)
+    run(arguments.parse_args().page)
