@@ -10,7 +10,7 @@ the array's dtype where its kind allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -284,7 +284,7 @@ class Resolution(NamedTuple):
 Operands: TypeAlias = "tuple[Operand | None, ...]"
 
 
-class DTypeRule(NamedTuple):
+class DTypeRule:
     """A dtype rule: `rule(operands, **attributes)` gives a `Resolution`.
 
     Args:
@@ -293,8 +293,11 @@ class DTypeRule(NamedTuple):
             dtype of the first input alone.
     """
 
-    function: Callable[..., Resolution]
-    uniform: bool = False
+    __slots__ = ("function", "uniform")
+
+    def __init__(self, function: Callable[..., Resolution], *, uniform: bool = False) -> None:
+        self.function: Final = function
+        self.uniform: Final = uniform
 
     def __call__(self, operands: Operands, /, **attributes: Any) -> Resolution:
         """Returns what inputs are converted to, and the dtypes of the results."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pullback import errors
 
@@ -199,13 +199,16 @@ def data_dependent(*_: Any, **__: Any) -> None:
     return
 
 
-class Checked(NamedTuple):
+class Checked:
     """The `normalize` of an op whose kernels would take shapes that its rule does not allow.
 
     The attributes stay as they are, so specialized code calls the rule itself.
     """
 
-    rule: ShapeRule
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: ShapeRule) -> None:
+        self.rule: Final = rule
 
     def __call__(self, shapes: tuple[Any, ...], /, **attributes: Any) -> dict[str, Any]:
         """Returns the attributes, after the rule has seen them."""

@@ -186,7 +186,9 @@ def op(
     Raises:
         DefinitionError: for a definition that contradicts itself.
     """
-    rule = dtype if isinstance(dtype, DTypeRule) else DTypeRule(dtype, hasattr(dtype, "uniform"))
+    rule = dtype if isinstance(dtype, DTypeRule) else DTypeRule(
+        dtype, uniform=hasattr(dtype, "uniform")
+    )
 
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
