@@ -105,7 +105,6 @@ class Op:
         "normalize",
         "outputs",
         "primitive",
-        "pull",
         "record",
         "residuals",
         "resolutions",
@@ -114,6 +113,7 @@ class Op:
         "shape",
         "simple",
         "tier",
+        "vjp",
     )
     name: str
     body: Callable[..., Any]
@@ -143,9 +143,9 @@ class Op:
     scalars: dict[Any, Any]
     #: The public function.
     function: Any
-    #: Generated at the first use (dispatch.generate): records one call, pulls one cotangent back.
+    #: Generated at the first use: records a call; gives the cotangents of its inputs.
     record: Any
-    pull: Any
+    vjp: Any
 
     def __init__(self, **given: Any) -> None:
         for name, value in given.items():
@@ -153,7 +153,7 @@ class Op:
         self.rules = {}
         self.resolutions = {}
         self.scalars = {}
-        self.function = self.record = self.pull = None
+        self.function = self.record = self.vjp = None
 
     @property
     def doc(self) -> str:
