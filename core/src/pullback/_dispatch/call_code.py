@@ -16,7 +16,7 @@ from pullback import shapes
 from pullback._dispatch import general, vjp_code
 from pullback._dispatch.arguments import PLAIN, REQUIRED, asked_dtypes, fail
 from pullback._dispatch.convert import SCALAR_TYPES, read
-from pullback._dispatch.recording import HEARD, LISTENING, LOCAL, Node, Output, reachable
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import refuse
 from pullback._dispatch.vjp_code import compiled, tuple_of
 from pullback.devices import as_device
@@ -41,8 +41,8 @@ def namespace(op: Op) -> dict[str, Any]:
         "_INDEX": op.index,
         "_Tensor": Tensor,
         "_Node": Node,
-        "_HEARD": HEARD,
-        "_LISTENING": LISTENING,
+        "_CONSTANT": CONSTANT,
+        "_RECORDING": RECORDING,
         "_LOCAL": LOCAL,
         "_reachable": reachable,
         "_read": read,
@@ -136,7 +136,7 @@ def _listed(op: Op) -> list[str]:
         *_looked_up("_k", again),
     ]
     if op.differentiable and not op.primitive and not op.rules:
-        lines += ["if _LISTENING.count and _tracked:", f"    {again}"]
+        lines += ["if _RECORDING.count and _tracked:", f"    {again}"]
     keywords = [f"{a.name}={a.name}" for a in op.attributes]
     return [
         *lines,
@@ -146,8 +146,8 @@ def _listed(op: Op) -> list[str]:
         "except Exception as _error:",
         f"    _fail(_OP, _error, (list({x}), ), {_attributes(op)})",
         *_wrapped(),
-        "if _LISTENING.count:",
-        "    _t._node = _HEARD",
+        "if _RECORDING.count:",
+        "    _t._node = _CONSTANT",
         "    if _tracked:",
         f"        _record(_OP, [list({x})], [_t], [], {_attributes(op)}, _d)",
         "else:",
@@ -264,7 +264,7 @@ def _straight(op: Op) -> list[str]:
     )
     if op.differentiable and not op.primitive and not op.rules:
         # A kernel without a rule: while a tape listens, the body is what can be differentiated.
-        lines += [f"if _LISTENING.count and ({tracked}):", f"    {again}"]
+        lines += [f"if _RECORDING.count and ({tracked}):", f"    {again}"]
     arrays = [f"_a{i}" for i in range(len(inputs))]
     keywords = [f"{a.name}={a.name}" for a in op.attributes]
     lines.append("try:")
@@ -276,16 +276,16 @@ def _straight(op: Op) -> list[str]:
     ]
     if not op.simple:
         return lines + _several(op, tracked)
-    lines += [*_wrapped(), "if _LISTENING.count:"]
+    lines += [*_wrapped(), "if _RECORDING.count:"]
     if op.differentiable and (op.rules or op.primitive):
         lines += [
             f"    if {tracked}:",
             f"        _t._node = _OP.record({', '.join(_recorded(op, ['_out']))})",
             "    else:",
-            "        _t._node = _HEARD",
+            "        _t._node = _CONSTANT",
         ]
     else:
-        lines.append("    _t._node = _HEARD")
+        lines.append("    _t._node = _CONSTANT")
     lines += ["else:", "    _t._node = None", "return _t"]
     return lines
 
@@ -318,17 +318,17 @@ def _several(op: Op, tracked: str) -> list[str]:
     for tensor, result in zip(tensors, results, strict=False):
         lines += [f"{tensor} = _Tensor()", f"{tensor}._array = {result}", f"{tensor}._device = _d"]
     nodes = "".join(f"{tensor}._node = " for tensor in tensors)
-    lines.append("if _LISTENING.count:")
+    lines.append("if _RECORDING.count:")
     if op.differentiable and op.rules:
         targets = ", ".join(f"{tensor}._node" for tensor in tensors)
         lines += [
             f"    if {tracked}:",
             f"        {targets} = _OP.record({', '.join(_recorded(op, results))})",
             "    else:",
-            f"        {nodes}_HEARD",
+            f"        {nodes}_CONSTANT",
         ]
     else:
-        lines.append(f"    {nodes}_HEARD")
+        lines.append(f"    {nodes}_CONSTANT")
     lines += ["else:", f"    {nodes}None"]
     result = f"_named({tuple_of(tensors)})" if len(tensors) > 1 else "_t0"
     return [*lines, f"return {result}"]
@@ -352,7 +352,7 @@ def _creating(op: Op) -> list[str]:
         "_t = _Tensor()",
         "_t._array = _out",
         "_t._device = _d",
-        "_t._node = _HEARD if _LISTENING.count else None",
+        "_t._node = _CONSTANT if _RECORDING.count else None",
         "return _t",
     ]
 

@@ -36,10 +36,10 @@ from pullback._dispatch.convert import (
     unflatten,
 )
 from pullback._dispatch.recording import (
-    HEARD,
+    CONSTANT,
     HOOKS,
-    LISTENING,
     LOCAL,
+    RECORDING,
     Node,
     Output,
     may_record,
@@ -106,7 +106,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
             raise lacking
 
     kernel = find(op, device, flat, attributes)
-    tracked = LISTENING.count != 0 and any(t is not None and may_record(t._node) for t in flat)
+    tracked = RECORDING.count != 0 and any(t is not None and may_record(t._node) for t in flat)
     if kernel is None or (tracked and op.differentiable and not op.rules and not op.primitive):
         if op.primitive:
             raise _missing_kernel(op, device, for_dtype(flat))
@@ -124,9 +124,9 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     outputs = arrays[: len(arrays) - hidden] if hidden else arrays
     residuals = arrays[len(arrays) - hidden :] if hidden else []
     tensors = [wrap(array, device) for array in outputs]
-    if LISTENING.count:
+    if RECORDING.count:
         for tensor in tensors:
-            tensor._node = HEARD
+            tensor._node = CONSTANT
         if tracked and op.rules:
             record(op, inputs, tensors, residuals, attributes, device)
     if len(op.outputs) == 1:
@@ -261,7 +261,7 @@ def record(
         for tensor, node in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
             tensor._node = node
         return
-    low = state.low
+    oldest = state.oldest_serial
     parents: list[Node | None] = []
     needs: dict[str, None] = {}
     for one, value in zip(op.inputs, inputs, strict=True):
@@ -269,7 +269,7 @@ def record(
         nodes = [
             None
             if rule is None or tensor is None or tensor._node is None
-            else reachable(tensor._node, low)
+            else reachable(tensor._node, oldest)
             for tensor in (value if type(value) is list else (value,))
         ]
         parents += nodes
@@ -282,7 +282,7 @@ def record(
         needs.update(dict.fromkeys([one.name for one in op.inputs]))
     needs.pop("wanted", None)
     node = Node()
-    node.serial = state.tick()
+    node.serial = state.next_serial()
     node.op = op
     node.parents = tuple(parents)
     node.device = device
@@ -298,7 +298,7 @@ def record(
         return
     for position, tensor in enumerate(outputs):
         if is_floating(kinds[position][1]):
-            tensor._node = mark = Output(state.tick(), node, position)
+            tensor._node = mark = Output(state.next_serial(), node, position)
             marks[position] = weakref.ref(mark)
 
 
@@ -327,7 +327,7 @@ def _saved(place: int, which: Any, part: str, given: tuple[Any, ...]) -> Any:
     return getattr(value, part)
 
 
-def pull(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
+def vjp(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
     """The cotangents of a node's inputs, each with its node, from those of its results.
 
     Args:
@@ -345,7 +345,7 @@ def pull(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
     if isinstance(g, dict):
         nodes.update(_output_nodes(op, node, marks))
         if any(position >= len(outputs) for position in g):
-            return pairs(node, _pull_body(op, saved, nodes, attributes, g, lengths, device))
+            return pairs(node, _vjp_of_body(op, saved, nodes, attributes, g, lengths, device))
         parts = tuple(
             g[position] if position in g else OPERATORS.full(shape, 0, dtype=dtype, device=device)
             for position, (shape, dtype) in enumerate(outputs)
@@ -408,15 +408,15 @@ def _restore(value: Any, node: Any, device: Device) -> Any:
 def _output_nodes(op: Op, node: Node, marks: dict[int, weakref.ref[Node]]) -> dict[str, Any]:
     # Results and residuals as the rules see them: for a tape further out, each is a result of
     # `node` again, and the very tensor that the caller has as long as there is one.
-    tick = LOCAL.state.tick
+    next_serial = LOCAL.state.next_serial
     found: dict[str, Any] = {}
     for position, name in enumerate((*op.outputs, *op.residuals)):
         mark = marks[position]() if position in marks else None
-        found[name] = Output(tick(), node, position) if mark is None else mark
+        found[name] = Output(next_serial(), node, position) if mark is None else mark
     return found
 
 
-def _pull_body(
+def _vjp_of_body(
     op: Op,
     saved: dict[str, Any],
     nodes: dict[str, Any],

@@ -1,7 +1,7 @@
 """Compiles how ops are recorded and pulled back, when first needed: rules come after definitions.
 
 Those with a fixed number of inputs are recorded by straight-line code; what has one result as well
-is pulled back by it. All others go through `record` and `pull` of `pullback._dispatch.general`.
+is pulled back by it. All others go through `record` and `vjp` of `pullback._dispatch.general`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def tuple_of(items: list[str]) -> str:
 
 
 def install(op: Op, names: dict[str, Any]) -> None:
-    """Sets `op.record` and `op.pull` to what compiles them with the globals `names`."""
+    """Sets `op.record` and `op.vjp` to what compiles them with the globals `names`."""
     op.record = _Recorder(op, names)
-    op.pull = _Puller(op, names)
+    op.vjp = _VjpCompiler(op, names)
 
 
 class _Recorder:
@@ -48,8 +48,8 @@ class _Recorder:
         return self.op.record(*args)
 
 
-class _Puller:
-    """Compiles `op.pull` at its first call and steps aside."""
+class _VjpCompiler:
+    """Compiles `op.vjp` at its first call and steps aside."""
 
     def __init__(self, op: Op, names: dict[str, Any]) -> None:
         self.op, self.names = op, names
@@ -59,10 +59,10 @@ class _Puller:
         if op.simple:
             for i, rule in enumerate(_rules(op)):
                 self.names[f"_rule{i}"] = rule.function
-            op.pull = compiled(_pull_source(op), "pull", op, self.names)
+            op.vjp = compiled(_vjp_source(op), "vjp", op, self.names)
         else:
-            op.pull = general.pull
-        return op.pull(*args)
+            op.vjp = general.vjp
+        return op.vjp(*args)
 
 
 def _rules(op: Op) -> list[Rule]:
@@ -103,7 +103,7 @@ def _record_source(op: Op) -> str:
         "    _state = _LOCAL.state",
         "    if not _state.recording:",
         f"        return {'None' if single else [None] * len(op.outputs)}",
-        "    _low = _state.low",
+        "    _oldest = _state.oldest_serial",
     ]
     live = []
     for i, name in enumerate(inputs):
@@ -112,14 +112,14 @@ def _record_source(op: Op) -> str:
             continue
         live.append(f"n{i} is None")
         lines += [
-            f"    if n{i} is not None and n{i}.serial < _low:",
-            f"        n{i} = _reachable(n{i}, _low)",
+            f"    if n{i} is not None and n{i}.serial < _oldest:",
+            f"        n{i} = _reachable(n{i}, _oldest)",
         ]
     lines += [
         f"    if {' and '.join(live) or 'True'}:",
-        f"        return {'_HEARD' if single else tuple_of(['_HEARD'] * len(op.outputs))}",
+        f"        return {'_CONSTANT' if single else tuple_of(['_CONSTANT'] * len(op.outputs))}",
         "    _node = _Node()",
-        "    _node.serial = _state.tick()",
+        "    _node.serial = _state.next_serial()",
         "    _node.op = _OP",
         f"    _node.parents = {tuple_of(nodes)}",
         "    _node.device = _d",
@@ -128,7 +128,7 @@ def _record_source(op: Op) -> str:
     if op.simple:
         return "\n".join([*lines, f"    _node.saved = {tuple_of(list(values.values()))}",
                           "    return _node"])  # fmt: skip
-    # What `general.pull` takes apart: several results meet in it again.
+    # What `general.vjp` takes apart: several results meet in it again.
     kinds = [f"(r{i}.shape, _d.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))]
     kept = ", ".join(f"{need!r}: {value}" for need, value in values.items())
     attributes = ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes)
@@ -141,10 +141,10 @@ def _record_source(op: Op) -> str:
     for i in range(len(op.outputs)):
         lines += [
             f"    if _is_floating(_kinds[{i}][1]):",
-            f"        o{i} = _Output(_state.tick(), _node, {i})",
+            f"        o{i} = _Output(_state.next_serial(), _node, {i})",
             f"        _marks[{i}] = _weak(o{i})",
             "    else:",
-            f"        o{i} = _HEARD",
+            f"        o{i} = _CONSTANT",
         ]
     marks = [f"o{i}" for i in range(len(op.outputs))]
     return "\n".join([*lines, f"    return {marks[0] if single else tuple_of(marks)}"])
@@ -182,9 +182,9 @@ def _saved_value(op: Op, need: str) -> str:
     return f"r{results.index(need)}" if need in results else need
 
 
-def _pull_source(op: Op) -> str:
+def _vjp_source(op: Op) -> str:
     inputs = [one.name for one in op.inputs]
-    lines = ["def pull(node, g, needed):"]
+    lines = ["def vjp(node, g, needed):"]
     kept = layout(op)
     if kept:
         lines.append(f"    {''.join(f's_{need}, ' for need in kept)}= node.saved")
