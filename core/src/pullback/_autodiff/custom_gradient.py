@@ -11,7 +11,7 @@ from pullback import dtypes, errors
 from pullback._autodiff.functional import whole
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.general import pairs
+from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, reachable
 from pullback._tree import leaves, like
 from pullback.ops.complex import conj

@@ -66,10 +66,10 @@ class Source:
         """Adds the lines of a template, with the margin that they have in common taken off.
 
         >>> source = Source("first", "items")
-        >>> source.write(f"""
+        >>> source.write('''
         ...     for item in items:
         ...         return item
-        ... """)
+        ... ''')
         >>> source.compile()("ab")
         'a'
         """
