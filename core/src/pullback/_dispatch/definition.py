@@ -32,6 +32,9 @@ _ARITIES = {
     "TensorLike": Arity.ONE,
     "TensorLike | None": Arity.OPTIONAL,
     "Sequence[TensorLike]": Arity.MANY,
+    "Tensor": Arity.ONE,
+    "Tensor | None": Arity.OPTIONAL,
+    "Sequence[Tensor]": Arity.MANY,
 }
 _INDICES = itertools.count()
 _LOCK = threading.Lock()

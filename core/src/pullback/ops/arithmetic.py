@@ -23,7 +23,7 @@ from pullback.ops.calculus import NAMESPACE, where, zeros
 from pullback.ops.precision import widened
 from pullback.shapes import broadcast
 from pullback.spec import EXACT, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "abs",
@@ -47,7 +47,7 @@ __all__ = [
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def add(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise sum of x1 and x2.
 
     >>> pb.add([1, 2], 3).tolist()
@@ -60,7 +60,7 @@ add.vjp(x1=lambda g: g, x2=lambda g: g)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def subtract(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise difference x1 - x2.
 
     >>> pb.subtract([1, 2], 3).tolist()
@@ -73,7 +73,7 @@ subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def multiply(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise product of x1 and x2.
 
     >>> pb.multiply([1, 2], 3).tolist()
@@ -86,7 +86,7 @@ multiply.vjp(x1=lambda g, x2: g * x2, x2=lambda g, x1: g * x1)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
-def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise quotient x1 / x2; integers give the default floating dtype.
 
     >>> pb.divide(6, 4)
@@ -101,7 +101,7 @@ divide.vjp(x1=lambda g, x2: g / x2, x2=lambda g, x2, out: -(g * out) / x2)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def negative(x: TensorLike, /) -> Tensor:
+def negative(x: Tensor, /) -> Tensor:
     """The elementwise negation -x.
 
     >>> pb.negative([1, -2]).tolist()
@@ -116,7 +116,7 @@ negative.vjp(x=lambda g: -g)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def positive(x: TensorLike, /) -> Tensor:
+def positive(x: Tensor, /) -> Tensor:
     """The values of x: +x.
 
     >>> pb.positive([1, -2]).tolist()
@@ -133,7 +133,7 @@ positive.vjp(x=lambda g: g)
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def whole_quotient(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The floor of the quotient of integers; 0 where x2 is 0.
 
     >>> pb.whole_quotient([7, -7], 2).tolist()
@@ -143,7 +143,7 @@ def whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The largest whole number that is not above x1 / x2, rounded once where it has more digits.
 
     Infinite operands give floor(x1 / x2), where the quotient of a finite number by an infinite one
@@ -165,7 +165,7 @@ floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def remainder(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 - x2 * floor(x1 / x2), without its rounding: the sign is that of x2, as in Python.
 
     The remainder of an integer divided by 0 is 0.
@@ -185,7 +185,7 @@ remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=FEW_ULP)
-def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 to the power of x2. Anything to the power of 0 is 1.
 
     The gradient with respect to x2 is taken as 0 where x1 is 0.
@@ -216,7 +216,7 @@ def _(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def square(x: TensorLike, /) -> Tensor:
+def square(x: Tensor, /) -> Tensor:
     """x * x.
 
     >>> pb.square([1, -2, 3]).tolist()
@@ -229,7 +229,7 @@ square.vjp(x=lambda g, x: g * (x * 2))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
-def reciprocal(x: TensorLike, /) -> Tensor:
+def reciprocal(x: Tensor, /) -> Tensor:
     """1 / x; integers give the default floating dtype.
 
     >>> pb.reciprocal([1.0, 2.0, 4.0]).tolist()
@@ -255,7 +255,7 @@ _modulus.uniform = True  # type: ignore[attr-defined]
 
 # FEW_ULP for complex numbers, whose modulus is a hypot; of real ones it is exact.
 @op(shape=broadcast, dtype=_modulus, accuracy=FEW_ULP)
-def abs(x: TensorLike, /) -> Tensor:
+def abs(x: Tensor, /) -> Tensor:
     """The absolute value; of complex numbers the modulus, in the real dtype of their parts.
 
     The gradient at 0 is 0.
@@ -275,7 +275,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def sign(x: TensorLike, /) -> Tensor:
+def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1 by the sign of x; for complex numbers x / |x|, and 0 at 0.
 
     >>> pb.sign([-3.0, 0.0, 2.0]).tolist()
@@ -308,7 +308,7 @@ def _shared(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def maximum(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The larger of x1 and x2; NaN where one of them is NaN.
 
     Where both are equal, each gets half of the gradient.
@@ -326,7 +326,7 @@ maximum.vjp(
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def minimum(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The smaller of x1 and x2; NaN where one of them is NaN.
 
     Where both are equal, each gets half of the gradient.
@@ -344,7 +344,7 @@ minimum.vjp(
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+def clip(x: Tensor, /, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     """x with what is below `min` raised to it and what is above `max` lowered to it.
 
     All that are given broadcast together and promote to one dtype. A bound of None is no bound.

@@ -9,7 +9,7 @@ from pullback.dtypes import is_complex, numeric_predicate, predicate, real_predi
 from pullback.ops import late
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "equal",
@@ -25,7 +25,7 @@ __all__ = [
 
 
 @op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
-def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 == x2. NaN is equal to nothing.
 
     >>> pb.equal([1, 2], [1, 3]).tolist()
@@ -35,7 +35,7 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
-def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def not_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 != x2.
 
     >>> pb.not_equal([1, 2], [1, 3]).tolist()
@@ -45,7 +45,7 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def less(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 < x2.
 
     >>> pb.less([1, 2], 2).tolist()
@@ -55,7 +55,7 @@ def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def less_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 <= x2.
 
     >>> pb.less_equal([1, 2, 3], 2).tolist()
@@ -65,7 +65,7 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def greater(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 > x2.
 
     >>> pb.greater([1, 2, 3], 2).tolist()
@@ -75,7 +75,7 @@ def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def greater_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 >= x2.
 
     >>> pb.greater_equal([1, 2, 3], 2).tolist()
@@ -85,7 +85,7 @@ def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
-def isnan(x: TensorLike, /) -> Tensor:
+def isnan(x: Tensor, /) -> Tensor:
     """Whether x is NaN; a complex number is where one of its parts is.
 
     >>> pb.isnan([1.0, float("nan")]).tolist()
@@ -95,7 +95,7 @@ def isnan(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
-def isinf(x: TensorLike, /) -> Tensor:
+def isinf(x: Tensor, /) -> Tensor:
     """Whether x is infinite; a complex number is where one of its parts is.
 
     >>> pb.isinf([1.0, float("-inf")]).tolist()
@@ -107,7 +107,7 @@ def isinf(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
-def isfinite(x: TensorLike, /) -> Tensor:
+def isfinite(x: Tensor, /) -> Tensor:
     """Whether x is neither infinite nor NaN.
 
     >>> pb.isfinite([1.0, float("inf"), float("nan")]).tolist()

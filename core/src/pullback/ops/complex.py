@@ -26,7 +26,7 @@ from pullback.ops.calculus import zeros
 from pullback.ops.trigonometric import atan2
 from pullback.shapes import Shape, broadcast
 from pullback.spec import EXACT, FEW_ULP, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["angle", "complex", "complex_parts", "conj", "imag", "real"]
 
@@ -53,7 +53,7 @@ _whole.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=broadcast, dtype=_whole, accuracy=EXACT, tier=Tier.COMPLEX)
-def complex(real: TensorLike, imag: TensorLike, /) -> Tensor:
+def complex(real: Tensor, imag: Tensor, /) -> Tensor:
     """The complex number real + imag * 1j.
 
     >>> pb.complex([1.0, 2.0], 3.0).tolist()
@@ -83,7 +83,7 @@ def _twice(x: Shape) -> list[Shape]:
     tier=Tier.COMPLEX,
     outputs=("real", "imag"),
 )
-def complex_parts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def complex_parts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The real and the imaginary part of complex numbers.
 
     >>> real, imag = pb.complex_parts([1 + 2j, 3 - 4j])
@@ -97,7 +97,7 @@ complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
-def real(x: TensorLike, /) -> Tensor:
+def real(x: Tensor, /) -> Tensor:
     """The real part; real numbers are their own.
 
     >>> pb.real([1 + 2j, 3 - 4j]).tolist()
@@ -107,7 +107,7 @@ def real(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
-def imag(x: TensorLike, /) -> Tensor:
+def imag(x: Tensor, /) -> Tensor:
     """The imaginary part; that of real numbers is 0.
 
     >>> pb.imag([1 + 2j, 3 - 4j]).tolist()
@@ -122,7 +122,7 @@ imag.vjp(x=lambda g, x_dtype: complex(zeros(g), -g) if is_complex(x_dtype) else 
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def conj(x: TensorLike, /) -> Tensor:
+def conj(x: Tensor, /) -> Tensor:
     """The complex conjugate; real numbers are their own.
 
     >>> pb.conj([1 + 2j, 3 - 4j]).tolist()
@@ -135,7 +135,7 @@ conj.vjp(x=lambda g: conj(g))
 
 
 @op(shape=broadcast, dtype=_part_of(floating), accuracy=FEW_ULP)
-def angle(x: TensorLike, /) -> Tensor:
+def angle(x: Tensor, /) -> Tensor:
     """The angle of x in the complex plane, in [-pi, pi]. The gradient at 0 is 0.
 
     >>> pb.angle([1j, -1 + 0j]).tolist()

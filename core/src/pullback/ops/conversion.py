@@ -156,7 +156,7 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
 
 @op(shape=first, dtype=same, accuracy=EXACT, name="to_device")
 def _move(
-    x: TensorLike, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
+    x: Tensor, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
 ) -> Tensor:
     """x on `device`; its gradient goes back to `source`, where x is."""
     source, target = as_device(source), as_device(device)

@@ -16,7 +16,7 @@ from pullback.ops.precision import widened
 from pullback.ops.reductions import accumulating
 from pullback.shapes import Axis, Shape
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "cumulative_logsumexp",
@@ -44,7 +44,7 @@ def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: Any) -> Sha
 
 @op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
 def cumulative_sum(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     axis: Axis | None = None,
@@ -79,7 +79,7 @@ def _(g: Tensor, x_dtype: DType, axis: int, dtype: Any, include_initial: bool) -
 
 @op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
 def cumulative_prod(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     axis: Axis | None = None,
@@ -146,7 +146,7 @@ def _scan(combine: Callable[[Any, Any], Tensor], x: Tensor, axis: int) -> Tensor
 
 
 @op(shape=_run, dtype=real_floating, accuracy=ACCUMULATED, normalize=_one_axis)
-def cumulative_logsumexp(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
+def cumulative_logsumexp(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
     """log(sum(exp(x))) of everything up to and including each element along `axis`.
 
     Raises:
@@ -160,7 +160,7 @@ def cumulative_logsumexp(x: TensorLike, /, *, axis: Axis | None = None) -> Tenso
 
 
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
-def cumulative_max(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
+def cumulative_max(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
     """The largest value up to and including each element along `axis`; NaN from the first NaN on.
 
     Raises:
@@ -174,7 +174,7 @@ def cumulative_max(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
 
 
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
-def cumulative_min(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
+def cumulative_min(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
     """The smallest value up to and including each element along `axis`; NaN from the first NaN on.
 
     Raises:

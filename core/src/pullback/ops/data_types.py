@@ -32,7 +32,7 @@ _converted.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=first, dtype=_converted, accuracy=EXACT, name="astype")
-def _convert(x: TensorLike, /, dtype: DTypeLike) -> Tensor:
+def _convert(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     """The elements of x as another dtype, rounded to the nearest, or towards zero for integers."""
     return primitive("It is the one op between dtypes.")
 

@@ -13,13 +13,13 @@ from pullback.ops.comparison import isfinite
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def exp(x: TensorLike, /) -> Tensor:
+def exp(x: Tensor, /) -> Tensor:
     """e to the power of x.
 
     >>> pb.exp([0.0, 1.0]).tolist()
@@ -35,7 +35,7 @@ exp.vjp(x=lambda g, out: g * out)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def expm1(x: TensorLike, /) -> Tensor:
+def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, accurate for small x.
 
     W. Kahan's method; see N. J. Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1.
@@ -64,7 +64,7 @@ expm1.vjp(x=lambda g, x: g * exp(x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log(x: TensorLike, /) -> Tensor:
+def log(x: Tensor, /) -> Tensor:
     """The natural logarithm: -inf at 0, NaN for negative numbers.
 
     Complex numbers are cut along the negative real axis.
@@ -79,7 +79,7 @@ log.vjp(x=lambda g, x: over(g, x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log1p(x: TensorLike, /) -> Tensor:
+def log1p(x: Tensor, /) -> Tensor:
     """log(1 + x), accurate for small x.
 
     D. Goldberg, What every computer scientist should know about floating-point arithmetic, ACM
@@ -115,7 +115,7 @@ def _per(y: Tensor, base: float, x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log2(x: TensorLike, /) -> Tensor:
+def log2(x: Tensor, /) -> Tensor:
     """The logarithm to the base 2.
 
     >>> pb.log2([1.0, 8.0]).tolist()
@@ -128,7 +128,7 @@ log2.vjp(x=lambda g, x: over(g, x * math.log(2)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log10(x: TensorLike, /) -> Tensor:
+def log10(x: Tensor, /) -> Tensor:
     """The logarithm to the base 10.
 
     >>> pb.log10([1.0, 100.0]).tolist()
@@ -148,7 +148,7 @@ def _apart(x1: Tensor, x2: Tensor) -> Tensor:
 
 # ACCUMULATED: a sum of two terms that may cancel; near 0 it is as accurate as they are.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 
     >>> pb.logaddexp(1000.0, 1000.0)
@@ -169,7 +169,7 @@ logaddexp.vjp(
 
 
 @op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
-def sqrt(x: TensorLike, /) -> Tensor:
+def sqrt(x: Tensor, /) -> Tensor:
     """The square root: NaN for negative numbers; complex results have no negative real part.
 
     >>> pb.sqrt([0.0, 4.0, 9.0]).tolist()

@@ -80,7 +80,7 @@ def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape:
 
 
 @op(shape=taken_shape, dtype=_indexed, accuracy=EXACT)
-def take(x: TensorLike, indices: TensorLike, /, *, axis: Axis = 0) -> Tensor:
+def take(x: Tensor, indices: Tensor, /, *, axis: Axis = 0) -> Tensor:
     """The slices of x at positions along an axis (array API standard).
 
     Args:
@@ -143,9 +143,7 @@ def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
 
 
 @op(shape=first, dtype=_scattered, accuracy=ACCUMULATED, normalize=fitting_updates)
-def scatter_add(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
+def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """x with the updates added at positions along an axis; at one named twice, both.
 
     Args:
@@ -172,9 +170,7 @@ scatter_add.vjp(
 
 
 @op(shape=first, dtype=_scattered, accuracy=EXACT, normalize=fitting_updates)
-def scatter_update(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
+def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """x with the updates in place of what is at positions along an axis.
 
     Where a position is named more than once, one of its updates stays; which one is up to the
@@ -239,7 +235,7 @@ def _summed(data: Shape, segment_ids: Shape, *, num_segments: int, axis: int) ->
 
 @op(shape=_summed, dtype=_indexed, accuracy=ACCUMULATED, normalize=_segments)
 def segment_sum(
-    data: TensorLike, segment_ids: TensorLike, /, num_segments: int, *, axis: int = 0
+    data: Tensor, segment_ids: Tensor, /, num_segments: int, *, axis: int = 0
 ) -> Tensor:
     """The sums of the slices of data that belong to one segment, for each segment.
 
@@ -283,7 +279,7 @@ _indices.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=broadcast, dtype=_indices, accuracy=EXACT, differentiable=False)
-def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) -> Tensor:
+def ravel_index(x1: Tensor, x2: Tensor, /, *, sizes: tuple[int, int]) -> Tensor:
     """The positions along two axes as positions along both of them merged.
 
     Args:
@@ -332,7 +328,7 @@ def _along(x: Shape, indices: Shape, *, axis: int) -> Shape:
 
 
 @op(shape=_along, dtype=_indexed, accuracy=EXACT)
-def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """For each place beside an axis, the elements at positions of its own (array API standard).
 
     Args:

@@ -49,7 +49,7 @@ def _joined(arrays: list[Shape], *, axis: int | None) -> Shape:
 
 
 @op(shape=_joined, dtype=same, accuracy=EXACT)
-def concat(arrays: Sequence[TensorLike], /, *, axis: Axis | None = 0) -> Tensor:
+def concat(arrays: Sequence[Tensor], /, *, axis: Axis | None = 0) -> Tensor:
     """The arrays one after the other along an axis that they have (array API standard).
 
     Args:
@@ -96,7 +96,7 @@ def _stacked(arrays: list[Shape], *, axis: int) -> Shape:
 
 
 @op(shape=_stacked, dtype=same, accuracy=EXACT, normalize=_new_axis)
-def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """The arrays side by side along a new axis (array API standard).
 
     Args:
@@ -147,7 +147,7 @@ def _both(operands: Operands, **_: Any) -> Resolution:
     outputs=("before", "behind"),
     normalize=_position,
 )
-def split_at(x: TensorLike, /, position: int, *, axis: int = 0) -> tuple[Tensor, Tensor]:
+def split_at(x: Tensor, /, position: int, *, axis: int = 0) -> tuple[Tensor, Tensor]:
     """x cut in two along an axis: what is before a position, and the rest.
 
     `split` and `unstack` halve a large x again and again where it is recorded: in the gradient two

@@ -9,7 +9,7 @@ from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boo
 from pullback.ops.arithmetic import minimum
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "bitwise_and",
@@ -34,7 +34,7 @@ _truth.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def logical_and(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 and x2 both hold; numbers are true where they are not 0.
 
     >>> pb.logical_and([True, True], [True, False]).tolist()
@@ -44,7 +44,7 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def logical_or(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 or x2 or both hold; numbers are true where they are not 0.
 
     >>> pb.logical_or([True, False], [False, False]).tolist()
@@ -54,7 +54,7 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def logical_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether exactly one of x1 and x2 holds; numbers are true where they are not 0.
 
     >>> pb.logical_xor([True, True], [True, False]).tolist()
@@ -64,7 +64,7 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_not(x: TensorLike, /) -> Tensor:
+def logical_not(x: Tensor, /) -> Tensor:
     """Whether x does not hold; numbers are true where they are not 0.
 
     >>> pb.logical_not([True, False]).tolist()
@@ -74,7 +74,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def bitwise_and(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The bits that x1 and x2 have in common.
 
     >>> pb.bitwise_and(6, 3)
@@ -84,7 +84,7 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def bitwise_or(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The bits that x1 or x2 has.
 
     >>> pb.bitwise_or(6, 3)
@@ -95,7 +95,7 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def bitwise_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The bits that exactly one of x1 and x2 has.
 
     >>> pb.bitwise_xor(6, 3)
@@ -105,7 +105,7 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_invert(x: TensorLike, /) -> Tensor:
+def bitwise_invert(x: Tensor, /) -> Tensor:
     """Every bit turned over; truth values are negated.
 
     >>> pb.bitwise_invert([0, 5]).tolist()
@@ -116,7 +116,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def bitwise_left_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The bits of x1 moved x2 places up; zeros follow. Bits that leave the dtype are lost.
 
     x2 must not be negative.
@@ -128,7 +128,7 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def bitwise_right_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The bits of x1 moved x2 places down; copies of the sign follow: floor(x1 / 2**x2).
 
     x2 must not be negative.

@@ -64,7 +64,7 @@ def _same_size(x: Shape, *, shape: Shape) -> Shape:
 
 
 @op(shape=_same_size, dtype=same, accuracy=EXACT, normalize=_one_unknown)
-def reshape(x: TensorLike, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
+def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
     """The elements of x, in C order, in another shape (array API standard).
 
     Args:
@@ -98,7 +98,7 @@ def _permuted(x: Shape, *, axes: Shape) -> Shape:
 
 
 @op(shape=_permuted, dtype=same, accuracy=EXACT, normalize=_permutation)
-def permute_dims(x: TensorLike, /, axes: tuple[int, ...]) -> Tensor:
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     """x with its axes in another order (array API standard).
 
     Args:
@@ -127,7 +127,7 @@ def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
 
 
 @op(shape=_broadcasts, dtype=same, accuracy=EXACT)
-def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor:
+def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
     """x repeated along new axes in front and axes of size 1 (array API standard).
 
     Args:
@@ -172,7 +172,7 @@ def _transposed(x: Shape) -> Shape:
 
 
 @op(shape=_transposed, dtype=same, accuracy=EXACT)
-def matrix_transpose(x: TensorLike, /) -> Tensor:
+def matrix_transpose(x: Tensor, /) -> Tensor:
     """The transpose of the last two axes (array API standard).
 
     Raises:
@@ -218,7 +218,7 @@ def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
 
 @op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves)
 def moveaxis(
-    x: TensorLike, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
+    x: Tensor, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
     """x with some axes at new places, the others in their order (array API standard).
 
@@ -251,7 +251,7 @@ def _expanded(x: Shape, *, axis: Shape) -> Shape:
 
 
 @op(shape=_expanded, dtype=same, accuracy=EXACT, normalize=_new_axes)
-def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """x with new axes of size 1 (array API standard).
 
     Args:
@@ -281,7 +281,7 @@ def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
 
 
 @op(shape=_squeezed, dtype=same, accuracy=EXACT)
-def squeeze(x: TensorLike, /, axis: Axes = None) -> Tensor:
+def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """x without axes of size 1 (array API standard).
 
     Args:
@@ -302,7 +302,7 @@ squeeze.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
 @op(shape=first, dtype=same, accuracy=EXACT)
-def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor:
+def flip(x: Tensor, /, *, axis: Axes = None) -> Tensor:
     """x with the order of its elements along axes turned round (array API standard).
 
     Args:

@@ -14,7 +14,7 @@ from pullback.ops.indexing import take
 from pullback.ops.slicing import strided_update
 from pullback.shapes import Shape, as_int
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["pad"]
 
@@ -66,7 +66,7 @@ def _padded(x: Shape, *, pad_width: Any, **_: Any) -> Shape:
 
 @op(shape=_padded, dtype=same, accuracy=EXACT, normalize=_widths)
 def pad(
-    x: TensorLike,
+    x: Tensor,
     /,
     pad_width: Any,
     *,

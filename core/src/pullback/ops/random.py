@@ -28,7 +28,7 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import cos, sin
 from pullback.shapes import Shape, ShapeLike, as_shape, broadcast_shapes, first, given, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["dropout", "random_bits", "random_normal", "random_uniform"]
 
@@ -218,7 +218,7 @@ def _normalize_dropout(
     normalize=_normalize_dropout,
 )
 def dropout(
-    x: TensorLike,
+    x: Tensor,
     *,
     rate: float,
     key: int,

@@ -30,7 +30,7 @@ from pullback.ops.precision import widened
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduce, reduced, size_of
 from pullback.spec import ACCUMULATED, EXACT, FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "all",
@@ -75,7 +75,7 @@ accumulating.uniform = True  # type: ignore[attr-defined]
 
 @op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
 def sum(
-    x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The sum of x over `axis`. The sum of nothing is 0.
 
@@ -100,7 +100,7 @@ def _(
 
 @op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
 def prod(
-    x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The product of x over `axis`. The product of nothing is 1.
 
@@ -137,7 +137,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> T
 
 
 @op(shape=reduce, dtype=floating, accuracy=ACCUMULATED)
-def mean(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of x over `axis`; integers give the default floating dtype.
 
     >>> pb.mean([[1.0, 2.0], [3.0, 4.0]], axis=1).tolist()
@@ -172,7 +172,7 @@ def reduce_some(
 
 
 @op(shape=reduce_some, dtype=real, accuracy=EXACT)
-def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The largest value of x over `axis`; NaN where there is one. Ties share the gradient.
 
     Raises:
@@ -185,7 +185,7 @@ def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
 
 
 @op(shape=reduce_some, dtype=real, accuracy=EXACT)
-def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The smallest value of x over `axis`; NaN where there is one. Ties share the gradient.
 
     Raises:
@@ -215,7 +215,7 @@ min.vjp(x=_share)
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
-def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Whether any element of x over `axis` is true, that is, not 0. False for nothing.
 
     >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
@@ -225,7 +225,7 @@ def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
-def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Whether all elements of x over `axis` are true, that is, not 0. True for nothing.
 
     >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
@@ -240,7 +240,7 @@ def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     accuracy=EXACT,
     differentiable=False,
 )
-def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """How many elements of x over `axis` are not 0, as int64.
 
     >>> pb.count_nonzero([[0, 1], [2, 3]], axis=1).tolist()
@@ -260,7 +260,7 @@ def _freedom(shape: Shape, axis: Any, correction: float) -> float:
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
 def var(
-    x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The variance of x over `axis`: the mean square distance from the mean.
 
@@ -287,7 +287,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, correction: float, keepdims: boo
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
 def std(
-    x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The standard deviation of x over `axis`: the square root of `var`.
 
@@ -311,7 +311,7 @@ def _(
 
 
 @op(shape=reduce, dtype=real_floating, accuracy=FEW_ULP)
-def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) over `axis`, for any size of x; -inf for nothing.
 
     >>> pb.logsumexp([1000.0, 1000.0]).item()

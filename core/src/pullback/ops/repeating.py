@@ -36,7 +36,7 @@ def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, An
 
 @op(shape=first, dtype=same, accuracy=EXACT, normalize=_shifts)
 def roll(
-    x: TensorLike,
+    x: Tensor,
     /,
     shift: int | tuple[int, ...],
     *,
@@ -87,7 +87,7 @@ def _tiled(x: Shape, *, repetitions: Shape) -> Shape:
 
 
 @op(shape=_tiled, dtype=same, accuracy=EXACT, normalize=_repetitions)
-def tile(x: TensorLike, /, repetitions: tuple[int, ...]) -> Tensor:
+def tile(x: Tensor, /, repetitions: tuple[int, ...]) -> Tensor:
     """Copies of x side by side (array API standard).
 
     Args:

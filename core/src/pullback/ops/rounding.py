@@ -11,13 +11,13 @@ from pullback.ops.calculus import where, zeros
 from pullback.ops.comparison import isfinite
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["ceil", "copysign", "floor", "nextafter", "round", "signbit", "trunc"]
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def floor(x: TensorLike, /) -> Tensor:
+def floor(x: Tensor, /) -> Tensor:
     """The largest whole number that is not above x, in the dtype of x. The gradient is 0.
 
     >>> pb.floor([-1.5, 1.5]).tolist()
@@ -32,7 +32,7 @@ floor.vjp(x=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def ceil(x: TensorLike, /) -> Tensor:
+def ceil(x: Tensor, /) -> Tensor:
     """The smallest whole number that is not below x, in the dtype of x. The gradient is 0.
 
     >>> pb.ceil([-1.5, 1.5]).tolist()
@@ -45,7 +45,7 @@ ceil.vjp(x=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def trunc(x: TensorLike, /) -> Tensor:
+def trunc(x: Tensor, /) -> Tensor:
     """x without its fraction, in the dtype of x. The gradient is 0.
 
     >>> pb.trunc([-1.5, 1.5]).tolist()
@@ -58,7 +58,7 @@ trunc.vjp(x=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def round(x: TensorLike, /) -> Tensor:
+def round(x: Tensor, /) -> Tensor:
     """The nearest whole number, of two the even one; complex numbers part by part.
 
     The gradient is 0.
@@ -85,7 +85,7 @@ _sign_of_float = promoting("real floating", to=dtypes.bool_)
 
 
 @op(shape=broadcast, dtype=_sign_of_float, accuracy=EXACT, differentiable=False)
-def signbit(x: TensorLike, /) -> Tensor:
+def signbit(x: Tensor, /) -> Tensor:
     """Whether the sign of x is minus, that of -0.0 and of a NaN included.
 
     >>> pb.signbit([1.0, -0.0]).tolist()
@@ -95,7 +95,7 @@ def signbit(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
-def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def copysign(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The size of x1 with the sign of x2, that of -0.0 included.
 
     >>> pb.copysign([1.0, -2.0], -0.0).tolist()
@@ -111,7 +111,7 @@ copysign.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
-def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def nextafter(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The number of the dtype that comes next after x1 on the way to x2.
 
     >>> pb.nextafter(1.0, 2.0) - 1

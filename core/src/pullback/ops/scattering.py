@@ -24,7 +24,7 @@ from pullback.ops.slicing import into_first
 from pullback.ops.sorting import argsort
 from pullback.shapes import first, size_of
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["scatter_max", "scatter_min"]
 
@@ -48,9 +48,7 @@ def _places(x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 @op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
-def scatter_max(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
+def scatter_max(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """x with, at positions along an axis, the largest of what is there and the updates for it.
 
     NaN counts as the largest. Equal ones share the gradient.
@@ -86,9 +84,7 @@ def scatter_max(
 
 
 @op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
-def scatter_min(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
+def scatter_min(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """x with, at positions along an axis, the smallest of what is there and the updates for it.
 
     NaN counts as the smallest. Equal ones share the gradient.

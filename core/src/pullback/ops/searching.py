@@ -21,7 +21,7 @@ _index_of_real = promoting("real", to=dtypes.int64)
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
-def argmax(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """The index of the largest value along `axis`, as int64; in C order over all axes if None.
 
     The first one where several are equal; that of the first NaN where there is one.
@@ -44,7 +44,7 @@ def argmax(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
-def argmin(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """The index of the smallest value along `axis`, as int64; in C order over all axes if None.
 
     The first one where several are equal; that of the first NaN where there is one.
@@ -68,7 +68,7 @@ def argmin(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
     accuracy=EXACT,
     differentiable=False,
 )
-def argwhere(x: TensorLike, /) -> Tensor:
+def argwhere(x: Tensor, /) -> Tensor:
     """The indices of the elements that are not 0, one row each, in C order, as int64.
 
     >>> pb.argwhere([[0, 7], [8, 0]]).tolist()
@@ -124,10 +124,10 @@ def _values_and_order(operands: Operands, **_: Any) -> Resolution:
     normalize=_sides,
 )
 def searchsorted(
-    x1: TensorLike,
-    x2: TensorLike,
+    x1: Tensor,
+    x2: Tensor,
     /,
-    sorter: TensorLike | None = None,
+    sorter: Tensor | None = None,
     *,
     side: str = "left",
 ) -> Tensor:

@@ -8,7 +8,7 @@ from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, bool_, same
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["where"]
 
@@ -20,7 +20,7 @@ def _chosen(operands: Operands, **_: Any) -> Resolution:
 
 
 @op(shape=broadcast, dtype=_chosen, accuracy=EXACT)
-def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def where(condition: Tensor, x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 where `condition` is true, x2 elsewhere; all three broadcast together.
 
     The gradient of what was not chosen is 0. It is multiplied on its way further back, so an

@@ -18,7 +18,7 @@ from pullback.ops.searching import argwhere, searchsorted
 from pullback.ops.sorting import argsort, sort
 from pullback.shapes import Shape
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
@@ -53,7 +53,7 @@ def _of_data(*unknown: str) -> Any:
     differentiable=False,
     outputs=("values", "indices", "inverse_indices", "counts"),
 )
-def unique_all(x: TensorLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The distinct elements of x, where each stands first, the way back, and how often each occurs.
 
     `x.reshape((-1,))[indices]` gives values, and `values[inverse_indices]` gives x.
@@ -89,7 +89,7 @@ def _order(line: Tensor) -> Tensor:
     differentiable=False,
     outputs=("values", "counts"),
 )
-def unique_counts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The distinct elements of x, and how often each occurs.
 
     >>> values, counts = pb.unique_counts([3, 1, 3])
@@ -107,7 +107,7 @@ def unique_counts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     differentiable=False,
     outputs=("values", "inverse_indices"),
 )
-def unique_inverse(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def unique_inverse(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The distinct elements of x, and for each element of x which of them it is.
 
     >>> values, inverse = pb.unique_inverse([3, 1, 3])
@@ -119,7 +119,7 @@ def unique_inverse(x: TensorLike, /) -> tuple[Tensor, Tensor]:
 
 
 @op(shape=_of_data("values"), dtype=same, accuracy=EXACT, differentiable=False)
-def unique_values(x: TensorLike, /) -> Tensor:
+def unique_values(x: Tensor, /) -> Tensor:
     """The distinct elements of x.
 
     >>> pb.unique_values([3, 1, 3]).tolist()
@@ -134,7 +134,7 @@ def _like_first(x1: Shape, x2: Shape, **_: Any) -> Shape:
 
 
 @op(shape=_like_first, dtype=predicate, accuracy=EXACT, differentiable=False)
-def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
+def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
     """Whether each element of x1 is one of those of x2; NaN never is.
 
     Args:

@@ -17,7 +17,7 @@ from pullback.dtypes import DType, Operands, Resolution
 from pullback.ops.creation import full
 from pullback.shapes import Shape, ShapeLike, broadcast_shapes
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["strided_place", "strided_slice", "strided_update"]
 
@@ -82,7 +82,7 @@ into_first.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=_sliced, dtype=dtypes.same, accuracy=EXACT)
-def strided_slice(x: TensorLike, /, *, key: Key) -> Tensor:
+def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
     """The part of x that a key in normal form names: what x[key] is made of.
 
     Args:
@@ -101,7 +101,7 @@ def _(g: Tensor, x_shape: Shape, key: Key) -> Tensor:
 
 
 @op(shape=_updated, dtype=into_first, accuracy=EXACT)
-def strided_update(x: TensorLike, value: TensorLike, /, *, key: Key) -> Tensor:
+def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
     """x with the part that a key in normal form names replaced: what x[key] = value is made of.
 
     Args:
@@ -136,7 +136,7 @@ def _placed(value: Shape, *, shape: Shape, key: Key) -> Shape:
 
 
 @op(shape=_placed, dtype=dtypes.same, accuracy=EXACT)
-def strided_place(value: TensorLike, /, *, shape: ShapeLike, key: Key) -> Tensor:
+def strided_place(value: Tensor, /, *, shape: ShapeLike, key: Key) -> Tensor:
     """Zeros of `shape` with `value` in the part that a key in normal form names.
 
     It is the transpose of `strided_slice`: the gradient of x[key].

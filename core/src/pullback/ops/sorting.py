@@ -16,7 +16,7 @@ from pullback.ops.reductions import count, reduce_some
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Axis, Shape, first, reduced
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
 
@@ -28,7 +28,7 @@ __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
     differentiable=False,
 )
 def argsort(
-    x: TensorLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
+    x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
     """The indices that sort x along `axis`, as int64.
 
@@ -44,9 +44,7 @@ def argsort(
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)
-def sort(
-    x: TensorLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
-) -> Tensor:
+def sort(x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements of x in ascending order along `axis`.
 
     Raises:
@@ -81,9 +79,7 @@ def _with_index(operands: Operands, **_: Any) -> Resolution:
 
 
 @op(shape=_top, dtype=_with_index, accuracy=EXACT, outputs=("values", "indices"))
-def top_k(
-    x: TensorLike, /, k: int, *, axis: Axis = -1, largest: bool = True
-) -> tuple[Tensor, Tensor]:
+def top_k(x: Tensor, /, k: int, *, axis: Axis = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along `axis`, the first one first, and their indices.
 
     Equal elements come in their order in x.
@@ -128,7 +124,7 @@ def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: Any) -> dict[str, Any]
 
 @op(shape=_quantile_shape, dtype=dtypes.real_floating, accuracy=ACCUMULATED, normalize=_levels)
 def quantile(
-    x: TensorLike, /, q: float | tuple[float, ...], *, axis: Axes = None, keepdims: bool = False
+    x: Tensor, /, q: float | tuple[float, ...], *, axis: Axes = None, keepdims: bool = False
 ) -> Tensor:
     """The value below which a part q of x lies, over `axis`; between two elements, linearly.
 
@@ -168,7 +164,7 @@ def quantile(
 
 
 @op(shape=reduce_some, dtype=dtypes.real_floating, accuracy=ACCUMULATED)
-def median(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def median(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The middle of x in order over `axis`, or the mean of the two middle ones.
 
     Raises:

@@ -17,7 +17,7 @@ from pullback.ops.exponential import exp, log
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, as_int, broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "xlogy"]
 
@@ -33,7 +33,7 @@ def _bell(x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def erf(x: TensorLike, /) -> Tensor:
+def erf(x: Tensor, /) -> Tensor:
     """The error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.
 
     >>> pb.erf([0.0, 1.0]).tolist()
@@ -48,7 +48,7 @@ erf.vjp(x=lambda g, x: g * _bell(x))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def erfc(x: TensorLike, /) -> Tensor:
+def erfc(x: Tensor, /) -> Tensor:
     """1 - erf(x), accurate where erf(x) is near 1.
 
     >>> pb.erfc([0.0, 5.0]).tolist()
@@ -61,7 +61,7 @@ erfc.vjp(x=lambda g, x: -g * _bell(x))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def erfinv(x: TensorLike, /) -> Tensor:
+def erfinv(x: Tensor, /) -> Tensor:
     """The number whose erf is x: infinite at -1 and 1, NaN beyond.
 
     >>> pb.erfinv([0.0, 0.5, 1.0]).tolist()
@@ -79,7 +79,7 @@ erfinv.vjp(x=lambda g, out: over(g, _bell(out)))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def lgamma(x: TensorLike, /) -> Tensor:
+def lgamma(x: Tensor, /) -> Tensor:
     """The natural logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers.
 
     Near its zeros between the negative whole numbers the error is few ulp of 1.
@@ -91,7 +91,7 @@ def lgamma(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def digamma(x: TensorLike, /) -> Tensor:
+def digamma(x: Tensor, /) -> Tensor:
     """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0 and inf at -0.0.
 
     Near its zeros between the negative whole numbers the error is few ulp of 1.
@@ -115,7 +115,7 @@ def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
     accuracy=ACCUMULATED,
     normalize=_order,
 )
-def polygamma(x: TensorLike, /, n: int) -> Tensor:
+def polygamma(x: Tensor, /, n: int) -> Tensor:
     """The derivative of order n of digamma; n = 1 is the trigamma function.
 
     At 0 and the negative whole numbers it is infinite for odd n, and NaN for even n, whose sign
@@ -137,7 +137,7 @@ polygamma.vjp(x=lambda g, x, n: g * polygamma(x, n + 1))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def xlogy(x: TensorLike, y: TensorLike, /) -> Tensor:
+def xlogy(x: Tensor, y: Tensor, /) -> Tensor:
     """x * log(y), and 0 where x is 0 and y is not NaN: the term of an entropy.
 
     >>> pb.xlogy([0.0, 2.0], [0.0, 1.0]).tolist()

@@ -13,7 +13,7 @@ from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "acos",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def sin(x: TensorLike, /) -> Tensor:
+def sin(x: Tensor, /) -> Tensor:
     """The sine of x in radians.
 
     >>> pb.sin(0.0)
@@ -47,7 +47,7 @@ def sin(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def cos(x: TensorLike, /) -> Tensor:
+def cos(x: Tensor, /) -> Tensor:
     """The cosine of x in radians.
 
     >>> pb.cos(0.0)
@@ -63,7 +63,7 @@ cos.vjp(x=lambda g, x: -g * sin(x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def tan(x: TensorLike, /) -> Tensor:
+def tan(x: Tensor, /) -> Tensor:
     """The tangent of x in radians.
 
     >>> pb.tan(0.0)
@@ -79,7 +79,7 @@ tan.vjp(x=lambda g, out: g * (1 + out * out))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def asin(x: TensorLike, /) -> Tensor:
+def asin(x: Tensor, /) -> Tensor:
     """The angle in [-pi/2, pi/2] whose sine is x; NaN outside [-1, 1].
 
     >>> pb.asin([0.0, 1.0]).tolist()
@@ -95,7 +95,7 @@ asin.vjp(x=lambda g, x: over(g, sqrt(1 - x) * sqrt(1 + x)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def acos(x: TensorLike, /) -> Tensor:
+def acos(x: Tensor, /) -> Tensor:
     """The angle in [0, pi] whose cosine is x; NaN outside [-1, 1].
 
     >>> pb.acos([1.0, 0.0]).tolist()
@@ -111,7 +111,7 @@ acos.vjp(x=lambda g, x: over(-g, sqrt(1 - x) * sqrt(1 + x)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def atan(x: TensorLike, /) -> Tensor:
+def atan(x: Tensor, /) -> Tensor:
     """The angle in [-pi/2, pi/2] whose tangent is x.
 
     >>> pb.atan([0.0, 1.0]).tolist()
@@ -134,7 +134,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def hypot(x1: Tensor, x2: Tensor, /) -> Tensor:
     """sqrt(x1**2 + x2**2) without overflow. The gradient at the origin is 0.
 
     >>> pb.hypot(3.0, 4.0)
@@ -163,7 +163,7 @@ hypot.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def atan2(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The angle in [-pi, pi] of the point with ordinate x1 and abscissa x2.
 
     The gradient at the origin and at infinity is 0.
@@ -213,7 +213,7 @@ def _half_exp(size: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def sinh(x: TensorLike, /) -> Tensor:
+def sinh(x: Tensor, /) -> Tensor:
     """The hyperbolic sine.
 
     >>> pb.sinh(0.0)
@@ -228,7 +228,7 @@ def sinh(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def cosh(x: TensorLike, /) -> Tensor:
+def cosh(x: Tensor, /) -> Tensor:
     """The hyperbolic cosine.
 
     >>> pb.cosh(0.0)
@@ -247,7 +247,7 @@ cosh.vjp(x=lambda g, x: g * sinh(x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def tanh(x: TensorLike, /) -> Tensor:
+def tanh(x: Tensor, /) -> Tensor:
     """The hyperbolic tangent.
 
     >>> pb.tanh([0.0, 100.0]).tolist()
@@ -261,7 +261,7 @@ def tanh(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def tanh_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g * (1 - out**2): the gradient of `tanh` whose result is `out`.
 
     >>> pb.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
@@ -280,7 +280,7 @@ tanh_gradient.vjp(
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def asinh(x: TensorLike, /) -> Tensor:
+def asinh(x: Tensor, /) -> Tensor:
     """The number whose hyperbolic sine is x.
 
     >>> pb.asinh([0.0, -3000.0]).tolist()
@@ -301,7 +301,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def acosh(x: TensorLike, /) -> Tensor:
+def acosh(x: Tensor, /) -> Tensor:
     """The number whose hyperbolic cosine is x; NaN below 1.
 
     >>> pb.acosh(1.0)
@@ -320,7 +320,7 @@ acosh.vjp(x=lambda g, x: over(over(g, sqrt(x - 1)), sqrt(x + 1)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def atanh(x: TensorLike, /) -> Tensor:
+def atanh(x: Tensor, /) -> Tensor:
     """The number whose hyperbolic tangent is x: infinite at -1 and 1, NaN beyond.
 
     >>> pb.atanh([0.0, 0.5]).tolist()

@@ -19,7 +19,7 @@ from pullback.ops.manipulation import flip
 from pullback.ops.padding import pad
 from pullback.shapes import Axis, Shape, as_int
 from pullback.spec import BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
 
@@ -107,9 +107,7 @@ def _part(x: Tensor, start: int, stop: int, axis: int) -> Tensor:
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def fft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along `axis`.
 
     Args:
@@ -141,9 +139,7 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def ifft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def ifft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft` along `axis`, with the same arguments.
 
     Raises:
@@ -172,9 +168,7 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def rfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def rfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The first n // 2 + 1 elements of the transform of a real x along `axis`: the others mirror.
 
     Args:
@@ -208,9 +202,7 @@ def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_twice_less_one,
 )
-def irfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def irfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The real tensor whose `rfft` along `axis` is x.
 
     The imaginary parts of the first element, and for an even n of the last, count for nothing.
@@ -254,9 +246,7 @@ def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_twice_less_one,
 )
-def hfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def hfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The transform along `axis` of x with x_(n-j) = conj(x_j), of which the first half is given.
 
     Args:
@@ -282,9 +272,7 @@ def hfft(
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def ihfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def ihfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft` along `axis`: the first n // 2 + 1 elements.
 
     Args:

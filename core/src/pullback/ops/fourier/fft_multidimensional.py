@@ -26,7 +26,7 @@ from pullback.ops.joining import concat
 from pullback.ops.repeating import roll
 from pullback.shapes import Axes, Shape, first, normal_axis
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "fftfreq",
@@ -104,7 +104,7 @@ def _each(transform: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
     normalize=_sizes,
 )
 def fftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -137,7 +137,7 @@ def fftn(
     normalize=_sizes,
 )
 def ifftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -164,7 +164,7 @@ def ifftn(
     normalize=_with_a_real_side,
 )
 def rfftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -201,7 +201,7 @@ def rfftn(
     normalize=_from_half,
 )
 def irfftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -294,7 +294,7 @@ def _shifted(x: Tensor, axes: Any, way: int) -> Tensor:
 
 
 @op(shape=first, dtype=same, accuracy=EXACT)
-def fftshift(x: TensorLike, /, *, axes: Axes = None) -> Tensor:
+def fftshift(x: Tensor, /, *, axes: Axes = None) -> Tensor:
     """x with the element of frequency 0 moved to the middle of each of the axes.
 
     Raises:
@@ -307,7 +307,7 @@ def fftshift(x: TensorLike, /, *, axes: Axes = None) -> Tensor:
 
 
 @op(shape=first, dtype=same, accuracy=EXACT)
-def ifftshift(x: TensorLike, /, *, axes: Axes = None) -> Tensor:
+def ifftshift(x: Tensor, /, *, axes: Axes = None) -> Tensor:
     """The inverse of `fftshift`.
 
     Raises:

@@ -29,7 +29,7 @@ from pullback.ops.patterns import tril
 from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["matrix_rank", "pinv", "qr", "svd", "svdvals"]
 
@@ -59,7 +59,7 @@ def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
     outputs=("Q", "R"),
     normalize=_known_mode,
 )
-def qr(x: TensorLike, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+def qr(x: Tensor, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
 
     For (..., m, n) matrices "reduced" gives Q with min(m, n) columns, "complete" a square Q.
@@ -124,7 +124,7 @@ def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
     tier=Tier.LINALG,
     outputs=("U", "S", "Vh"),
 )
-def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
 
     For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only
@@ -195,7 +195,7 @@ def _singular_values(x: Shape, **_: Any) -> Shape:
 
 
 @op(shape=_singular_values, dtype=outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def svdvals(x: TensorLike, /) -> Tensor:
+def svdvals(x: Tensor, /) -> Tensor:
     """The singular values of each matrix, in descending order.
 
     Raises:
@@ -254,7 +254,7 @@ def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
     differentiable=False,
     normalize=checked(_each),
 )
-def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+def matrix_rank(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     """The number of singular values above `rtol` times the largest, as int64.
 
     Args:
@@ -286,7 +286,7 @@ def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
     tier=Tier.LINALG,
     normalize=checked(_turned),
 )
-def pinv(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+def pinv(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     """The pseudoinverse of Moore and Penrose: the shortest solution of least squares.
 
     Args:

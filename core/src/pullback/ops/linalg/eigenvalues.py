@@ -27,7 +27,7 @@ from pullback.ops.reductions import max
 from pullback.ops.selection import where
 from pullback.shapes import Shape, checked
 from pullback.spec import BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -106,7 +106,7 @@ def _values(x: Shape, **_: Any) -> Shape:
     outputs=("eigenvalues", "eigenvectors"),
     normalize=checked(_pairs),
 )
-def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
 
     x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too. The
@@ -144,7 +144,7 @@ def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Te
     tier=Tier.LINALG,
     normalize=checked(_values),
 )
-def eigvalsh(x: TensorLike, /) -> Tensor:
+def eigvalsh(x: Tensor, /) -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
     x stands for its Hermitian part (x + x^H) / 2.
@@ -166,7 +166,7 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
 )
-def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.
 
     The eigenvectors are the columns.
@@ -200,7 +200,7 @@ def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dty
 
 
 @op(shape=_values, dtype=outputs("complex"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def eigvals(x: TensorLike, /) -> Tensor:
+def eigvals(x: Tensor, /) -> Tensor:
     """The eigenvalues of square matrices, in no order; complex.
 
     Raises:

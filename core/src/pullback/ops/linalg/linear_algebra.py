@@ -15,14 +15,14 @@ from pullback.ops.manipulation import moveaxis, permute_dims, reshape
 from pullback.ops.reductions import accumulating, sum
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 #: `cross`, `diagonal`, `outer` and `trace` are in `pullback.linalg`, as in the standard.
 __all__ = ["linear", "matmul", "tensordot", "vecdot"]
 
 
 @op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
-def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product of x1 (..., n, k) and x2 (..., k, m); the axes in front broadcast.
 
     A vector x1 is one row and a vector x2 one column, without that axis in the result.
@@ -94,7 +94,7 @@ def _linear_shape(x: Shape, weight: Shape, bias: Shape | None = None) -> Shape:
 
 
 @op(shape=_linear_shape, dtype=numeric, accuracy=ACCUMULATED)
-def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, /) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, /) -> Tensor:
     """x @ weight + bias over the last axis of x: a dense layer without its activation.
 
     Args:
@@ -157,7 +157,7 @@ def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
 
 
 @op(shape=_vecdot_shape, dtype=numeric, accuracy=ACCUMULATED)
-def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot product of the vectors along `axis`, sum(conj(x1) * x2); other axes broadcast.
 
     `axis` is negative: it counts from the end in both inputs.
@@ -186,7 +186,7 @@ def _outer_shape(x1: Shape, x2: Shape, **_: Any) -> Shape:
 
 
 @op(shape=_outer_shape, dtype=numeric, accuracy=ROUNDED)
-def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The products of every element of the vector x1 with every element of the vector x2.
 
     Raises:
@@ -212,7 +212,7 @@ def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
 
 
 @op(shape=_cross_shape, dtype=numeric, accuracy=ACCUMULATED)
-def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of the vectors of 3 elements along `axis`; other axes broadcast.
 
     `axis` is negative: it counts from the end in both inputs.
@@ -268,7 +268,7 @@ def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: Any) 
 
 
 @op(shape=_tensordot_shape, dtype=numeric, accuracy=ACCUMULATED, normalize=_pairs)
-def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: ContractionAxes = 2) -> Tensor:
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: ContractionAxes = 2) -> Tensor:
     """The sum of products over pairs of axes.
 
     `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or two
@@ -309,7 +309,7 @@ def _diagonal_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
 
 
 @op(shape=_diagonal_shape, dtype=same, accuracy=EXACT)
-def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
 
     Raises:
@@ -333,7 +333,7 @@ def _trace_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
 
 
 @op(shape=_trace_shape, dtype=accumulating, accuracy=ACCUMULATED)
-def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of the diagonal of each matrix in the last two axes.
 
     Raises:

@@ -19,7 +19,7 @@ from pullback.ops.reductions import count_nonzero, expand, max, min, reduce_some
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduced
 from pullback.spec import ACCUMULATED, BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["matrix_norm", "vector_norm"]
 
@@ -50,7 +50,7 @@ def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[str, An
 
 @op(shape=_vectors, dtype=_real_result, accuracy=ACCUMULATED, normalize=_number)
 def vector_norm(
-    x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
+    x: Tensor, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
 ) -> Tensor:
     """The norm of x over `axis`, as one vector over several axes or all of them.
 
@@ -153,9 +153,7 @@ def _one_each(x: Shape, *, keepdims: bool, ord: Any) -> Shape:
     tier=Tier.LINALG,
     normalize=_known_order,
 )
-def matrix_norm(
-    x: TensorLike, /, *, keepdims: bool = False, ord: int | float | str = "fro"
-) -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: int | float | str = "fro") -> Tensor:
     """The norm of each matrix.
 
     Args:

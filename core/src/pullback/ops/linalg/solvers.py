@@ -25,7 +25,7 @@ from pullback.ops.patterns import eye, tril
 from pullback.ops.reductions import any, prod, sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
 
@@ -76,7 +76,7 @@ def _solved(x1: Shape, x2: Shape, **_: Any) -> Shape:
 
 
 @op(shape=_solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution x of x1 @ x = x2, for square x1 of full rank.
 
     x2 is a vector if it has one axis, else matrices (..., n, k); the axes in front broadcast.
@@ -109,7 +109,7 @@ def _(
 
 
 @op(shape=square, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def inv(x: TensorLike, /) -> Tensor:
+def inv(x: Tensor, /) -> Tensor:
     """The inverse of each matrix.
 
     Raises:
@@ -138,7 +138,7 @@ def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
     tier=Tier.LINALG,
     normalize=_whole_power,
 )
-def matrix_power(x: TensorLike, /, n: int) -> Tensor:
+def matrix_power(x: Tensor, /, n: int) -> Tensor:
     """The product of n times the matrix x; of its inverse for a negative n; x ** 0 is the identity.
 
     Raises:
@@ -194,7 +194,7 @@ def _two_each(x: Shape, **_: Any) -> list[Shape]:
     tier=Tier.LINALG,
     outputs=("sign", "logabsdet"),
 )
-def slogdet(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its size: what does not overflow.
 
     The sign of a complex determinant is a number of size 1. A singular matrix has sign 0 and
@@ -232,7 +232,7 @@ def _inverse(x: Tensor, singular: Tensor) -> Tensor:
 
 
 @op(shape=scalar_each, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def det(x: TensorLike, /) -> Tensor:
+def det(x: Tensor, /) -> Tensor:
     """The determinant of each matrix. Its gradient is right for singular matrices as well.
 
     Raises:
@@ -257,7 +257,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
     tier=Tier.LINALG,
     name="_cofactors",
 )
-def _cofactors(x: TensorLike, /) -> Tensor:
+def _cofactors(x: Tensor, /) -> Tensor:
     """The derivative of the determinant: det(x) times the transposed inverse, without dividing.
 
     With x = U diag(s) V^H it is det(U) det(V^H) conj(U) diag(p) conj(V)^H, where p_i is the product
@@ -335,7 +335,7 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     tier=Tier.LINALG,
     normalize=checked(square),
 )
-def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.
 
     x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too.

@@ -20,7 +20,7 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean
 from pullback.shapes import Shape, as_int, reduced
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"]
 
@@ -63,7 +63,7 @@ def _adapt(x: Tensor, pool: Any, output_size: Any, data_format: str) -> Tensor:
 
 @op(shape=_adapted, dtype=real_floating, accuracy=ACCUMULATED)
 def adaptive_avg_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     output_size: Sizes,
     data_format: DataFormat = "channels_last",
@@ -88,7 +88,7 @@ def adaptive_avg_pool(
 
 @op(shape=_adapted, dtype=real, accuracy=EXACT)
 def adaptive_max_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     output_size: Sizes,
     data_format: DataFormat = "channels_last",
@@ -129,7 +129,7 @@ def _spatial_axes(x: Shape, data_format: str) -> Shape:
 
 @op(shape=_of_whole, dtype=real_floating, accuracy=ACCUMULATED)
 def global_avg_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     keepdims: bool = False,
     data_format: DataFormat = "channels_last",
@@ -152,7 +152,7 @@ def global_avg_pool(
 
 @op(shape=_of_whole, dtype=real, accuracy=EXACT)
 def global_max_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     keepdims: bool = False,
     data_format: DataFormat = "channels_last",

@@ -20,7 +20,7 @@ from pullback.ops.selection import where
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["ctc_loss"]
 
@@ -62,10 +62,10 @@ def _ctc_checked(shapes: tuple[Any, ...], *, blank: int) -> dict[str, Any]:
 # ACCUMULATED: sums over all alignments, step by step.
 @op(shape=_ctc_shape, dtype=_ctc_dtypes, accuracy=ACCUMULATED, normalize=_ctc_checked)
 def ctc_loss(
-    logits: TensorLike,
-    labels: TensorLike,
-    logit_lengths: TensorLike,
-    label_lengths: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
+    logit_lengths: Tensor,
+    label_lengths: Tensor,
     *,
     blank: int = 0,
 ) -> Tensor:

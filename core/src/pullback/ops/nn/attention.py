@@ -18,7 +18,7 @@ from pullback.ops.reductions import max, sum
 from pullback.ops.selection import where
 from pullback.shapes import Shape, broadcast_shapes
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
 
@@ -73,10 +73,10 @@ def _default_scale(
     normalize=_default_scale,
 )
 def scaled_dot_product_attention(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
     *,
     is_causal: bool = False,
     scale: float | None = None,
@@ -172,13 +172,13 @@ def _same_attributes(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, An
     normalize=_same_attributes,
 )
 def scaled_dot_product_attention_gradient(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None,
-    out: TensorLike,
-    normalizer: TensorLike,
-    g: TensorLike,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    out: Tensor,
+    normalizer: Tensor,
+    g: Tensor,
     *,
     is_causal: bool = False,
     scale: float | None = None,

@@ -21,7 +21,7 @@ from pullback.ops.reductions import mean as mean_of
 from pullback.ops.reductions import sum
 from pullback.shapes import Axis, Shape, checked
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
 
@@ -51,9 +51,9 @@ def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
     normalize=checked(_batch_shapes),
 )
 def batch_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-3,
@@ -119,13 +119,13 @@ def _gradient_shapes(
     normalize=checked(_gradient_shapes),
 )
 def batch_norm_gradient(
-    x: TensorLike,
-    scale: TensorLike | None,
-    mean: TensorLike,
-    variance: TensorLike,
-    g: TensorLike,
-    mean_g: TensorLike,
-    variance_g: TensorLike,
+    x: Tensor,
+    scale: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    g: Tensor,
+    mean_g: Tensor,
+    variance_g: Tensor,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-3,
@@ -208,11 +208,11 @@ def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
     normalize=checked(_inference_shape),
 )
 def batch_norm_inference(
-    x: TensorLike,
-    mean: TensorLike,
-    variance: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-3,

@@ -39,7 +39,7 @@ from pullback.ops.nn.windows import (
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, ShapeLike, as_shape, size_of
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
 
@@ -103,8 +103,8 @@ def _conv_shape(
 
 @op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_conv)
 def conv(
-    x: TensorLike,
-    kernel: TensorLike,
+    x: Tensor,
+    kernel: Tensor,
     *,
     strides: Sizes = 1,
     padding: Padding = "valid",
@@ -185,8 +185,8 @@ def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
     normalize=_normalize_input_gradient,
 )
 def conv_input_gradient(
-    g: TensorLike,
-    kernel: TensorLike,
+    g: Tensor,
+    kernel: Tensor,
     *,
     input_shape: ShapeLike,
     strides: Sizes = 1,
@@ -269,8 +269,8 @@ def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
     normalize=_normalize_kernel_gradient,
 )
 def conv_kernel_gradient(
-    x: TensorLike,
-    g: TensorLike,
+    x: Tensor,
+    g: Tensor,
     *,
     kernel_shape: ShapeLike,
     strides: Sizes = 1,

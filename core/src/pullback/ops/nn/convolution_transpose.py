@@ -21,7 +21,7 @@ from pullback.ops.nn.windows import (
 )
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["conv_transpose"]
 
@@ -75,8 +75,8 @@ def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
 
 @op(shape=_transposed_shape, dtype=real_floating, accuracy=ACCUMULATED)
 def conv_transpose(
-    x: TensorLike,
-    kernel: TensorLike,
+    x: Tensor,
+    kernel: Tensor,
     *,
     strides: Sizes = 1,
     padding: Padding = "valid",

@@ -17,7 +17,7 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Axis, Shape, broadcast, checked, reduced
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "absolute_error",
@@ -68,8 +68,8 @@ def _log_normalizer(wide: Tensor, axis: int) -> Tensor:
     residuals=("normalizer",),
 )
 def softmax_cross_entropy_with_logits(
-    logits: TensorLike,
-    labels: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
     *,
     axis: Axis = -1,
     label_smoothing: float = 0.0,
@@ -166,8 +166,8 @@ def _one_hot(labels: Tensor, like: Tensor, axis: int, smoothing: float) -> Tenso
     residuals=("normalizer",),
 )
 def sparse_softmax_cross_entropy_with_logits(
-    logits: TensorLike,
-    labels: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
     *,
     axis: Axis = -1,
     label_smoothing: float = 0.0,
@@ -223,10 +223,10 @@ def _keep(operands: Operands, **_: Any) -> Resolution:
 
 @op(shape=_like_logits, dtype=_keep, accuracy=ACCUMULATED, normalize=checked(_like_logits))
 def sparse_softmax_cross_entropy_gradient(
-    logits: TensorLike,
-    labels: TensorLike,
-    normalizer: TensorLike,
-    g: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
+    normalizer: Tensor,
+    g: Tensor,
     *,
     axis: Axis = -1,
     label_smoothing: float = 0.0,
@@ -281,7 +281,7 @@ sparse_softmax_cross_entropy_with_logits.vjp(labels=None)
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def sigmoid_cross_entropy_with_logits(logits: TensorLike, labels: TensorLike) -> Tensor:
+def sigmoid_cross_entropy_with_logits(logits: Tensor, labels: Tensor) -> Tensor:
     """-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits)), elementwise.
 
     Args:
@@ -307,7 +307,7 @@ sigmoid_cross_entropy_with_logits.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def squared_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     """(predictions - targets)**2, elementwise.
 
     >>> pb.squared_error([1.0, 2.0], [1.0, 4.0]).tolist()
@@ -324,7 +324,7 @@ squared_error.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
-def absolute_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def absolute_error(predictions: Tensor, targets: Tensor) -> Tensor:
     """|predictions - targets|, elementwise.
 
     >>> pb.absolute_error([1.0, 2.0], [1.0, 4.0]).tolist()
@@ -334,7 +334,7 @@ def absolute_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def huber_loss(predictions: TensorLike, targets: TensorLike, *, delta: float = 1.0) -> Tensor:
+def huber_loss(predictions: Tensor, targets: Tensor, *, delta: float = 1.0) -> Tensor:
     """Half the squared error up to a difference of delta, from there on linear (Huber, 1964).
 
     >>> pb.huber_loss([1.0, 4.0], [0.0, 0.0]).tolist()
@@ -358,7 +358,7 @@ huber_loss.vjp(
 
 # ACCUMULATED: for differences near 0 the terms cancel.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def log_cosh_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def log_cosh_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     """log(cosh(predictions - targets)), elementwise: half the square near 0, |x| - log(2) far off.
 
     >>> pb.log_cosh_loss([0.0, 1e4], [0.0, 0.0]).tolist()
@@ -375,7 +375,7 @@ log_cosh_loss.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def hinge_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def hinge_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     """max(0, 1 - targets * predictions), elementwise, for targets -1 and 1.
 
     >>> pb.hinge_loss([0.5, 2.0, 0.5], [1.0, 1.0, -1.0]).tolist()
@@ -396,7 +396,7 @@ def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: Any) -> Shape:
 
 # ACCUMULATED: a sum of terms of both signs.
 @op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
-def kl_divergence(targets: TensorLike, predictions: TensorLike, *, axis: Axis = -1) -> Tensor:
+def kl_divergence(targets: Tensor, predictions: Tensor, *, axis: Axis = -1) -> Tensor:
     """sum(targets * log(targets / predictions)) along axis (Kullback and Leibler, 1951).
 
     Where a target is 0 it adds nothing.
@@ -421,9 +421,7 @@ def kl_divergence(targets: TensorLike, predictions: TensorLike, *, axis: Axis = 
 
 # ACCUMULATED: an inner product.
 @op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
-def cosine_similarity(
-    x1: TensorLike, x2: TensorLike, *, axis: Axis = -1, epsilon: float = 1e-12
-) -> Tensor:
+def cosine_similarity(x1: Tensor, x2: Tensor, *, axis: Axis = -1, epsilon: float = 1e-12) -> Tensor:
     """The cosine of the angle between x1 and x2 along axis; 0 where one of them is 0.
 
     Args:

@@ -17,7 +17,7 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean, sum
 from pullback.shapes import Axes, Axis, Shape, checked, reduced
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "group_norm",
@@ -72,9 +72,9 @@ def _normalized_shape(
     normalize=checked(_normalized_shape),
 )
 def layer_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axes = -1,
     epsilon: float = 1e-5,
@@ -138,11 +138,11 @@ def _gradient_shapes(
     normalize=checked(_gradient_shapes),
 )
 def layer_norm_gradient(
-    x: TensorLike,
-    scale: TensorLike | None,
-    center: TensorLike,
-    spread: TensorLike,
-    g: TensorLike,
+    x: Tensor,
+    scale: Tensor | None,
+    center: Tensor,
+    spread: Tensor,
+    g: Tensor,
     *,
     axis: Axes = -1,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -195,8 +195,8 @@ def _(
     normalize=checked(_normalized_shape),
 )
 def rms_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
     *,
     axis: Axes = -1,
     epsilon: float = 1e-5,
@@ -241,10 +241,10 @@ def _rms_gradient_shapes(
     normalize=checked(_rms_gradient_shapes),
 )
 def rms_norm_gradient(
-    x: TensorLike,
-    scale: TensorLike | None,
-    spread: TensorLike,
-    g: TensorLike,
+    x: Tensor,
+    scale: Tensor | None,
+    spread: Tensor,
+    g: Tensor,
     *,
     axis: Axes = -1,
 ) -> tuple[Tensor, Tensor]:
@@ -302,9 +302,9 @@ def _grouped_shape(
     normalize=checked(_grouped_shape),
 )
 def group_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     groups: int,
     axis: Axis = -1,
@@ -340,9 +340,9 @@ def group_norm(
     normalize=checked(_grouped_shape),
 )
 def instance_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-5,

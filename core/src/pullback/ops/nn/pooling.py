@@ -37,7 +37,7 @@ from pullback.ops.searching import argmax
 from pullback.ops.selection import where
 from pullback.shapes import Shape, ShapeLike, size_of
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "avg_pool",
@@ -132,7 +132,7 @@ def _taps(x: Tensor, window: Any, strides: Any, padding: Any, fill: float = 0) -
     normalize=_normalize,
 )
 def max_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     window: Sizes,
     strides: Sizes | None = None,
@@ -194,8 +194,8 @@ def _values_and_indices(operands: Operands, **_: Any) -> Resolution:
     normalize=_normalize_gradient,
 )
 def max_pool_gradient(
-    g: TensorLike,
-    indices: TensorLike,
+    g: Tensor,
+    indices: Tensor,
     *,
     input_shape: ShapeLike,
     window: Sizes,
@@ -232,8 +232,8 @@ def max_pool_gradient(
 
 @op(shape=_pooled, dtype=_values_and_indices, accuracy=EXACT, normalize=_normalize_gather)
 def max_pool_gather(
-    x: TensorLike,
-    indices: TensorLike,
+    x: Tensor,
+    indices: Tensor,
     *,
     window: Sizes,
     strides: Sizes | None = None,
@@ -285,7 +285,7 @@ max_pool_gather.vjp(
 
 @op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize)
 def avg_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     window: Sizes,
     strides: Sizes | None = None,
@@ -333,7 +333,7 @@ def _counts(
     normalize=_normalize_gradient,
 )
 def avg_pool_gradient(
-    g: TensorLike,
+    g: Tensor,
     *,
     input_shape: ShapeLike,
     window: Sizes,

@@ -23,7 +23,7 @@ from pullback.ops.slicing import strided_slice
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["simple_rnn"]
 
@@ -177,12 +177,12 @@ def _rnn_checked(shapes: tuple[Any, ...], *, activation: str, reverse: bool) -> 
     normalize=_rnn_checked,
 )
 def simple_rnn(
-    x: TensorLike,
-    initial_h: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
+    x: Tensor,
+    initial_h: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     activation: Literal["tanh", "relu"] = "tanh",
     reverse: bool = False,

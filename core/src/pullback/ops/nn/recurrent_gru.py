@@ -30,7 +30,7 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["gru", "gru_gradient"]
 
@@ -63,13 +63,13 @@ def _gru_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
     normalize=_gru_checked,
 )
 def gru(
-    x: TensorLike,
-    initial_h: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    bias: TensorLike | None = None,
-    recurrent_bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
+    x: Tensor,
+    initial_h: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None = None,
+    recurrent_bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, Tensor]:
@@ -154,16 +154,16 @@ def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, A
     normalize=_gradient_checked,
 )
 def gru_gradient(
-    x: TensorLike,
-    initial_h: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    mask: TensorLike | None,
-    out: TensorLike,
-    gates: TensorLike,
-    candidates: TensorLike,
-    out_g: TensorLike,
-    h_g: TensorLike,
+    x: Tensor,
+    initial_h: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    mask: Tensor | None,
+    out: Tensor,
+    gates: Tensor,
+    candidates: Tensor,
+    out_g: Tensor,
+    h_g: Tensor,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, ...]:

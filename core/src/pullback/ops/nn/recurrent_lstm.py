@@ -30,7 +30,7 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["lstm", "lstm_gradient"]
 
@@ -64,13 +64,13 @@ def _lstm_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
     normalize=_lstm_checked,
 )
 def lstm(
-    x: TensorLike,
-    initial_h: TensorLike,
-    initial_c: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
+    x: Tensor,
+    initial_h: Tensor,
+    initial_c: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -155,18 +155,18 @@ def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, A
     normalize=_gradient_checked,
 )
 def lstm_gradient(
-    x: TensorLike,
-    initial_h: TensorLike,
-    initial_c: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    mask: TensorLike | None,
-    out: TensorLike,
-    gates: TensorLike,
-    cells: TensorLike,
-    out_g: TensorLike,
-    h_g: TensorLike,
-    c_g: TensorLike,
+    x: Tensor,
+    initial_h: Tensor,
+    initial_c: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    mask: Tensor | None,
+    out: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    out_g: Tensor,
+    h_g: Tensor,
+    c_g: Tensor,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, ...]:

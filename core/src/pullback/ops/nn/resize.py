@@ -23,7 +23,7 @@ from pullback.ops.nn.windows import (
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["resize"]
 
@@ -58,7 +58,7 @@ def _normal(
 # ACCUMULATED: a weighted sum of neighbours that may cancel.
 @op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normal)
 def resize(
-    x: TensorLike,
+    x: Tensor,
     *,
     size: Sizes,
     method: Literal["nearest", "bilinear"] = "bilinear",

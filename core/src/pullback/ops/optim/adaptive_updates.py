@@ -7,7 +7,7 @@ from pullback.ops.exponential import sqrt
 from pullback.ops.optim.optimizer_updates import decayed, update
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.selection import where
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "adadelta_update",
@@ -20,10 +20,10 @@ __all__ = [
 
 @update("mean_square")
 def rmsprop_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    learning_rate: Tensor,
     *,
     rho: float = 0.9,
     epsilon: float = 1e-7,
@@ -58,12 +58,12 @@ def rmsprop_update(
 
 @update("mean_square", "mean", "velocity")
 def rmsprop_momentum_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    mean: TensorLike,
-    velocity: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    mean: Tensor,
+    velocity: Tensor,
+    learning_rate: Tensor,
     *,
     rho: float = 0.9,
     epsilon: float = 1e-7,
@@ -112,10 +112,10 @@ def rmsprop_momentum_update(
 
 @update("accumulator")
 def adagrad_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    accumulator: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    accumulator: Tensor,
+    learning_rate: Tensor,
     *,
     epsilon: float = 1e-7,
     weight_decay: float = 0.0,
@@ -148,11 +148,11 @@ def adagrad_update(
 
 @update("mean_square", "mean_change")
 def adadelta_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    mean_change: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    mean_change: Tensor,
+    learning_rate: Tensor,
     *,
     rho: float = 0.95,
     epsilon: float = 1e-7,
@@ -193,11 +193,11 @@ def adadelta_update(
 
 @update("accumulator", "linear")
 def ftrl_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    accumulator: TensorLike,
-    linear: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    accumulator: Tensor,
+    linear: Tensor,
+    learning_rate: Tensor,
     *,
     power: float = -0.5,
     l1: float = 0.0,

@@ -90,9 +90,9 @@ def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
 
 @update()
 def sgd_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    learning_rate: Tensor,
     *,
     weight_decay: float = 0.0,
 ) -> Tensor:
@@ -124,10 +124,10 @@ def decayed(parameter: Tensor, gradient: Tensor, weight_decay: float) -> Tensor:
 
 @update("velocity")
 def momentum_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    velocity: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    velocity: Tensor,
+    learning_rate: Tensor,
     *,
     momentum: float = 0.9,
     nesterov: bool = False,
@@ -176,12 +176,12 @@ def share(beta: float, step: Tensor) -> TensorLike:
 
 @update("m", "v")
 def adam_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -228,13 +228,13 @@ def adam_update(
 
 @update("m", "v", "v_max")
 def amsgrad_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    v_max: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    v_max: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -283,13 +283,13 @@ def amsgrad_update(
 
 @update("m", "v", "total", numbers=1)
 def nadam_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    total: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    total: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -340,12 +340,12 @@ def nadam_update(
 
 @update("m", "u")
 def adamax_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    u: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    u: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -387,10 +387,10 @@ def adamax_update(
 
 @update("m")
 def lion_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    learning_rate: Tensor,
     *,
     beta1: float = 0.9,
     beta2: float = 0.99,

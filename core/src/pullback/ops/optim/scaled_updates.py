@@ -15,19 +15,19 @@ from pullback.ops.reductions import mean, sum
 from pullback.ops.selection import where
 from pullback.shapes import Shape, checked
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["adafactor_update", "adafactor_vector_update", "lamb_update"]
 
 
 @update("m", "v")
 def lamb_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -111,12 +111,12 @@ def _factored_shapes(
     normalize=checked(_factored_shapes),
 )
 def adafactor_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    rows: TensorLike,
-    columns: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    rows: Tensor,
+    columns: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     decay: float = 0.8,
     epsilon: float = 1e-30,
@@ -165,11 +165,11 @@ def adafactor_update(
 
 @update("mean_square")
 def adafactor_vector_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
     decay: float = 0.8,
     epsilon: float = 1e-30,

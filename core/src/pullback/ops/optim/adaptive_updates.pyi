@@ -1,0 +1,68 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "adadelta_update",
+    "adagrad_update",
+    "ftrl_update",
+    "rmsprop_momentum_update",
+    "rmsprop_update",
+]
+
+def rmsprop_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    rho: float = 0.9,
+    epsilon: float = 1e-07,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor]: ...
+def rmsprop_momentum_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    mean: TensorLike,
+    velocity: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    rho: float = 0.9,
+    epsilon: float = 1e-07,
+    momentum: float = 0.9,
+    centered: bool = False,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def adagrad_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    accumulator: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    epsilon: float = 1e-07,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor]: ...
+def adadelta_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    mean_square: TensorLike,
+    mean_change: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    rho: float = 0.95,
+    epsilon: float = 1e-07,
+    weight_decay: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def ftrl_update(
+    parameter: TensorLike,
+    gradient: TensorLike,
+    accumulator: TensorLike,
+    linear: TensorLike,
+    learning_rate: TensorLike,
+    *,
+    power: float = -0.5,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    beta: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]: ...
