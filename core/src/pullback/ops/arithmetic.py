@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback._dispatch import op, primitive
 from pullback._numerics import division
 from pullback.dtypes import (
@@ -66,7 +64,7 @@ def subtract(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.subtract([1, 2], 3).tolist()
     [-2, -1]
     """
-    return x1 + -x2  # type: ignore[no-any-return]
+    return x1 + -x2
 
 
 subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
@@ -123,7 +121,7 @@ def positive(x: Tensor, /) -> Tensor:
     [1, -2]
     """
     # Another handle on the same buffer: what is assigned to one is not seen in the other.
-    return x.__copy__()  # type: ignore[no-any-return]
+    return x.__copy__()
 
 
 positive.vjp(x=lambda g: g)
@@ -158,7 +156,8 @@ def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
         # In float32 the quotient has all the digits that tell.
         return late.floor(widened(x1) / widened(x2)).astype(x1.dtype)
     digits = 24 if x1.dtype == float32 else 53
-    return division.floor_divide(NAMESPACE, x1, x2, digits)  # type: ignore[no-any-return]
+    quotient: Tensor = division.floor_divide(NAMESPACE, x1, x2, digits)
+    return quotient
 
 
 floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
@@ -222,7 +221,7 @@ def square(x: Tensor, /) -> Tensor:
     >>> pb.square([1, -2, 3]).tolist()
     [1, 4, 9]
     """
-    return x * x  # type: ignore[no-any-return]
+    return x * x
 
 
 square.vjp(x=lambda g, x: g * (x * 2))
@@ -235,7 +234,7 @@ def reciprocal(x: Tensor, /) -> Tensor:
     >>> pb.reciprocal([1.0, 2.0, 4.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    return 1 / x  # type: ignore[no-any-return]
+    return 1 / x
 
 
 reciprocal.vjp(x=lambda g, out: -(g * out) * out)
@@ -244,7 +243,7 @@ reciprocal.vjp(x=lambda g, out: -(g * out) * out)
 # Size and sign ------------------------------------------------------------------------------------
 
 
-def _modulus(operands: Operands, **_: Any) -> Resolution:
+def _modulus(operands: Operands, **_: object) -> Resolution:
     """Numeric inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = numeric(operands)
     return Resolution(inputs, (real_of(dtype),))

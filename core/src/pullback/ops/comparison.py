@@ -103,7 +103,7 @@ def isinf(x: Tensor, /) -> Tensor:
     """
     if is_complex(x.dtype):
         return isinf(late.real(x)) | isinf(late.imag(x))
-    return equal(x, math.inf) | equal(x, -math.inf)
+    return late.equal(x, math.inf) | late.equal(x, -math.inf)
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
@@ -113,4 +113,4 @@ def isfinite(x: Tensor, /) -> Tensor:
     >>> pb.isfinite([1.0, float("inf"), float("nan")]).tolist()
     [True, False, False]
     """
-    return equal(x - x, 0)
+    return late.equal(x - x, 0)

@@ -6,8 +6,6 @@ rules of functions that are not holomorphic what they are below; the tape conjug
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback._dispatch import op, primitive
 from pullback.dtypes import (
     DTypeRule,
@@ -32,7 +30,7 @@ __all__ = ["angle", "complex", "complex_parts", "conj", "imag", "real"]
 
 
 def _part_of(whole: DTypeRule) -> DTypeRule:
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Inputs promoted to one dtype; the result has the real dtype of their parts."""
         inputs, (dtype,) = whole(operands)
         return Resolution(inputs, (real_of(dtype),))
@@ -41,7 +39,7 @@ def _part_of(whole: DTypeRule) -> DTypeRule:
     return rule
 
 
-def _whole(operands: Operands, **_: Any) -> Resolution:
+def _whole(operands: Operands, **_: object) -> Resolution:
     """Real parts, promoted to float32 or float64; the complex dtype of these."""
     inputs = real_floating(operands).inputs
     assert inputs[0] is not None
@@ -62,7 +60,7 @@ def complex(real: Tensor, imag: Tensor, /) -> Tensor:
     return primitive("real + imag * 1j makes NaN of the real part where imag is infinite.")
 
 
-def _both_parts(operands: Operands, **_: Any) -> Resolution:
+def _both_parts(operands: Operands, **_: object) -> Resolution:
     """A complex input gives its real dtype twice."""
     inputs, (dtype,) = complex_(operands)
     return Resolution(inputs, (real_of(dtype),) * 2)

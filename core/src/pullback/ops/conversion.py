@@ -12,7 +12,7 @@ from pullback._dispatch.convert import as_tensor, from_any, from_host
 from pullback._dispatch.recording import HEARD, LISTENING
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.dtypes import DTypeLike, as_dtype, same
+from pullback.dtypes import DType, DTypeLike, as_dtype, same
 from pullback.shapes import first
 from pullback.spec import EXACT
 from pullback.strings import StringTensor, is_text
@@ -84,7 +84,7 @@ def _needs_copy(why: str) -> errors.InputValueError:
     return errors.InputValueError(f"asarray: {why} without a copy; drop copy=False")
 
 
-def _is_elsewhere(obj: Any) -> bool:
+def _is_elsewhere(obj: object) -> bool:
     """Whether an object of another library is not on the host, and so cannot go through NumPy."""
     if isinstance(obj, np.ndarray | np.generic | list | tuple | int | float | complex):
         return False
@@ -94,7 +94,7 @@ def _is_elsewhere(obj: Any) -> bool:
     )
 
 
-def _shared(obj: Any, dtype: Any, device: Device) -> Tensor:
+def _shared(obj: Any, dtype: DType | None, device: Device) -> Tensor:
     if not hasattr(obj, "__array__") and not hasattr(obj, "__dlpack__"):
         raise _needs_copy(f"{type(obj).__name__} is no tensor")
     array = np.asarray(obj)

@@ -7,7 +7,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback._dispatch import op, primitive
 from pullback._dispatch.convert import from_any
-from pullback.devices import DeviceLike, as_device
+from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
 from pullback.ops import late
 from pullback.ops.selection import where
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: Any) -> Resolution:
+def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: object) -> Resolution:
     """The dtype that is asked for."""
     return Resolution((), (dtype,))
 
@@ -39,8 +39,8 @@ def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: Any)
 
 
 def _default_dtype(
-    shapes: tuple[Shape, ...], *, fill_value: Any, dtype: DType | None, **rest: Any
-) -> dict[str, Any]:
+    shapes: tuple[Shape, ...], *, fill_value: Any, dtype: DType | None, **rest: object
+) -> dict[str, object]:
     if type(fill_value) not in (bool, int, float, complex):
         fill_value, dtype = _python_number(fill_value, dtype)
     if dtype is None:
@@ -62,7 +62,7 @@ def _default_dtype(
     return {"fill_value": fill_value, "dtype": dtype, **rest}
 
 
-def _python_number(value: Any, dtype: DType | None) -> tuple[Any, DType]:
+def _python_number(value: TensorLike, dtype: DType | None) -> tuple[Any, DType]:
     tensor = from_any(value)
     return tensor.item(), tensor.dtype if dtype is None else dtype
 
@@ -202,14 +202,20 @@ def _length(start: float, stop: float, step: float) -> int:
     return max(0, whole + (count > whole))
 
 
-def _count(*, start: Any, stop: Any, step: Any, **_: Any) -> Shape:
+def _count(*, start: Any, stop: Any, step: Any, **_: object) -> Shape:
     """A vector of as many elements as there are steps before stop."""
     return (_length(start, stop, step),)
 
 
 def _steps(
-    shapes: tuple[Shape, ...], *, start: Any, stop: Any, step: Any, dtype: DType | None, device: Any
-) -> dict[str, Any]:
+    shapes: tuple[Shape, ...],
+    *,
+    start: Any,
+    stop: Any,
+    step: Any,
+    dtype: DType | None,
+    device: Device | None,
+) -> dict[str, object]:
     if stop is None:
         start, stop = 0, start
     start, stop, step = (

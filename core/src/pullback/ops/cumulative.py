@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: Any) -> dict[str, Any]:
+def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: object) -> dict[str, object]:
     if axis is None:
         if len(shapes[0]) != 1:
             raise errors.AxisError(
@@ -37,7 +37,7 @@ def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: Any) -> di
     return {"axis": axis, **rest}
 
 
-def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: Any) -> Shape:
+def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: object) -> Shape:
     """The shape of x; one element more along the axis with the initial one."""
     return (*x[:axis], x[axis] + include_initial, *x[axis + 1 :])
 
@@ -71,7 +71,7 @@ def cumulative_sum(
 
 
 @cumulative_sum.vjp("x")
-def _(g: Tensor, x_dtype: DType, axis: int, dtype: Any, include_initial: bool) -> Tensor:
+def _(g: Tensor, x_dtype: DType, axis: int, dtype: DType | None, include_initial: bool) -> Tensor:
     g = _own_elements(g, axis, include_initial)
     g = flip(cumulative_sum(flip(g, axis=axis), axis=axis), axis=axis)
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
@@ -104,7 +104,7 @@ def cumulative_prod(
 
 
 @cumulative_prod.vjp("x")
-def _(g: Tensor, x: Tensor, axis: int, dtype: Any, include_initial: bool) -> Tensor:
+def _(g: Tensor, x: Tensor, axis: int, dtype: DType | None, include_initial: bool) -> Tensor:
     # y_k is the product of x_0 ... x_k, so that with p_i the product of all before x_i
     #   dL/dx_i = p_i r_i,  r_i = sum over k >= i of g_k x_{i+1} ... x_k = g_i + x_{i+1} r_{i+1}.
     # Nothing is divided: a zero in x is a number like any other.

@@ -21,7 +21,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 
-def _converted(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+def _converted(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
     """The dtype that is asked for; that of x where none is."""
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
@@ -159,7 +159,7 @@ _KINDS: dict[str, tuple[DType, ...]] = {
 }
 
 
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a dtype is of a kind (array API standard).
 
     Args:

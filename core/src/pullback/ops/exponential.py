@@ -159,7 +159,7 @@ def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are."""
-    return where(out == -math.inf, 0, exp(-logaddexp(0, _apart(x2, x1))))
+    return where(out == -math.inf, 0, exp(-late.logaddexp(0, _apart(x2, x1))))
 
 
 logaddexp.vjp(

@@ -57,7 +57,7 @@ def index_dtype(operand: Operand) -> DType:
     return found
 
 
-def _indexed(operands: Operands, **_: Any) -> Resolution:
+def _indexed(operands: Operands, **_: object) -> Resolution:
     """The dtype of x; indices in an integer dtype."""
     x, index = operands
     assert x is not None
@@ -66,7 +66,7 @@ def _indexed(operands: Operands, **_: Any) -> Resolution:
     return Resolution((dtype, index_dtype(index)), (dtype,))
 
 
-def _scattered(operands: Operands, **_: Any) -> Resolution:
+def _scattered(operands: Operands, **_: object) -> Resolution:
     """The dtype of x, which the updates take; indices in an integer dtype."""
     x, index, updates = operands
     assert index is not None
@@ -130,7 +130,7 @@ def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
 # Scattering.
 
 
-def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     x, indices, updates = shapes
     axis = normal_axis(axis, len(x))
     wanted = taken_shape(x, indices, axis=axis)
@@ -215,7 +215,7 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     return where(stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
 
 
-def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, Any]:
+def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, object]:
     data, ids = shapes
     axis = normal_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
     if data[axis : axis + len(ids)] != ids:
@@ -266,7 +266,7 @@ segment_sum.vjp(data=lambda g, segment_ids, axis: take(g, segment_ids, axis=axis
 # Several axes at once.
 
 
-def _indices(operands: Operands, **_: Any) -> Resolution:
+def _indices(operands: Operands, **_: object) -> Resolution:
     """Integers, promoted to int32 or int64; the result is int64."""
     x1, x2 = operands
     assert x1 is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean
 from pullback.ops.arithmetic import minimum
+from pullback.ops.comparison import not_equal
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
 from pullback.tensor import Tensor
@@ -25,7 +24,7 @@ __all__ = [
 ]
 
 
-def _truth(operands: Operands, **_: Any) -> Resolution:
+def _truth(operands: Operands, **_: object) -> Resolution:
     """Inputs are taken as truth values; so is the result."""
     return Resolution((bool_,) * len(operands), (bool_,))
 
@@ -60,7 +59,7 @@ def logical_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.logical_xor([True, True], [True, False]).tolist()
     [False, True]
     """
-    return x1 != x2  # type: ignore[no-any-return]
+    return not_equal(x1, x2)
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
@@ -91,7 +90,7 @@ def bitwise_or(x1: Tensor, x2: Tensor, /) -> Tensor:
     Tensor(7, shape=(), dtype=int32, device=cpu:0)
     """
     # De Morgan's law.
-    return ~(~x1 & ~x2)  # type: ignore[no-any-return]
+    return ~(~x1 & ~x2)
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
@@ -112,7 +111,7 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     [-1, -6]
     """
     # In two's complement -x is ~x + 1.
-    return x == False if x.dtype == bool_ else -x - 1  # type: ignore[no-any-return]  # noqa: E712
+    return x == False if x.dtype == bool_ else -x - 1  # noqa: E712
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
@@ -124,7 +123,7 @@ def bitwise_left_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.bitwise_left_shift(3, 2)
     Tensor(12, shape=(), dtype=int32, device=cpu:0)
     """
-    return x1 * 2**x2  # type: ignore[no-any-return]
+    return x1 * 2**x2
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
@@ -139,4 +138,4 @@ def bitwise_right_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
     # In two steps, for no integer holds the power of two that leaves nothing of it.
     places = minimum(x2, 8 * x2.dtype.itemsize)
     half = places // 2
-    return x1 // 2**half // 2 ** (places - half)  # type: ignore[no-any-return]
+    return x1 // 2**half // 2 ** (places - half)

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, Any]:
+def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
     if type(shape) is not tuple:
         shape = tuple(shape) if isinstance(shape, list) else (shape,)
     if -1 in shape:
@@ -84,7 +84,7 @@ def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) ->
 reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
-def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, Any]:
+def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     normal = tuple([normal_axis(axis, ndim) for axis in axes])
     if len(normal) != ndim or len(set(normal)) != ndim:
@@ -192,7 +192,7 @@ def _sources(axis: Any) -> tuple[int, ...]:
     return tuple(axis) if isinstance(axis, tuple | list) else (axis,)
 
 
-def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, Any]:
+def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     normal = []
     for axes in (source, destination):
@@ -239,7 +239,7 @@ def moveaxis(
 moveaxis.vjp(x=lambda g, source, destination: moveaxis(g, destination, source))
 
 
-def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     axes = _sources(axis)
     return {"axis": normal_axes(axes, len(shapes[0]) + len(axes))}
 

@@ -29,7 +29,7 @@ _MODES: dict[str, Callable[[int, int], int]] = {
 
 def _widths(
     shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     shape = shapes[0]
     if mode != "constant" and mode not in _MODES:
         raise errors.InputValueError(
@@ -59,7 +59,7 @@ def _widths(
     return {"pad_width": widths, "mode": mode, "constant_values": constant_values}
 
 
-def _padded(x: Shape, *, pad_width: Any, **_: Any) -> Shape:
+def _padded(x: Shape, *, pad_width: Any, **_: object) -> Shape:
     """Each size with what is put before and behind."""
     return tuple([a + size + b for size, (a, b) in zip(x, pad_width, strict=True)])
 
@@ -102,4 +102,4 @@ def pad(
             size = x.shape[axis]
             index = [source(i, size) for i in range(-before, size + after)]
             x = take(x, from_any(index).to(x.device), axis=axis)
-    return x  # type: ignore[no-any-return]
+    return x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
@@ -52,7 +52,7 @@ def eye(
     return on_diagonal.astype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
 
 
-def _square(x: Shape, **_: Any) -> Shape:
+def _square(x: Shape, **_: object) -> Shape:
     """The shape of x, of two axes or more."""
     if len(x) < 2:
         raise errors.ShapeError(f"a triangle needs at least two axes, got shape {x}")

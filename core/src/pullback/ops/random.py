@@ -43,7 +43,7 @@ def words_of(size: int, dtype: DType) -> int:
     return size if dtype in (float64, uint64) else -(-size // 2)
 
 
-def _as_asked(operands: Operands, dtype: DType, **_: Any) -> Resolution:
+def _as_asked(operands: Operands, dtype: DType, **_: object) -> Resolution:
     """The dtype that is asked for."""
     return Resolution((), (dtype,))
 
@@ -56,7 +56,7 @@ def check_state(key: int, counter: int) -> None:
         raise errors.InputValueError(f"counter must be an int in [0, 2**256), got {counter!r}")
 
 
-def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     check_state(attributes["key"], attributes["counter"])
     if attributes["dtype"] not in (uint32, uint64):
         raise errors.DTypeError(f"random bits are uint32 or uint64, not {attributes['dtype']}")
@@ -100,7 +100,7 @@ def random_bits(
     )
 
 
-def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     check_state(attributes["key"], attributes["counter"])
     if attributes["dtype"] not in _DIGITS:
         raise errors.DTypeError(f"random reals have a real dtype, not {attributes['dtype']}")
@@ -197,9 +197,9 @@ def random_normal(
 
 
 def _normalize_dropout(
-    shapes: tuple[Shape, ...], *, rate: float, noise_shape: Any, **rest: Any
-) -> dict[str, Any]:
-    check_state(rest["key"], rest["counter"])
+    shapes: tuple[Shape, ...], *, rate: float, noise_shape: Any, key: int, counter: int
+) -> dict[str, object]:
+    check_state(key, counter)
     if not 0 <= rate <= 1:
         raise errors.InputValueError(f"rate must be in [0, 1], got {rate!r}")
     x = shapes[0]
@@ -207,7 +207,7 @@ def _normalize_dropout(
     noise = tuple(size if one is None else one for one, size in zip(wanted, x, strict=False))
     if len(wanted) != len(x) or broadcast_shapes(x, noise) != x:
         raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
-    return {"rate": rate, "noise_shape": noise, **rest}
+    return {"rate": rate, "noise_shape": noise, "key": key, "counter": counter}
 
 
 @op(

@@ -22,7 +22,7 @@ from pullback.dtypes import (
     real_floating,
 )
 from pullback.ops import late
-from pullback.ops.comparison import isinf
+from pullback.ops.comparison import isinf, not_equal
 from pullback.ops.creation import full
 from pullback.ops.exponential import exp, log, sqrt
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims, reshape
@@ -63,7 +63,7 @@ def count(shape: Shape, axis: Any) -> int:
 # Sums and products.
 
 
-def accumulating(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
+def accumulating(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
     """The dtype asked for, or that of x, which is wider for small integers and truth values."""
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
@@ -92,7 +92,12 @@ def sum(
 
 @sum.vjp("x")
 def _(
-    g: Tensor, x_shape: Shape, x_dtype: DType, axis: Shape | None, dtype: Any, keepdims: bool
+    g: Tensor,
+    x_shape: Shape,
+    x_dtype: DType,
+    axis: Shape | None,
+    dtype: DType | None,
+    keepdims: bool,
 ) -> Tensor:
     g = expand(g, tuple(x_shape), axis, keepdims)
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
@@ -117,7 +122,7 @@ def prod(
 
 
 @prod.vjp("x")
-def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> Tensor:
+def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: DType | None, keepdims: bool) -> Tensor:
     # For each element the product of all others: what stands before it times what stands after.
     # Never out / x, which is 0 / 0 where x has a zero.
     axes = tuple(range(x.ndim)) if axis is None else axis
@@ -158,7 +163,7 @@ def _(g: Tensor, x_shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor:
 
 
 def reduce_some(
-    x: Shape, *, axis: Shape | int | None = None, keepdims: bool = False, **_: Any
+    x: Shape, *, axis: Shape | int | None = None, keepdims: bool = False, **_: object
 ) -> Shape:
     """A reduction that has no value for nothing."""
     result = reduce(x, axis=axis, keepdims=keepdims)
@@ -221,7 +226,7 @@ def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
     [True, False]
     """
-    return count_nonzero(x, axis=axis, keepdims=keepdims) != 0  # type: ignore[no-any-return]
+    return not_equal(count_nonzero(x, axis=axis, keepdims=keepdims), 0)
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)

@@ -19,7 +19,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["repeat", "roll", "tile"]
 
 
-def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, Any]:
+def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, object]:
     if axis is None:
         return {"shift": as_int(shift, "an integer shift"), "axis": None}
     shifts = tuple(shift) if isinstance(shift, tuple | list) else (shift,)
@@ -64,15 +64,15 @@ def roll(
         if cut:
             tail = strided_slice(x, key=part(one, cut, size))
             x = concat([tail, strided_slice(x, key=part(one, 0, cut))], axis=one)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 @roll.vjp("x")
-def _(g: Tensor, shift: Any, axis: Any) -> Tensor:
+def _(g: Tensor, shift: Shape, axis: Shape) -> Tensor:
     return roll(g, -shift if axis is None else tuple([-one for one in shift]), axis=axis)
 
 
-def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, Any]:
+def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, object]:
     given = tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,)
     normal = tuple([as_int(one, "an integer number of repetitions") for one in given])
     if normal and min(normal) < 0:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution
@@ -29,7 +27,7 @@ from pullback.tensor import Tensor
 __all__ = ["scatter_max", "scatter_min"]
 
 
-def _compared(operands: Operands, **_: Any) -> Resolution:
+def _compared(operands: Operands, **_: object) -> Resolution:
     """x and the updates in x's dtype, which is real; the indices in theirs."""
     x, index, updates = operands
     assert index is not None

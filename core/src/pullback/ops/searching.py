@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, promoting
@@ -93,7 +91,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     return tuple(rows[:, axis] for axis in range(axes))
 
 
-def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: Any) -> Shape:
+def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: object) -> Shape:
     """The shape of x2; x1 is a vector."""
     if len(x1) != 1:
         raise errors.ShapeError(f"searches in a vector in ascending order, got shape {x1}")
@@ -102,13 +100,13 @@ def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: Any) -> Sh
     return x2
 
 
-def _sides(shapes: tuple[Shape | None, ...], *, side: str) -> dict[str, str]:
+def _sides(shapes: tuple[Shape, ...], *, side: str) -> dict[str, str]:
     if side not in ("left", "right"):
         raise errors.InputValueError(f'side is "left" or "right", got {side!r}')
     return {"side": side}
 
 
-def _values_and_order(operands: Operands, **_: Any) -> Resolution:
+def _values_and_order(operands: Operands, **_: object) -> Resolution:
     """x1 and x2 promoted to one real dtype, the sorter integers; the result is int64."""
     inputs = dtypes.real(operands[:2]).inputs
     sorter = operands[2] if len(operands) > 2 else None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution, bool_, same
+from pullback.ops import late
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
 from pullback.tensor import Tensor
@@ -13,7 +12,7 @@ from pullback.tensor import Tensor
 __all__ = ["where"]
 
 
-def _chosen(operands: Operands, **_: Any) -> Resolution:
+def _chosen(operands: Operands, **_: object) -> Resolution:
     """The condition as truth values; both values promoted to one dtype."""
     values = same(operands[1:])
     return Resolution((bool_, *values.inputs), values.outputs)
@@ -43,6 +42,6 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor, /) -> Tensor:
 
 where.vjp(
     condition=None,
-    x1=lambda g, condition: where(condition, g, 0),
-    x2=lambda g, condition: where(condition, 0, g),
+    x1=lambda g, condition: late.where(condition, g, 0),
+    x2=lambda g, condition: late.where(condition, 0, g),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import dtypes
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, predicate, same
+from pullback.dtypes import DType, DTypeRule, Operands, Resolution, predicate, same
 from pullback.ops.arithmetic import minimum
 from pullback.ops.creation import full
 from pullback.ops.cumulative import cumulative_sum
@@ -23,10 +23,10 @@ from pullback.tensor import Tensor
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
-def _outputs(*kinds: Any) -> Any:
+def _outputs(*kinds: DType | None) -> DTypeRule:
     """A dtype rule: None for the dtype of the input."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         """The values in the dtype of x, indices and counts in int64."""
         inputs, (dtype,) = same(operands)
         return Resolution(inputs, tuple(dtype if kind is None else kind for kind in kinds))
@@ -39,7 +39,7 @@ _INDEX = dtypes.int64
 
 
 def _of_data(*unknown: str) -> Any:
-    def rule(x: Shape, **_: Any) -> list[Shape | None]:
+    def rule(x: Shape, **_: object) -> list[Shape | None]:
         """Vectors whose lengths depend on the values; the inverse has the shape of x."""
         return [x if name == "inverse" else None for name in unknown]
 
@@ -128,7 +128,7 @@ def unique_values(x: Tensor, /) -> Tensor:
     return unique_all(x)[0]
 
 
-def _like_first(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def _like_first(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The shape of x1."""
     return x1
 

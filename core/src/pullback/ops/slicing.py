@@ -14,6 +14,7 @@ from pullback import dtypes, errors
 from pullback._dispatch import op, primitive
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import DType, Operands, Resolution
+from pullback.ops import late
 from pullback.ops.creation import full
 from pullback.shapes import Shape, ShapeLike, broadcast_shapes
 from pullback.spec import EXACT
@@ -43,12 +44,12 @@ def sliced_shape(shape: Shape, key: Key) -> Shape:
     return (*result, *shape[axis:])
 
 
-def _sliced(x: Shape, *, key: Key, **_: Any) -> Shape:
+def _sliced(x: Shape, *, key: Key, **_: object) -> Shape:
     """What the key leaves of the shape."""
     return sliced_shape(x, key)
 
 
-def _updated(x: Shape, value: Shape, *, key: Key, **_: Any) -> Shape:
+def _updated(x: Shape, value: Shape, *, key: Key, **_: object) -> Shape:
     """The shape of x; the value broadcasts to the part that the key names."""
     target = sliced_shape(x, key)
     if broadcast_shapes(target, value) != target:
@@ -59,7 +60,7 @@ def _updated(x: Shape, value: Shape, *, key: Key, **_: Any) -> Shape:
     return x
 
 
-def into_first(operands: Operands, **_: Any) -> Resolution:
+def into_first(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: the first input keeps its dtype; every other one must go into it.
 
     Narrower and wider dtypes of one kind do; a float does not go into integers, nor a complex
@@ -122,7 +123,7 @@ def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
 
 
 strided_update.vjp(
-    x=lambda g, key: strided_update(g, 0, key=key),
+    x=lambda g, key: late.strided_update(g, 0, key=key),
     value=lambda g, value_shape, key: unbroadcast(strided_slice(g, key=key), value_shape),
 )
 

@@ -64,7 +64,7 @@ def _(g: Tensor, x: Tensor, axis: int, descending: bool, stable: bool) -> Tensor
     return take_along_axis(g, places, axis=axis)
 
 
-def _top(x: Shape, *, k: int, axis: int, **_: Any) -> list[Shape]:
+def _top(x: Shape, *, k: int, axis: int, **_: object) -> list[Shape]:
     """Twice the shape of x with k elements along the axis."""
     if not 0 <= k <= x[axis]:
         raise errors.InputValueError(f"k is in [0, {x[axis]}] for shape {x}, got {k}")
@@ -72,7 +72,7 @@ def _top(x: Shape, *, k: int, axis: int, **_: Any) -> list[Shape]:
     return [shape, shape]
 
 
-def _with_index(operands: Operands, **_: Any) -> Resolution:
+def _with_index(operands: Operands, **_: object) -> Resolution:
     """Values in the dtype of x, indices in int64."""
     inputs, outputs = real(operands)
     return Resolution(inputs, (*outputs, dtypes.int64))
@@ -114,7 +114,7 @@ def _several(q: Any) -> Shape:
     return () if isinstance(q, float) else (len(q),)
 
 
-def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: Any) -> dict[str, Any]:
+def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, object]:
     levels = tuple(float(one) for one in q) if isinstance(q, (tuple, list)) else float(q)
     for level in levels if isinstance(levels, tuple) else (levels,):
         if not 0 <= level <= 1:

@@ -39,9 +39,9 @@ def erf(x: Tensor, /) -> Tensor:
     >>> pb.erf([0.0, 1.0]).tolist()
     [0.0, 0.8427007794380188]
     """
-    if x.dtype == float64:
-        return error_function.erf(NAMESPACE, x)  # type: ignore[no-any-return]
-    return narrowed(error_function.erf32(NAMESPACE, widened(x)), x)
+    wide = widened(x)
+    formula = error_function.erf if x.dtype == float64 else error_function.erf32
+    return narrowed(formula(NAMESPACE, wide), x)
 
 
 erf.vjp(x=lambda g, x: g * _bell(x))
@@ -102,7 +102,7 @@ def digamma(x: Tensor, /) -> Tensor:
     return _in_double(gamma_function.digamma, x)
 
 
-def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
+def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, object]:
     n = as_int(n, "a whole number n")
     if not 0 <= n <= 100:
         raise errors.InputValueError(f"polygamma: n must be in [0, 100], got {n}")

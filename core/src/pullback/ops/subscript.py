@@ -95,7 +95,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     return part if plan.basic is None else strided_update(x, part, key=plan.basic)
 
 
-def _is_indices(entry: Any) -> bool:
+def _is_indices(entry: object) -> bool:
     return type(entry) is Tensor and dtypes.kind(entry.dtype) == dtypes.INT
 
 
@@ -199,7 +199,7 @@ def _fitting(mask: Tensor, axis: int, shape: Shape) -> Tensor:
     return full(wanted, False, device=mask.device)
 
 
-def _width(entry: Any) -> int:
+def _width(entry: object) -> int:
     """The number of axes that an entry takes up."""
     if entry is None or entry is ...:
         return 0

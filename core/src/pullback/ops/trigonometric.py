@@ -6,7 +6,7 @@ import math
 
 from pullback._dispatch import op, primitive
 from pullback.dtypes import float32, floating, is_complex, real_floating
-from pullback.ops import complex_trigonometry, rounding
+from pullback.ops import complex_trigonometry, late, rounding
 from pullback.ops.arithmetic import abs, maximum, minimum, sign
 from pullback.ops.calculus import over, where
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
@@ -119,14 +119,14 @@ def atan(x: Tensor, /) -> Tensor:
     """
     if is_complex(x.dtype):
         return complex_trigonometry.atan(x)
-    return atan2(x, 1)
+    return late.atan2(x, 1)
 
 
 @atan.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
     if is_complex(x.dtype):
         return over(g, 1 + x * x)
-    radius = hypot(1, x)
+    radius = late.hypot(1, x)
     return g / radius / radius
 
 
@@ -291,13 +291,13 @@ def asinh(x: Tensor, /) -> Tensor:
     size = abs(widened(x))
     far = size > _HUGE
     near = where(far, 1, size)
-    near = log1p(near + near * near / (1 + hypot(1, near)))
+    near = log1p(near + near * near / (1 + late.hypot(1, near)))
     return narrowed(copysign(where(far, log(where(far, size, 1)) + _LOG_2, near), x), x)
 
 
 @asinh.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
-    return over(g, sqrt(1 + x * x) if is_complex(x.dtype) else hypot(1, x))
+    return over(g, sqrt(1 + x * x) if is_complex(x.dtype) else late.hypot(1, x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)

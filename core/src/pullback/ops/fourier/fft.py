@@ -8,8 +8,6 @@ with zeros at the end.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op, primitive
 from pullback.dtypes import Operands, Resolution
@@ -27,13 +25,13 @@ __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
 SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def check_norm(norm: Any) -> None:
+def check_norm(norm: object) -> None:
     """Raises an InputValueError unless `norm` is one of the standard's three."""
     if norm not in SWAPPED:
         raise errors.InputValueError(f'norm is "backward", "ortho" or "forward", got {norm!r}')
 
 
-def check_size(n: Any) -> int:
+def check_size(n: object) -> int:
     """The number of elements of a transform along one axis; at least 1."""
     size = as_int(n, "the integer size of a transform")
     if size < 1:
@@ -41,42 +39,44 @@ def check_size(n: Any) -> int:
     return size
 
 
-def _as_given(shapes: tuple[Shape, ...], *, n: int | None, axis: int, norm: str) -> dict[str, Any]:
+def _as_given(
+    shapes: tuple[Shape, ...], *, n: int | None, axis: int, norm: str
+) -> dict[str, object]:
     check_norm(norm)
     return {"n": check_size(shapes[0][axis] if n is None else n), "axis": axis, "norm": norm}
 
 
 def _twice_less_one(
     shapes: tuple[Shape, ...], *, n: int | None, axis: int, norm: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     check_norm(norm)
     n = 2 * (shapes[0][axis] - 1) if n is None else n
     return {"n": check_size(n), "axis": axis, "norm": norm}
 
 
-def _whole(x: Shape, *, n: int, axis: int, **_: Any) -> Shape:
+def _whole(x: Shape, *, n: int, axis: int, **_: object) -> Shape:
     """n elements along the axis."""
     return (*x[:axis], n, *x[axis + 1 :])
 
 
-def _half(x: Shape, *, n: int, axis: int, **_: Any) -> Shape:
+def _half(x: Shape, *, n: int, axis: int, **_: object) -> Shape:
     """n // 2 + 1 elements along the axis."""
     return (*x[:axis], n // 2 + 1, *x[axis + 1 :])
 
 
-def to_complex(operands: Operands, **_: Any) -> Resolution:
+def to_complex(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: complex from anything."""
     dtype = dtypes.complex_of(dtypes.floating(operands).outputs[0])
     return Resolution((dtype,), (dtype,))
 
 
-def real_to_complex(operands: Operands, **_: Any) -> Resolution:
+def real_to_complex(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: complex from what is real."""
     dtype = dtypes.complex_of(dtypes.real_floating(operands).outputs[0])
     return Resolution((dtypes.real_of(dtype),), (dtype,))
 
 
-def complex_to_real(operands: Operands, **_: Any) -> Resolution:
+def complex_to_real(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: real, by way of complex, from anything."""
     (dtype,) = to_complex(operands).outputs
     return Resolution((dtype,), (dtypes.real_of(dtype),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import NoneType
 from typing import Any
 
@@ -47,7 +47,7 @@ def _sizes(
     axes: Sequence[int] | None,
     norm: str,
     mirrored: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`s` and `axes` in full; `mirrored` where the last axis of the input is half a spectrum."""
     (shape,) = shapes
     check_norm(norm)
@@ -68,29 +68,29 @@ def _sizes(
     return {"s": tuple(check_size(n) for n in s), "axes": places, "norm": norm}
 
 
-def _with_a_real_side(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _with_a_real_side(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     found = _sizes(shapes, **attributes)
     if not found["axes"]:
         raise errors.InputValueError("a real transform needs at least one axis")
     return found
 
 
-def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     return _with_a_real_side(shapes, mirrored=True, **attributes)
 
 
-def _whole(x: Shape, *, s: Shape, axes: Shape, **_: Any) -> Shape:
+def _whole(x: Shape, *, s: Shape, axes: Shape, **_: object) -> Shape:
     """The sizes s along the axes."""
     sizes = dict(zip(axes, s, strict=True))
     return tuple(sizes.get(axis, size) for axis, size in enumerate(x))
 
 
-def _half(x: Shape, *, s: Shape, axes: Shape, **_: Any) -> Shape:
+def _half(x: Shape, *, s: Shape, axes: Shape, **_: object) -> Shape:
     """The sizes s along the axes, of the last one s // 2 + 1."""
     return _whole(x, s=(*s[:-1], s[-1] // 2 + 1), axes=axes)
 
 
-def _each(transform: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
+def _each(transform: Callable[..., Tensor], x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
     for n, axis in zip(s, axes, strict=True):
         x = transform(x, n=n, axis=axis, norm=norm)
     return x

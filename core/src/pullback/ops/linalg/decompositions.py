@@ -6,11 +6,9 @@ of the gradients of vectors holds here too.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, is_complex
+from pullback.dtypes import DTypeRule, Operands, Resolution, is_complex
 from pullback.ops.complex import imag, real
 from pullback.ops.data_types import finfo
 from pullback.ops.joining import concat
@@ -44,7 +42,7 @@ def _known_mode(shapes: tuple[Shape, ...], *, mode: str) -> dict[str, str]:
     return {"mode": mode}
 
 
-def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
+def _factors(x: Shape, *, mode: str, **_: object) -> list[Shape]:
     """Q and R: square ones or those of the reduced form, by mode."""
     stack, rows, columns = matrices(x)
     inner = rows if mode == "complete" else min(rows, columns)
@@ -109,7 +107,7 @@ def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
 # Singular values.
 
 
-def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
+def _singular(x: Shape, *, full_matrices: bool, **_: object) -> list[Shape]:
     """U, the singular values as a vector, Vh: square, or with as many vectors as values."""
     stack, rows, columns = matrices(x)
     least = min(rows, columns)
@@ -188,7 +186,7 @@ def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float
     return matmul(vectors[..., k:], matmul(adjoint(cotangent[..., k:]), first))
 
 
-def _singular_values(x: Shape, **_: Any) -> Shape:
+def _singular_values(x: Shape, **_: object) -> Shape:
     """The smaller of rows and columns in place of both."""
     stack, rows, columns = matrices(x)
     return (*stack, min(rows, columns))
@@ -211,13 +209,14 @@ def svdvals(x: Tensor, /) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _with_tolerance(*kinds: str) -> Any:
+def _with_tolerance(*kinds: str) -> DTypeRule:
     """A dtype rule for matrices and a relative tolerance in the dtype of their singular values."""
     of_matrices = outputs(*kinds)
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Floating matrices, the tolerance in their real dtype; the result has theirs."""
         (dtype,), outputs = of_matrices(operands[:1])
+        assert dtype is not None
         tolerance = operands[1] if len(operands) > 1 else None
         return Resolution((dtype, None if tolerance is None else dtypes.real_of(dtype)), outputs)
 
@@ -233,7 +232,7 @@ def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
     return s[..., :1] * reshape(rtol, (*rtol.shape, 1))
 
 
-def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+def _each(x: Shape, rtol: Shape | None, **_: object) -> Shape:
     """One number for each matrix."""
     stack = matrices(x)[0]
     if rtol is not None and broadcast_shapes(stack, rtol) != stack:
@@ -241,7 +240,7 @@ def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
     return stack
 
 
-def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
+def _rank_dtype(operands: Operands, **_: object) -> Resolution:
     """Floating matrices, the tolerance in their real dtype; the result is int64."""
     return Resolution(_with_tolerance("same")(operands).inputs, (dtypes.int64,))
 
@@ -272,7 +271,7 @@ def matrix_rank(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
 
 
-def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+def _turned(x: Shape, rtol: Shape | None, **_: object) -> Shape:
     """The shape of the transposed matrices."""
     _each(x, rtol)
     stack, rows, columns = matrices(x)

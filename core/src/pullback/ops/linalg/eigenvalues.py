@@ -12,11 +12,9 @@ tape are their conjugates.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, floating, is_complex
+from pullback.dtypes import DType, DTypeRule, Operands, Resolution, floating, is_complex
 from pullback.ops.arithmetic import abs
 from pullback.ops.complex import real
 from pullback.ops.data_types import finfo
@@ -39,10 +37,10 @@ def matrices(x: Shape) -> tuple[Shape, int, int]:
     return x[:-2], x[-2], x[-1]
 
 
-def outputs(*kinds: str) -> Any:
+def outputs(*kinds: str) -> DTypeRule:
     """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Floating inputs; real, complex or as they are in each result."""
         (dtype,) = floating(operands).outputs
         if "complex" in kinds and dtype.itemsize == 2:
@@ -88,12 +86,12 @@ def diagonals(values: Tensor) -> Tensor:
 # Eigenvalues.
 
 
-def _pairs(x: Shape, **_: Any) -> list[Shape]:
+def _pairs(x: Shape, **_: object) -> list[Shape]:
     """The eigenvalues of each square matrix as a vector; matrices like x."""
     return [square(x)[:-1], x]
 
 
-def _values(x: Shape, **_: Any) -> Shape:
+def _values(x: Shape, **_: object) -> Shape:
     """The eigenvalues of each square matrix as a vector."""
     return square(x)[:-1]
 
@@ -182,7 +180,9 @@ def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
 
 
 @eig.vjp("x")
-def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: Any) -> Tensor:
+def _(
+    g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: DType
+) -> Tensor:
     # Boeddeker et al., "On the computation of complex-valued gradients with application to
     # statistically optimum beamforming" (2017), (4.77): as eigh with V^-H for V, and without what
     # would change the norm of an eigenvector.

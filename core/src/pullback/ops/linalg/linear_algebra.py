@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from pullback import errors, shapes
 from pullback._dispatch import op, primitive
@@ -148,7 +148,7 @@ def _common_axis(x1: Shape, x2: Shape, axis: int) -> None:
         raise errors.ShapeError(f"sizes along axis {axis} differ: {x1} and {x2}")
 
 
-def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
     """The inputs broadcast together; without the axis of the vectors."""
     _common_axis(x1, x2, axis)
     shape = list(broadcast_shapes(x1, x2))
@@ -178,7 +178,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     return reshape(product, product.shape[:-2])
 
 
-def _outer_shape(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def _outer_shape(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The lengths of both vectors."""
     if len(x1) != 1 or len(x2) != 1:
         raise errors.ShapeError(f"needs two vectors, got shapes {x1} and {x2}")
@@ -203,7 +203,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
     """The inputs broadcast together, with 3 elements along the axis."""
     _common_axis(x1, x2, axis)
     if x1[axis] != 3:
@@ -258,7 +258,7 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
     return {"axes": (left, right)}
 
 
-def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: Any) -> Shape:
+def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: object) -> Shape:
     """The axes of x1 that are not summed, then those of x2."""
     left, right = axes
     return (
@@ -301,7 +301,7 @@ def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
     return start, max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
-def _diagonal_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     """The length of the diagonal in place of the last two axes."""
     if len(x) < 2:
         raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
@@ -327,7 +327,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     return line[..., start : start + (length - 1) * (columns + 1) + 1 : columns + 1]
 
 
-def _trace_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+def _trace_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     """Without the last two axes."""
     return _diagonal_shape(x, offset)[:-1]
 

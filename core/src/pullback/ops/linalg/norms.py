@@ -26,7 +26,7 @@ __all__ = ["matrix_norm", "vector_norm"]
 _INF = float("inf")
 
 
-def _real_result(operands: Operands, **_: Any) -> Resolution:
+def _real_result(operands: Operands, **_: object) -> Resolution:
     """Floating inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtypes.real_of(dtype),))
@@ -42,7 +42,7 @@ def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Sha
     return reduced(x, axis, keepdims)
 
 
-def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[str, Any]:
+def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
     if not isinstance(ord, (int, float)):
         raise errors.InputTypeError(f"the order of a vector norm is a number, got {ord!r}")
     return {"ord": ord, **rest}
@@ -131,7 +131,7 @@ def _conjugate(x: Tensor) -> Tensor:
 _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 
 
-def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[str, Any]:
+def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
     if ord not in _ORDERS:
         listed = ", ".join(repr(one) for one in _ORDERS)
         raise errors.InputValueError(f"the order of a matrix norm is one of {listed}, got {ord!r}")

@@ -30,14 +30,14 @@ from pullback.tensor import Tensor
 __all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
 
 
-def square(x: Shape, **_: Any) -> Shape:
+def square(x: Shape, **_: object) -> Shape:
     """The shape of square matrices, which an op keeps."""
     if len(x) < 2 or x[-1] != x[-2]:
         raise errors.ShapeError(f"needs square matrices in the last two axes, got shape {x}")
     return x
 
 
-def scalar_each(x: Shape, **_: Any) -> Shape:
+def scalar_each(x: Shape, **_: object) -> Shape:
     """One number for each square matrix."""
     return square(x)[:-2]
 
@@ -60,7 +60,7 @@ def identity(like: Tensor, n: int) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _solved(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The right sides, with the stacks of both broadcast together."""
     n = square(x1)[-1]
     if len(x2) == 1:
@@ -173,7 +173,7 @@ def matrix_power(x: Tensor, /, n: int) -> Tensor:
 # Determinants.
 
 
-def _sign_and_size(operands: Operands, **_: Any) -> Resolution:
+def _sign_and_size(operands: Operands, **_: object) -> Resolution:
     """The sign in the dtype of x, the logarithm in its real one."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtype, dtypes.real_of(dtype)))
@@ -182,7 +182,7 @@ def _sign_and_size(operands: Operands, **_: Any) -> Resolution:
 _sign_and_size.uniform = True  # type: ignore[attr-defined]
 
 
-def _two_each(x: Shape, **_: Any) -> list[Shape]:
+def _two_each(x: Shape, **_: object) -> list[Shape]:
     """Twice one number for each square matrix."""
     return [scalar_each(x)] * 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from pullback import errors
 from pullback._dispatch import op
@@ -343,7 +343,7 @@ _TANH_CUBIC = 0.044715
 
 def _approximation(
     shapes: tuple[Shape, ...], *, approximate: bool | Literal["none", "tanh"]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     if approximate in (False, "none"):
         return {"approximate": False}
     if approximate in (True, "tanh"):
@@ -400,7 +400,7 @@ def gelu_gradient(
 gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate))
 
 
-def _halves(x: Shape, axis: int, **_: Any) -> Shape:
+def _halves(x: Shape, axis: int, **_: object) -> Shape:
     """Half the size along the axis."""
     if x[axis] % 2:
         raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size to be halved")

@@ -23,7 +23,9 @@ from pullback.tensor import Tensor
 __all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
 
 
-def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: Any) -> Shape:
+def _attention_shape(
+    query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: object
+) -> Shape:
     """The shape of the query with the depth of the values."""
     if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
         raise errors.ShapeError(
@@ -46,7 +48,7 @@ def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None,
     return (*query[:-1], value[-1])
 
 
-def _attention_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _attention_dtypes(operands: Operands, **_: object) -> Resolution:
     """Real floating inputs; a mask of truth values, or of summands in their dtype."""
     inputs, outputs = dtypes.real_floating(operands[:3])
     dtype = outputs[0]
@@ -56,8 +58,8 @@ def _attention_dtypes(operands: Operands, **_: Any) -> Resolution:
 
 
 def _default_scale(
-    shapes: tuple[Any, ...], *, is_causal: bool, scale: float | None
-) -> dict[str, Any]:
+    shapes: tuple[Shape, ...], *, is_causal: bool, scale: float | None
+) -> dict[str, object]:
     _attention_shape(*shapes[:4])
     if scale is None:
         scale = 1 / math.sqrt(shapes[0][-1]) if shapes[0][-1] else 1.0
@@ -149,18 +151,20 @@ def _onto_shared(x: Tensor, shared: Tensor) -> Tensor:
     return sum(reshape(x, _split(x, shared)), axis=-3)
 
 
-def _gradient_shapes(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> list[Shape]:
+def _gradient_shapes(
+    query: Shape, key: Shape, value: Shape, *_: object, **__: object
+) -> list[Shape]:
     """The shapes of query, key and value."""
     return [query, key, value]
 
 
-def _gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have those of query, key and value."""
     kept = dtypes.each("any")(operands).inputs
     return Resolution(kept, tuple(dtype for dtype in kept[:3] if dtype is not None))
 
 
-def _same_attributes(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _same_attributes(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     return _default_scale(shapes, **attributes)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
@@ -27,7 +25,7 @@ __all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
 
 
 def _batch_shapes(
-    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, **_: Any
+    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, **_: object
 ) -> list[Shape]:
     """The shape of x; mean and variance are vectors of its channels."""
     channels = (x[axis],)
@@ -36,7 +34,7 @@ def _batch_shapes(
     return [x, channels, channels]
 
 
-def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _batch_dtypes(operands: Operands, **_: object) -> Resolution:
     """Real floating inputs; mean and variance of 16-bit floats in float32."""
     inputs, outputs = real_floating(operands)
     statistics = dtypes.float32 if outputs[0].itemsize < 4 else outputs[0]
@@ -98,7 +96,7 @@ def _gradient_shapes(
     variance_g: Shape,
     *,
     axis: int,
-    **_: Any,
+    **_: object,
 ) -> list[Shape]:
     """The shape of x, and twice a vector of its channels."""
     channels = (x[axis],)
@@ -183,7 +181,7 @@ def _inference_shape(
     offset: Shape | None,
     *,
     axis: int,
-    **_: Any,
+    **_: object,
 ) -> Shape:
     """The shape of x; the others are vectors of its channels."""
     channels = (x[axis],)
@@ -193,7 +191,7 @@ def _inference_shape(
     return x
 
 
-def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _inference_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its real floating dtype; the result has that of x."""
     dtype = real_floating(operands[:1]).outputs[0]
     rest = dtypes.each("real floating")

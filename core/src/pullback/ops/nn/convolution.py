@@ -93,7 +93,7 @@ def _conv_shape(
     padding: Pads,
     dilation: Shape,
     data_format: str,
-    **_: Any,
+    **_: object,
 ) -> Shape:
     """One image for each kernel; sizes by stride, padding and dilation."""
     spatial = spatial_of(x, data_format)
@@ -173,7 +173,7 @@ def _normalize_input_gradient(
     return {"input_shape": input_shape, **attributes}
 
 
-def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
     """The shape of the images, which is given."""
     return input_shape
 
@@ -257,7 +257,7 @@ def _normalize_kernel_gradient(
     return {"kernel_shape": kernel_shape, **attributes}
 
 
-def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
+def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: object) -> Shape:
     """The shape of the kernel, which is given."""
     return kernel_shape
 
@@ -314,8 +314,8 @@ def conv_kernel_gradient(
 
 
 @conv.vjp("x")
-def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_input_gradient(
         g, kernel, input_shape=tuple(x_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -323,8 +323,8 @@ def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Any, padding: Any, dil
 
 
 @conv.vjp("kernel")
-def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_kernel_gradient(
         x, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -332,8 +332,8 @@ def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dil
 
 
 @conv_input_gradient.vjp("g")
-def _(h: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, kernel: Tensor, strides: Shape, padding: Pads, dilation: Shape, groups: int,
+      data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv(
         h, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
@@ -341,8 +341,8 @@ def _(h: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, grou
 
 
 @conv_input_gradient.vjp("kernel")
-def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_kernel_gradient(
         h, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -350,8 +350,8 @@ def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dil
 
 
 @conv_kernel_gradient.vjp("x")
-def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_input_gradient(
         g, h, input_shape=tuple(x_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -359,8 +359,8 @@ def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation
 
 
 @conv_kernel_gradient.vjp("g")
-def _(h: Tensor, x: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, x: Tensor, strides: Shape, padding: Pads, dilation: Shape, groups: int,
+      data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv(
         x, h, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,

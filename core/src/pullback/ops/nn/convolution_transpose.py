@@ -27,8 +27,8 @@ __all__ = ["conv_transpose"]
 
 
 def _transposed_image(
-    x: Shape, kernel: Shape, strides: Any, padding: Any, output_padding: Any, dilation: Any,
-    groups: int, data_format: Any,
+    x: Shape, kernel: Shape, strides: Sizes, padding: Padding, output_padding: Sizes,
+    dilation: Sizes, groups: int, data_format: DataFormat,
 ) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
     """The shape of the result, and the attributes of the convolution that it is the gradient of."""
     check_format(data_format)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, real_floating
+from pullback.dtypes import DType, Operands, Resolution, real_floating
 from pullback.ops.arithmetic import abs, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.nn.activations import sigmoid
@@ -44,7 +42,7 @@ def times(weight: Tensor, value: Tensor) -> Tensor:
 # Cross entropies of logits --------------------------------------------------------------------
 
 
-def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of the logits, which is that of the labels, without the axis of classes."""
     if logits != labels:
         raise errors.ShapeError(
@@ -128,13 +126,13 @@ def _(
 
 @softmax_cross_entropy_with_logits.vjp("labels")
 def _(
-    g: Tensor, logits: Tensor, labels_dtype: Any, normalizer: Tensor, label_smoothing: float
+    g: Tensor, logits: Tensor, labels_dtype: DType, normalizer: Tensor, label_smoothing: float
 ) -> Tensor:
     slope = (normalizer - widened(logits)) * (1 - label_smoothing)
     return (widened(g).reshape(normalizer.shape) * slope).astype(labels_dtype)
 
 
-def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
+def _logits_and_classes(operands: Operands, **_: object) -> Resolution:
     """Real floating logits, whose dtype the result has; integer labels."""
     logits = dtypes.real_floating(operands[:1]).inputs[0]
     labels = dtypes.integer(operands[1:]).inputs[0]
@@ -142,7 +140,7 @@ def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
     return Resolution((logits, labels), (logits,))
 
 
-def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of the labels, which is that of the logits without the axis of classes."""
     expected = reduced(logits, (axis,), False)
     if labels != expected:
@@ -202,7 +200,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
 
 def _like_logits(
-    logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: Any
+    logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: object
 ) -> Shape:
     """The shape of the logits."""
     one_each = _classes_without_axis(logits, labels, axis=axis)
@@ -215,7 +213,7 @@ def _like_logits(
     return logits
 
 
-def _keep(operands: Operands, **_: Any) -> Resolution:
+def _keep(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the result has that of the first."""
     kept = dtypes.each("any")(operands)
     return Resolution(kept.inputs, kept.outputs)
@@ -387,7 +385,7 @@ def hinge_loss(predictions: Tensor, targets: Tensor) -> Tensor:
 # Distributions and directions -----------------------------------------------------------------
 
 
-def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: Any) -> Shape:
+def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of both inputs without the axis."""
     if x1 != x2:
         raise errors.ShapeError(f"both inputs must have one shape, got {x1} and {x2}")

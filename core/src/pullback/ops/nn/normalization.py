@@ -51,7 +51,7 @@ def others_of(x: Shape, axes: Any) -> tuple[int, ...]:
 
 
 def _normalized_shape(
-    x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: Any
+    x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: object
 ) -> Shape:
     """The shape of x; the parameters have that of the normalized axes."""
     expected = _parameter_shape(x, axis)
@@ -102,7 +102,7 @@ def layer_norm(
     return narrowed(y, x), center, spread  # type: ignore[return-value]
 
 
-def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Any) -> Tensor:
+def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Axes) -> Tensor:
     if scale is not None:
         y = y * laid_out(scale, y.shape, axis)
     if offset is not None:
@@ -110,7 +110,7 @@ def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Any) ->
     return y
 
 
-def gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+def gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have that of x."""
     kept = dtypes.each("any")(operands)
     dtype = kept.inputs[0]
@@ -177,7 +177,7 @@ def layer_norm_gradient(
 
 @layer_norm.vjp("x", "scale", "offset")
 def _(
-    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Any,
+    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Axes,
     wanted: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     found = layer_norm_gradient(x, scale, center, spread, g, axis=axis)
@@ -220,7 +220,7 @@ def rms_norm(
     return narrowed(affine(wide * spread, scale, None, axis), x), spread  # type: ignore[return-value]
 
 
-def _rms_gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _rms_gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have that of x."""
     inputs, outputs = gradient_dtypes(operands)
     return Resolution(inputs, outputs[:2])
@@ -271,7 +271,7 @@ def rms_norm_gradient(
 
 @rms_norm.vjp("x", "scale")
 def _(
-    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Any,
+    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Axes,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     found = rms_norm_gradient(x, scale, spread, g, axis=axis)
@@ -282,7 +282,7 @@ def _(
 
 
 def _grouped_shape(
-    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, groups: int = 1, **_: Any
+    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, groups: int = 1, **_: object
 ) -> Shape:
     """The shape of x; the parameters are vectors of its channels."""
     if len(x) < 2 or axis == 0:

@@ -49,14 +49,14 @@ __all__ = [
 
 
 def _normal(
-    shape: Shape, window: Any, strides: Any, padding: Any, data_format: Any
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
 ) -> dict[str, Any]:
     return {**_checked(shape, window, strides, padding, data_format)}
 
 
 @remembered
 def _checked(
-    shape: Shape, window: Any, strides: Any, padding: Any, data_format: Any
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
 ) -> dict[str, Any]:
     check_format(data_format)
     if len(shape) < 3:
@@ -104,7 +104,13 @@ def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
 
 
 def _pooled(
-    x: Shape, *_: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str, **__: Any
+    x: Shape,
+    *_: Shape,
+    window: Shape,
+    strides: Shape,
+    padding: Pads,
+    data_format: str,
+    **__: object,
 ) -> Shape:
     """One element for each window."""
     one = (1,) * len(window)
@@ -112,12 +118,14 @@ def _pooled(
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
-def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
     """The shape of the images, which is given."""
     return input_shape
 
 
-def _taps(x: Tensor, window: Any, strides: Any, padding: Any, fill: float = 0) -> list[Tensor]:
+def _taps(
+    x: Tensor, window: Sizes, strides: Sizes, padding: Padding, fill: float = 0
+) -> list[Tensor]:
     return taps(x, window, strides, padding, (1,) * len(window), fill)
 
 
@@ -172,15 +180,15 @@ def _least(dtype: dtypes.DType) -> float | int:
 
 
 @max_pool.vjp("x")
-def _(g: Tensor, indices: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Any,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, indices: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Pads,
+      data_format: DataFormat) -> Tensor:  # fmt: skip
     return max_pool_gradient(
         g, indices, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
         data_format=data_format,
     )  # fmt: skip
 
 
-def _values_and_indices(operands: Operands, **_: Any) -> Resolution:
+def _values_and_indices(operands: Operands, **_: object) -> Resolution:
     """Real values, whose dtype the result has; indices in int32."""
     values = dtypes.real(operands[:1]).inputs[0]
     assert values is not None
@@ -316,7 +324,7 @@ def avg_pool(
 
 
 def _counts(
-    images: Tensor, window: Any, strides: Any, padding: Any, count_include_pad: bool
+    images: Tensor, window: Shape, strides: Sizes, padding: Pads, count_include_pad: bool
 ) -> Tensor:
     """How many elements each window's mean is over, at least 1."""
     shape = (1, *images.shape[1:-1], 1)
@@ -371,8 +379,8 @@ def avg_pool_gradient(
 
 
 @avg_pool.vjp("x")
-def _(g: Tensor, x_shape: Shape, window: Any, strides: Any, padding: Any, count_include_pad: bool,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Pads,
+      count_include_pad: bool, data_format: DataFormat) -> Tensor:  # fmt: skip
     return avg_pool_gradient(
         g, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
         count_include_pad=count_include_pad, data_format=data_format,

@@ -37,19 +37,19 @@ __all__ = ["gru", "gru_gradient"]
 
 def _gru_units(
     x: Shape, initial_h: Shape, kernel: Shape, recurrent_kernel: Shape, bias: Shape | None,
-    recurrent_bias: Shape | None, mask: Shape | None, *_: Any,
+    recurrent_bias: Shape | None, mask: Shape | None, *_: object,
 ) -> int:  # fmt: skip
     biases = {"bias": bias, "recurrent_bias": recurrent_bias}
     return check_shapes(3, x, {"initial_h": initial_h}, kernel, recurrent_kernel, biases, mask)
 
 
-def _gru_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _gru_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The states at all times (batch, time, units), and the last one."""
     units, (batch, time, _features) = _gru_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 
 
-def _gru_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _gru_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     _gru_units(*shapes)
     return attributes
 
@@ -123,13 +123,13 @@ def gru(
     )
 
 
-def _gru_same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _gru_same_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The shapes of what the gradients are for."""
     x, h, kernel, recurrent = shapes[:4]
     return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]
 
 
-def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     *given, mask, out, gates, candidates, out_g, h_g = shapes
     units = _gru_units(*given, None, None, mask)
     batch, time, _ = given[0]

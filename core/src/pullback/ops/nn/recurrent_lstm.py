@@ -37,19 +37,19 @@ __all__ = ["lstm", "lstm_gradient"]
 
 def _lstm_units(
     x: Shape, initial_h: Shape, initial_c: Shape, kernel: Shape, recurrent_kernel: Shape,
-    bias: Shape | None, mask: Shape | None, *_: Any,
+    bias: Shape | None, mask: Shape | None, *_: object,
 ) -> int:  # fmt: skip
     states = {"initial_h": initial_h, "initial_c": initial_c}
     return check_shapes(4, x, states, kernel, recurrent_kernel, {"bias": bias}, mask)
 
 
-def _lstm_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _lstm_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The states at all times (batch, time, units), the last one, and the last cell."""
     units, (batch, time, _features) = _lstm_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units), (batch, units)]
 
 
-def _lstm_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _lstm_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     _lstm_units(*shapes)
     return attributes
 
@@ -123,13 +123,13 @@ def lstm(
     )
 
 
-def _same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _same_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The shapes of what the gradients are for."""
     x, h, c, kernel, recurrent = shapes[:5]
     return [x, h, c, kernel, recurrent, (recurrent[1],)]
 
 
-def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     *given, mask, out, gates, cells, out_g, h_g, c_g = shapes
     units = _lstm_units(*given, None, mask)
     batch, time, _ = given[0]

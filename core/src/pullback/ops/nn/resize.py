@@ -28,14 +28,14 @@ from pullback.tensor import Tensor
 __all__ = ["resize"]
 
 
-def _resized(x: Shape, *, size: Shape, data_format: str, **_: Any) -> Shape:
+def _resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
     """The spatial sizes that are asked for."""
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
 
 
 def _normal(
     shapes: tuple[Shape, ...], *, size: Any, method: str, data_format: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     check_format(data_format)
     (x,) = shapes
     if len(x) < 3:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.definition import OpFunction
 from pullback.dtypes import DTypeRule, Operands, Resolution, float32, float64
 from pullback.ops.arithmetic import abs, maximum, sign
 from pullback.ops.exponential import exp, expm1, sqrt
 from pullback.ops.precision import narrowed, widened
-from pullback.shapes import Shape, checked
+from pullback.shapes import Shape, ShapeRule, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor, TensorLike
 
@@ -36,7 +37,7 @@ __all__ = [
 def stored(slots: int) -> DTypeRule:
     """Parameter, gradient and slots keep their dtypes; what follows is float32 or float64."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Arrays keep their real floating dtypes; numbers in float32, or float64 beside that."""
         keep = dtypes.each("real floating")
         kept = [keep((operand,)).inputs[0] for operand in operands[: 2 + slots]]
@@ -48,8 +49,8 @@ def stored(slots: int) -> DTypeRule:
     return rule
 
 
-def _shapes_of(slots: int, numbers: int) -> Any:
-    def rule(*inputs: Shape, **_: Any) -> Any:
+def _shapes_of(slots: int, numbers: int) -> ShapeRule:
+    def rule(*inputs: Shape, **_: object) -> Shape | list[Shape]:
         """The parameter's shape, for the slots too; numbers are 0-d."""
         arrays = 2 + slots - numbers
         for shape in inputs[1:arrays]:
@@ -68,15 +69,16 @@ def _shapes_of(slots: int, numbers: int) -> Any:
     return rule
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
+def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
     """`@op` for an update with these slots, of which the last `numbers` are 0-d."""
     count = len(slots)
     rule = _shapes_of(count, numbers)
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
-    decorator: Any = op(
+    return op(
         shape=rule,
         dtype=stored(count),
         accuracy=ACCUMULATED,
@@ -85,7 +87,6 @@ def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
         # Shapes that would broadcast are an error: a kernel would take them without a word.
         normalize=checked(rule),
     )
-    return decorator  # type: ignore[no-any-return]
 
 
 @update()

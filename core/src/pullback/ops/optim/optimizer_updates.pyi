@@ -1,8 +1,9 @@
 """Signatures for callers; written by tools/stubs.py."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
+from pullback._dispatch.definition import OpFunction
 from pullback.dtypes import DTypeRule
 from pullback.tensor import Tensor, TensorLike
 
@@ -18,9 +19,10 @@ __all__ = [
 
 def stored(slots: int) -> DTypeRule: ...
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def update(*slots: str, numbers: int = 0) -> Callable[[F], F]: ...
+def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFunction[P, R]]: ...
 def sgd_update(
     parameter: TensorLike,
     gradient: TensorLike,

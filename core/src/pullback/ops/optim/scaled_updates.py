@@ -81,7 +81,7 @@ def _factored_shapes(
     columns: Shape,
     learning_rate: Shape,
     step: Shape,
-    **_: Any,
+    **_: object,
 ) -> list[Shape]:
     """The parameter's shape, and those of the means over its last and its last but one axis."""
     if len(parameter) < 2:
