@@ -40,7 +40,6 @@ __all__ = [
     "sign",
     "square",
     "subtract",
-    "whole_quotient",
 ]
 
 
@@ -131,10 +130,10 @@ positive.vjp(x=lambda g: g)
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def whole_quotient(x1: Tensor, x2: Tensor, /) -> Tensor:
+def integer_floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The floor of the quotient of integers; 0 where x2 is 0.
 
-    >>> pb.whole_quotient([7, -7], 2).tolist()
+    >>> pb.ops.integer_floor_divide([7, -7], 2).tolist()
     [3, -4]
     """
     return primitive("No other op divides integers, and floats do not hold those of 64 bits.")
@@ -151,7 +150,7 @@ def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     [3, -4]
     """
     if not is_floating(x1.dtype):
-        return whole_quotient(x1, x2)
+        return integer_floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
         # In float32 the quotient has all the digits that tell.
         return late.floor(widened(x1) / widened(x2)).astype(x1.dtype)

@@ -20,7 +20,7 @@ from pullback.shapes import Shape, ShapeLike, broadcast_shapes
 from pullback.spec import EXACT
 from pullback.tensor import Tensor
 
-__all__ = ["strided_place", "strided_slice", "strided_update"]
+__all__: list[str] = []
 
 #: An entry of a key in normal form; the ellipsis is the last one of every key.
 Entry = Any
@@ -90,7 +90,7 @@ def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
         x: a tensor of any shape and dtype.
         key: ints, slices and None in order, the ellipsis last.
 
-    >>> pb.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
+    >>> pb.ops.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
     [4, 6]
     """
     return primitive("It is a view; take would read an index for every element, and copy.")
@@ -114,7 +114,7 @@ def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
         ShapeError: for a value that does not broadcast to the part.
         DTypeError: for a value of a kind that x's dtype does not hold.
 
-    >>> pb.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
+    >>> pb.ops.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
     [0, 0, 3]
     """
     return primitive(
@@ -150,7 +150,7 @@ def strided_place(value: Tensor, /, *, shape: ShapeLike, key: Key) -> Tensor:
     Raises:
         ShapeError: for a value of another shape than the part's.
 
-    >>> pb.strided_place([1, 2], shape=4, key=(slice(0, 4, 2), ...)).tolist()
+    >>> pb.ops.strided_place([1, 2], shape=4, key=(slice(0, 4, 2), ...)).tolist()
     [1, 0, 2, 0]
     """
     return strided_update(full(shape, 0, dtype=value.dtype, device=value.device), value, key=key)

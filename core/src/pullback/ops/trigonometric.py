@@ -30,7 +30,6 @@ __all__ = [
     "sinh",
     "tan",
     "tanh",
-    "tanh_gradient",
 ]
 
 
@@ -264,7 +263,7 @@ def tanh(x: Tensor, /) -> Tensor:
 def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g * (1 - out**2): the gradient of `tanh` whose result is `out`.
 
-    >>> pb.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
+    >>> pb.ops.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
     [1.5, 0.0]
     """
     h, wide = widened(g), widened(out)

@@ -22,7 +22,6 @@ __all__ = [
     "celu",
     "elu",
     "gelu",
-    "gelu_gradient",
     "glu",
     "hard_sigmoid",
     "hard_silu",
@@ -33,12 +32,9 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
-    "relu_gradient",
     "selu",
     "sigmoid",
-    "sigmoid_gradient",
     "silu",
-    "silu_gradient",
     "softplus",
     "softsign",
 ]
@@ -60,7 +56,7 @@ def relu(x: Tensor, /) -> Tensor:
 def relu_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g where out is positive, 0 elsewhere: the gradient of `relu` whose result is `out`.
 
-    >>> pb.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
+    >>> pb.ops.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
     [0.0, 4.0]
     """
     return where(out > 0, g, 0)
@@ -227,7 +223,7 @@ def sigmoid(x: Tensor, /) -> Tensor:
 def sigmoid_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g * out * (1 - out): the gradient of `sigmoid` whose result is `out`.
 
-    >>> pb.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
+    >>> pb.ops.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
     [1.0, 0.0]
     """
     h, wide = widened(g), widened(out)
@@ -289,7 +285,7 @@ def silu(x: Tensor, /) -> Tensor:
 def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     """The gradient of `silu` at x, given that of its result.
 
-    >>> pb.silu_gradient(2.0, 0.0).item()
+    >>> pb.ops.silu_gradient(2.0, 0.0).item()
     1.0
     """
     h, wide = widened(g), clip(widened(x), -_FAR, _FAR)
@@ -383,7 +379,7 @@ def gelu_gradient(
 ) -> Tensor:
     """The gradient of `gelu` at x, given that of its result.
 
-    >>> print(f"{pb.gelu_gradient(2.0, 0.0).item():.4f}")
+    >>> print(f"{pb.ops.gelu_gradient(2.0, 0.0).item():.4f}")
     1.0000
     """
     # Beyond, the slope is 0 or 1; the products have to stay finite.

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from pullback.ops.trigonometric import tanh
 from pullback.shapes import Axis
 from pullback.tensor import Tensor, TensorLike
 

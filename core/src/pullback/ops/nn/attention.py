@@ -20,7 +20,9 @@ from pullback.shapes import Shape, broadcast_shapes
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
+__all__ = [
+    "scaled_dot_product_attention",
+]
 
 
 def _attention_shape(
@@ -205,7 +207,7 @@ def scaled_dot_product_attention_gradient(
         scale: as of the op.
 
     >>> query, key, value = pb.zeros((1, 1)), pb.ones((2, 1)), [[1.0], [3.0]]
-    >>> found = pb.scaled_dot_product_attention_gradient(
+    >>> found = pb.ops.scaled_dot_product_attention_gradient(
     ...     query, key, value, None, [[2.0]], [[0.6931472]], [[1.0]]
     ... )
     >>> [one.tolist() for one in found]

@@ -21,7 +21,10 @@ from pullback.shapes import Axis, Shape, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
+__all__ = [
+    "batch_norm",
+    "batch_norm_inference",
+]
 
 
 def _batch_shapes(
@@ -142,7 +145,7 @@ def batch_norm_gradient(
         epsilon: as of the op.
 
     >>> x, mean, variance, none = [[1.0], [3.0]], [2.0], [1.0], [0.0]
-    >>> found = pb.batch_norm_gradient(
+    >>> found = pb.ops.batch_norm_gradient(
     ...     x, None, mean, variance, [[1.0], [0.0]], none, none, epsilon=0.0
     ... )
     >>> [one.tolist() for one in found]

@@ -41,7 +41,9 @@ from pullback.shapes import Shape, ShapeLike, as_shape, size_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
+__all__ = [
+    "conv",
+]
 
 
 def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
@@ -211,7 +213,7 @@ def conv_input_gradient(
         ShapeError: when g is not what `conv` gives for these shapes.
 
     >>> g = pb.ones((1, 2, 1))
-    >>> pb.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
+    >>> pb.ops.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
     [[[1.0], [2.0], [1.0]]]
     """
     # A convolution at stride 1 of g, spread out by the strides, with the kernel turned around.
@@ -295,7 +297,7 @@ def conv_kernel_gradient(
         ShapeError: when g is not what `conv` gives for these shapes.
 
     >>> x = pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))
-    >>> pb.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()
+    >>> pb.ops.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()
     [[[3.0]], [[5.0]]]
     """
     x, like = widened(channels_last(x, data_format)), x

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pullback.ops.nn.windows import DataFormat, Padding, Sizes, channels_last
+from pullback.ops.nn.windows import DataFormat, Padding, Sizes
 from pullback.shapes import Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 

@@ -26,7 +26,6 @@ __all__ = [
     "log_cosh_loss",
     "sigmoid_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits",
-    "sparse_softmax_cross_entropy_gradient",
     "sparse_softmax_cross_entropy_with_logits",
     "squared_error",
 ]
@@ -242,7 +241,7 @@ def sparse_softmax_cross_entropy_gradient(
         A tensor like logits; NaN where the label is no class, 0 where it is `ignore_label`.
 
     >>> logits, normalizer = [[0.0, 0.0]], [[0.6931472]]
-    >>> pb.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
+    >>> pb.ops.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
     [[1.0, -1.0]]
     """
     wide = widened(logits)

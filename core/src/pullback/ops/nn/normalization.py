@@ -23,9 +23,7 @@ __all__ = [
     "group_norm",
     "instance_norm",
     "layer_norm",
-    "layer_norm_gradient",
     "rms_norm",
-    "rms_norm_gradient",
 ]
 
 
@@ -157,7 +155,7 @@ def layer_norm_gradient(
         axis: the normalized axes.
 
     >>> x, center, spread = [[1.0, 3.0]], [[2.0]], [[1.0]]
-    >>> found = pb.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
+    >>> found = pb.ops.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
     >>> [one.tolist() for one in found]
     [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]]
     """
@@ -257,7 +255,7 @@ def rms_norm_gradient(
         g: the gradient with respect to the result.
         axis: the normalized axes.
 
-    >>> found = pb.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
+    >>> found = pb.ops.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
     >>> [one.tolist() for one in found]
     [[[0.5, -0.5]], [1.0, 0.0]]
     """

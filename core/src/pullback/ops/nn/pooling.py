@@ -41,10 +41,8 @@ from pullback.tensor import Tensor
 
 __all__ = [
     "avg_pool",
-    "avg_pool_gradient",
     "max_pool",
     "max_pool_gather",
-    "max_pool_gradient",
 ]
 
 
@@ -226,7 +224,7 @@ def max_pool_gradient(
         ShapeError: when g or indices are not what `max_pool` gives for these shapes.
 
     >>> g, indices = pb.ones((1, 2, 1)), pb.reshape([1, 0], (1, 2, 1))
-    >>> pb.max_pool_gradient(g, indices, input_shape=(1, 4, 1), window=2).tolist()
+    >>> pb.ops.max_pool_gradient(g, indices, input_shape=(1, 4, 1), window=2).tolist()
     [[[0.0], [1.0], [1.0], [0.0]]]
     """
     shape = channels_last_shape(input_shape, data_format)
@@ -365,7 +363,7 @@ def avg_pool_gradient(
         ShapeError: when g is not what `avg_pool` gives for these shapes.
 
     >>> g = pb.reshape([2.0, 4.0], (1, 2, 1))
-    >>> pb.avg_pool_gradient(g, input_shape=(1, 4, 1), window=2).tolist()
+    >>> pb.ops.avg_pool_gradient(g, input_shape=(1, 4, 1), window=2).tolist()
     [[[1.0], [1.0], [2.0], [2.0]]]
     """
     shape = channels_last_shape(input_shape, data_format)

@@ -1,6 +1,6 @@
 """Signatures for callers; written by tools/stubs.py."""
 
-from pullback.ops.nn.windows import DataFormat, Padding, Sizes, channels_last
+from pullback.ops.nn.windows import DataFormat, Padding, Sizes
 from pullback.shapes import ShapeLike
 from pullback.tensor import Tensor, TensorLike
 

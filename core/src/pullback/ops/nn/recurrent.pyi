@@ -3,8 +3,6 @@
 from typing import Literal
 
 from pullback.dtypes import DTypeRule
-from pullback.ops.nn.activations import relu
-from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.tensor import Tensor, TensorLike
 

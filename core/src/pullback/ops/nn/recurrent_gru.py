@@ -32,7 +32,9 @@ from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = ["gru", "gru_gradient"]
+__all__ = [
+    "gru",
+]
 
 
 def _gru_units(
@@ -184,7 +186,7 @@ def gru_gradient(
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
     >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))
-    >>> found = pb.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
+    >>> found = pb.ops.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
     >>> found[1].tolist(), found[4].tolist()
     ([[0.5]], [-0.125, 0.0, 0.375])
     """

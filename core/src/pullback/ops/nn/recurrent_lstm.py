@@ -32,7 +32,9 @@ from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = ["lstm", "lstm_gradient"]
+__all__ = [
+    "lstm",
+]
 
 
 def _lstm_units(
@@ -189,7 +191,7 @@ def lstm_gradient(
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 4))
     >>> gates, cells = pb.full((1, 1, 4), 0.5), pb.zeros((1, 1, 1))
-    >>> found = pb.lstm_gradient(
+    >>> found = pb.ops.lstm_gradient(
     ...     x, state, state, weights, weights, None, cells, gates, cells, x, state, state
     ... )
     >>> found[2].tolist(), found[5].tolist()

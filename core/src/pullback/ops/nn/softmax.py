@@ -12,7 +12,10 @@ from pullback.shapes import Axis, Shape, checked, first
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = ["log_softmax", "log_softmax_gradient", "softmax", "softmax_gradient"]
+__all__ = [
+    "log_softmax",
+    "softmax",
+]
 
 
 def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
@@ -46,7 +49,7 @@ def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
 def softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """out * (g - sum(g * out)): the gradient of `softmax` along axis, whose result is `out`.
 
-    >>> pb.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
+    >>> pb.ops.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
     [0.25, -0.25]
     """
     h, wide = widened(g), widened(out)
@@ -88,7 +91,7 @@ def log_softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
 def log_softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """g - exp(out) * sum(g): the gradient of `log_softmax` along axis, whose result is `out`.
 
-    >>> pb.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
+    >>> pb.ops.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
     [0.0, 0.0]
     """
     h, wide = widened(g), widened(out)
