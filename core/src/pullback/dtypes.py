@@ -281,8 +281,37 @@ class Resolution(NamedTuple):
     outputs: tuple[DType, ...]
 
 
-DTypeRule: TypeAlias = Callable[..., Resolution]
 Operands: TypeAlias = "tuple[Operand | None, ...]"
+
+
+class DTypeRule(NamedTuple):
+    """A dtype rule: `rule(operands, **attributes)` gives a `Resolution`.
+
+    Args:
+        function: what computes it.
+        uniform: True if all inputs are converted to one dtype. Kernels are then looked up by the
+            dtype of the first input alone.
+    """
+
+    function: Callable[..., Resolution]
+    uniform: bool = False
+
+    def __call__(self, operands: Operands, /, **attributes: Any) -> Resolution:
+        """Returns what inputs are converted to, and the dtypes of the results."""
+        return self.function(operands, **attributes)
+
+
+def uniform(function: Callable[..., Resolution]) -> DTypeRule:
+    """A decorator: the rule converts all inputs to one dtype.
+
+    >>> @uniform
+    ... def to_float64(operands, **attributes):
+    ...     return Resolution(tuple(float64 for _ in operands), (float64,))
+    >>> to_float64((int32, bool)).outputs, to_float64.uniform
+    ((dtype('float64'),), True)
+    """
+    return DTypeRule(function, uniform=True)
+
 
 _CLASSES: dict[str, tuple[DType, ...]] = {
     "boolean": (bool_,),
@@ -323,6 +352,7 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
         lift: integer and boolean inputs are taken as the default floating dtype.
     """
 
+    @uniform
     def rule(operands: Operands, **_: Any) -> Resolution:
         dtype = _common(operands)
         if lift and _KIND[dtype] < FLOAT:
@@ -330,7 +360,6 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
         _check(dtype, allowed)
         return Resolution(_all_to(dtype, operands), (dtype if to is None else to,))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
@@ -356,6 +385,7 @@ def each(*classes: str, result: int | DType = 0) -> DTypeRule:
         result: the position of the input whose dtype the result has, or a dtype.
     """
 
+    @DTypeRule
     def rule(operands: Operands, **_: Any) -> Resolution:
         inputs: list[DType | None] = []
         for position, operand in enumerate(operands):

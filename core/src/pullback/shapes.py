@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pullback import errors
 
@@ -199,16 +199,23 @@ def data_dependent(*_: Any, **__: Any) -> None:
     return
 
 
-def checked(rule: ShapeRule) -> Callable[..., dict[str, Any]]:
-    """The `normalize` of an op whose kernels would take shapes that its rule does not allow."""
+class Checked(NamedTuple):
+    """The `normalize` of an op whose kernels would take shapes that its rule does not allow.
 
-    def normalize(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
-        rule(*shapes, **attributes)
+    The attributes stay as they are, so specialized code calls the rule itself.
+    """
+
+    rule: ShapeRule
+
+    def __call__(self, shapes: tuple[Any, ...], /, **attributes: Any) -> dict[str, Any]:
+        """Returns the attributes, after the rule has seen them."""
+        self.rule(*shapes, **attributes)
         return attributes
 
-    # Straight-line code calls the rule itself: the attributes stay as they are.
-    normalize.checks = rule  # type: ignore[attr-defined]
-    return normalize
+
+def checked(rule: ShapeRule) -> Checked:
+    """The `normalize` of an op whose kernels would take shapes that its rule does not allow."""
+    return Checked(rule)
 
 
 def permuted(shape: Shape, axes: Sequence[int]) -> Shape:

@@ -63,7 +63,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
         "_normalize": op.normalize,
-        "_check": getattr(op.normalize, "checks", None),
+        "_check": op.normalize.rule if isinstance(op.normalize, shapes.Checked) else None,
         "_scalars": op.scalars,
         "_numbers": SCALAR_TYPES,
     }
@@ -115,7 +115,7 @@ def _listed(op: Op) -> list[str]:
     again = f"return _general(_OP, {everything}, {_attributes(op)})"
     if (
         [one.arity for one in op.inputs] != [Arity.MANY]
-        or not getattr(op.dtype, "uniform", False)
+        or not op.dtype.uniform
         or len(op.outputs) + len(op.residuals) > 1
     ):
         return [again]
@@ -192,7 +192,7 @@ def _straight(op: Op) -> list[str]:
     optional = [one.arity is Arity.OPTIONAL for one in op.inputs]
     everything = tuple_of(inputs)
     again = f"return _general(_OP, {everything}, {_attributes(op)})"
-    uniform = getattr(op.dtype, "uniform", False)
+    uniform = op.dtype.uniform
 
     foreign = [
         f"({x} is not None and type({x}) is not _Tensor)" if maybe else f"type({x}) is not _Tensor"
@@ -372,7 +372,7 @@ def _normalising(op: Op, arrays: list[str]) -> list[str]:
             for a, one in zip(arrays, op.inputs, strict=True)
         ]  # fmt: skip
         keywords = [f"{a.name}={a.name}" for a in op.attributes]
-        if hasattr(op.normalize, "checks"):
+        if isinstance(op.normalize, shapes.Checked):
             lines.append(f"_check({', '.join([*inputs, *keywords])})")
         else:
             lines.append(f"_n = _normalize({', '.join([tuple_of(inputs), *keywords])})")

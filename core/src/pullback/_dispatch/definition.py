@@ -16,7 +16,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, cast,
 from pullback import errors
 from pullback._dispatch import call_code
 from pullback._operators import OPERATORS
-from pullback.dtypes import DTypeRule
+from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import ShapeRule
 from pullback.spec import Accuracy, Arity, Attribute, Input, Op, Rule, Tier, register
 
@@ -29,8 +29,11 @@ R_co = TypeVar("R_co", covariant=True)
 Copy: TypeAlias = bool | None
 
 _ARITIES = {
+    "Tensor": Arity.ONE,
     "TensorLike": Arity.ONE,
+    "Tensor | None": Arity.OPTIONAL,
     "TensorLike | None": Arity.OPTIONAL,
+    "Sequence[Tensor]": Arity.MANY,
     "Sequence[TensorLike]": Arity.MANY,
     "Tensor": Arity.ONE,
     "Tensor | None": Arity.OPTIONAL,
@@ -147,37 +150,46 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
 def op(
     *,
     shape: ShapeRule,
-    dtype: DTypeRule,
+    dtype: Callable[..., Resolution],
     accuracy: Accuracy,
     tier: Tier = Tier.CORE,
+    primitive: str | None = None,
     differentiable: bool = True,
     outputs: Sequence[str] = ("out",),
     residuals: Sequence[str] = (),
     normalize: Callable[..., dict[str, Any]] | None = None,
+    identity_when: Callable[..., bool] | None = None,
+    public: bool = True,
     name: str | None = None,
     family: str | None = None,
 ) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
     """Defines an op; the decorated function is its signature, its docstring and its body.
 
-    Parameters annotated `TensorLike`, `TensorLike | None` or `Sequence[TensorLike]` are inputs; all
-    others are attributes.
+    Parameters annotated `Tensor`, `Tensor | None` or `Sequence[Tensor]` (or the same with
+    `TensorLike`) are inputs; all others are attributes.
 
     Args:
         shape: the rule for the result's shape (`pullback.shapes`).
         dtype: the rule for the inputs' common dtype and the result's (`pullback.dtypes`).
-        accuracy: how near to a float64 reference the result must be.
+        accuracy: the class of accuracy that every backend is held to.
         tier: the set of primitives it belongs to.
-        differentiable: False where no input has a gradient.
-        outputs: a name for each result, where there are several.
+        primitive: a sentence that says why no body made of other ops can replace the op. Every
+            backend that claims the tier has a kernel for it, and its body is never called.
+        differentiable: False if no input has a gradient.
+        outputs: a name for each result, if there are several.
         residuals: names of what kernel and body return after the outputs, for the rules only.
         normalize: gets the inputs' shapes and the attributes, returns the attributes in the form
-            that kernels and body are given.
-        name: the op's name where it is not the function's.
+            that kernels and body get.
+        identity_when: gets the inputs' shapes and the attributes, as the shape rule does; returns
+            True if the result is the first input, element by element.
+        public: False keeps the op out of `pb`: it is in `pb.ops` only.
+        name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
 
     Raises:
         DefinitionError: for a definition that contradicts itself.
     """
+    rule = dtype if isinstance(dtype, DTypeRule) else DTypeRule(dtype, hasattr(dtype, "uniform"))
 
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
@@ -192,14 +204,17 @@ def op(
             inputs=inputs,
             attributes=attributes,
             shape=shape,
-            dtype=dtype,
+            dtype=rule,
             accuracy=accuracy,
             tier=tier,
-            primitive="primitive" in body.__code__.co_names,
+            primitive=primitive is not None or "primitive" in body.__code__.co_names,
+            why=primitive or "",
             differentiable=differentiable,
+            public=public,
             outputs=tuple(outputs),
             residuals=tuple(residuals),
             normalize=normalize,
+            identity_when=identity_when,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,

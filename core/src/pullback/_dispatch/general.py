@@ -109,12 +109,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     tracked = LISTENING.count != 0 and any(t is not None and may_record(t._node) for t in flat)
     if kernel is None or (tracked and op.differentiable and not op.rules and not op.primitive):
         if op.primitive:
-            missing = errors.MissingKernelError(
-                f"{op.name}: the backend {device.backend.name!r} has no kernel for this primitive "
-                f"of the {op.tier} tier{for_dtype(flat)}; use another device, or a kernel pack"
-            )
-            missing.tier = op.tier
-            raise missing
+            raise _missing_kernel(op, device, for_dtype(flat))
         if not (tracked and (op.rules or not op.differentiable)):
             found = _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
             return found if len(op.outputs) == 1 else named(op, found)
@@ -167,8 +162,21 @@ def without_residuals(op: Op, result: Any) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def _missing_kernel(op: Op, device: Device, dtype: str = "") -> errors.MissingKernelError:
+    error = errors.MissingKernelError(
+        f"{op.name}: the backend {device.backend.name!r} has no kernel for this primitive of the "
+        f"{op.tier} tier{dtype}; use another device, or a kernel pack"
+    )
+    error.tier = op.tier
+    return error
+
+
 def run_body(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Any:
     """The op's decomposition, for inputs and attributes in their normal form."""
+    if op.primitive:
+        raise errors.MissingKernelError(
+            f"{op.name}: a primitive has no body to fall back on: {op.why}"
+        )
     code = op.body.__code__
     given = dict(attributes)
     for one, value in zip(op.inputs, inputs, strict=True):
@@ -220,7 +228,7 @@ def find(op: Op, device: Device, flat: Sequence[Tensor | None], attributes: dict
     key: Any
     if first is None:
         key = tuple(attributes[name] for name in asked_dtypes(op))
-    elif getattr(op.dtype, "uniform", False) or len(flat) == 1:
+    elif op.dtype.uniform or len(flat) == 1:
         key = first._array.dtype
     else:
         key = tuple(None if t is None else t._array.dtype for t in flat)

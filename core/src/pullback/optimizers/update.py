@@ -131,7 +131,7 @@ def _alike(value: Any, before: Any) -> bool:
 
 def _kernel(op: Op, device: Device, dtypes: tuple[Any, ...]) -> Kernel | None:
     """The kernel that a call found for inputs of these dtypes, where it converted none of them."""
-    single = len(dtypes) == 1 or getattr(op.dtype, "uniform", False)
+    single = len(dtypes) == 1 or op.dtype.uniform
     if op.residuals or op.index >= len(device.tables) or (single and len(set(dtypes)) > 1):
         return None
     found: Kernel | None = device.tables[op.index].get(dtypes[0] if single else dtypes)
