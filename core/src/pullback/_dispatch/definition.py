@@ -35,9 +35,6 @@ _ARITIES = {
     "TensorLike | None": Arity.OPTIONAL,
     "Sequence[Tensor]": Arity.MANY,
     "Sequence[TensorLike]": Arity.MANY,
-    "Tensor": Arity.ONE,
-    "Tensor | None": Arity.OPTIONAL,
-    "Sequence[Tensor]": Arity.MANY,
 }
 _INDICES = itertools.count()
 _LOCK = threading.Lock()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._numerics import division
 from pullback.dtypes import (
     Operands,
@@ -15,6 +15,7 @@ from pullback.dtypes import (
     numeric,
     real,
     real_of,
+    uniform,
 )
 from pullback.ops import late
 from pullback.ops.calculus import NAMESPACE, where, zeros
@@ -43,14 +44,18 @@ __all__ = [
 ]
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=ROUNDED,
+    primitive="It is what sums are: no other op adds two numbers.",
+)
 def add(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise sum of x1 and x2.
 
     >>> pb.add([1, 2], 3).tolist()
     [4, 5]
     """
-    return primitive("It is what sums are: no other op adds two numbers.")
 
 
 add.vjp(x1=lambda g: g, x2=lambda g: g)
@@ -69,44 +74,52 @@ def subtract(x1: Tensor, x2: Tensor, /) -> Tensor:
 subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=ROUNDED,
+    primitive="It rounds once; by exp and log it would not, nor take signs and integers.",
+)
 def multiply(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise product of x1 and x2.
 
     >>> pb.multiply([1, 2], 3).tolist()
     [3, 6]
     """
-    return primitive("It rounds once; by exp and log it would not, nor take signs and integers.")
 
 
 multiply.vjp(x1=lambda g, x2: g * x2, x2=lambda g, x1: g * x1)
 
 
-@op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=ROUNDED,
+    primitive="It rounds once; a product with a reciprocal rounds twice, and reciprocals are quotients.",
+)
 def divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise quotient x1 / x2; integers give the default floating dtype.
 
     >>> pb.divide(6, 4)
     Tensor(1.5, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "It rounds once; a product with a reciprocal rounds twice, and reciprocals are quotients."
-    )
 
 
 divide.vjp(x1=lambda g, x2: g / x2, x2=lambda g, x2, out: -(g * out) / x2)
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=EXACT)
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=EXACT,
+    primitive="0 - x gives 0 where x is 0, not -0; a product with -1 takes no unsigned integers.",
+)
 def negative(x: Tensor, /) -> Tensor:
     """The elementwise negation -x.
 
     >>> pb.negative([1, -2]).tolist()
     [-1, 2]
     """
-    return primitive(
-        "0 - x gives 0 where x is 0, not -0; a product with -1 takes no unsigned integers."
-    )
 
 
 negative.vjp(x=lambda g: -g)
@@ -129,14 +142,20 @@ positive.vjp(x=lambda g: g)
 # Quotients that are whole numbers -----------------------------------------------------------------
 
 
-@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
+@op(
+    shape=broadcast,
+    dtype=integer,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="No other op divides integers, and floats do not hold those of 64 bits.",
+    public=False,
+)
 def integer_floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The floor of the quotient of integers; 0 where x2 is 0.
 
     >>> pb.ops.integer_floor_divide([7, -7], 2).tolist()
     [3, -4]
     """
-    return primitive("No other op divides integers, and floats do not hold those of 64 bits.")
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
@@ -162,7 +181,12 @@ def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
 floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
+@op(
+    shape=broadcast,
+    dtype=real,
+    accuracy=EXACT,
+    primitive="It is exact where the quotient has more digits than the dtype; x1 - x2 * q is not.",
+)
 def remainder(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 - x2 * floor(x1 / x2), without its rounding: the sign is that of x2, as in Python.
 
@@ -171,9 +195,6 @@ def remainder(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.remainder([7, -7], 3).tolist()
     [1, 2]
     """
-    return primitive(
-        "It is exact where the quotient has more digits than the dtype; x1 - x2 * q is not."
-    )
 
 
 remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
@@ -182,7 +203,12 @@ remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
 # Powers -------------------------------------------------------------------------------------------
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=FEW_ULP)
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=FEW_ULP,
+    primitive="exp(x2 * log(x1)) multiplies the rounding of its exponent, and does not take integers.",
+)
 def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 to the power of x2. Anything to the power of 0 is 1.
 
@@ -194,9 +220,6 @@ def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
     """
-    return primitive(
-        "exp(x2 * log(x1)) multiplies the rounding of its exponent, and does not take integers."
-    )
 
 
 @pow.vjp("x1")
@@ -242,13 +265,11 @@ reciprocal.vjp(x=lambda g, out: -(g * out) * out)
 # Size and sign ------------------------------------------------------------------------------------
 
 
+@uniform
 def _modulus(operands: Operands, **_: object) -> Resolution:
     """Numeric inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = numeric(operands)
     return Resolution(inputs, (real_of(dtype),))
-
-
-_modulus.uniform = True  # type: ignore[attr-defined]
 
 
 # FEW_ULP for complex numbers, whose modulus is a hypot; of real ones it is exact.

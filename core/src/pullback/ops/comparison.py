@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import is_complex, numeric_predicate, predicate, real_predicate
 from pullback.ops import late
 from pullback.shapes import broadcast
@@ -24,14 +24,19 @@ __all__ = [
 ]
 
 
-@op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
+@op(
+    shape=broadcast,
+    dtype=predicate,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="It is the one question that complex numbers and truth values answer too.",
+)
 def equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 == x2. NaN is equal to nothing.
 
     >>> pb.equal([1, 2], [1, 3]).tolist()
     [True, False]
     """
-    return primitive("It is the one question that complex numbers and truth values answer too.")
 
 
 @op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
@@ -44,14 +49,19 @@ def not_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     return ~equal(x1, x2)
 
 
-@op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
+@op(
+    shape=broadcast,
+    dtype=real_predicate,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="It is what order is: no other op compares sizes.",
+)
 def less(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Whether x1 < x2.
 
     >>> pb.less([1, 2], 2).tolist()
     [True, False]
     """
-    return primitive("It is what order is: no other op compares sizes.")
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)

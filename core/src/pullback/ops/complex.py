@@ -6,7 +6,7 @@ rules of functions that are not holomorphic what they are below; the tape conjug
 
 from __future__ import annotations
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import (
     DTypeRule,
     Operands,
@@ -18,6 +18,7 @@ from pullback.dtypes import (
     numeric,
     real_floating,
     real_of,
+    uniform,
 )
 from pullback.ops.arithmetic import negative, positive
 from pullback.ops.calculus import zeros
@@ -30,15 +31,16 @@ __all__ = ["angle", "complex", "complex_parts", "conj", "imag", "real"]
 
 
 def _part_of(whole: DTypeRule) -> DTypeRule:
+    @uniform
     def rule(operands: Operands, **_: object) -> Resolution:
         """Inputs promoted to one dtype; the result has the real dtype of their parts."""
         inputs, (dtype,) = whole(operands)
         return Resolution(inputs, (real_of(dtype),))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
+@uniform
 def _whole(operands: Operands, **_: object) -> Resolution:
     """Real parts, promoted to float32 or float64; the complex dtype of these."""
     inputs = real_floating(operands).inputs
@@ -47,26 +49,26 @@ def _whole(operands: Operands, **_: object) -> Resolution:
     return Resolution((real_of(whole),) * 2, (whole,))
 
 
-_whole.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=broadcast, dtype=_whole, accuracy=EXACT, tier=Tier.COMPLEX)
+@op(
+    shape=broadcast,
+    dtype=_whole,
+    accuracy=EXACT,
+    tier=Tier.COMPLEX,
+    primitive="real + imag * 1j makes NaN of the real part where imag is infinite.",
+)
 def complex(real: Tensor, imag: Tensor, /) -> Tensor:
     """The complex number real + imag * 1j.
 
     >>> pb.complex([1.0, 2.0], 3.0).tolist()
     [(1+3j), (2+3j)]
     """
-    return primitive("real + imag * 1j makes NaN of the real part where imag is infinite.")
 
 
+@uniform
 def _both_parts(operands: Operands, **_: object) -> Resolution:
     """A complex input gives its real dtype twice."""
     inputs, (dtype,) = complex_(operands)
     return Resolution(inputs, (real_of(dtype),) * 2)
-
-
-_both_parts.uniform = True  # type: ignore[attr-defined]
 
 
 def _twice(x: Shape) -> list[Shape]:
@@ -80,6 +82,7 @@ def _twice(x: Shape) -> list[Shape]:
     accuracy=EXACT,
     tier=Tier.COMPLEX,
     outputs=("real", "imag"),
+    primitive="Arithmetic stays among the complex numbers, and mixes infinite parts.",
 )
 def complex_parts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The real and the imaginary part of complex numbers.
@@ -88,7 +91,6 @@ def complex_parts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     >>> real.tolist(), imag.tolist()
     ([1.0, 3.0], [2.0, -4.0])
     """
-    return primitive("Arithmetic stays among the complex numbers, and mixes infinite parts.")
 
 
 complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))

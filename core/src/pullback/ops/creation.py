@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
@@ -67,7 +67,14 @@ def _python_number(value: TensorLike, dtype: DType | None) -> tuple[Any, DType]:
     return tensor.item(), tensor.dtype if dtype is None else dtype
 
 
-@op(shape=given, dtype=_as_asked, accuracy=EXACT, differentiable=False, normalize=_default_dtype)
+@op(
+    shape=given,
+    dtype=_as_asked,
+    accuracy=EXACT,
+    differentiable=False,
+    normalize=_default_dtype,
+    primitive="It makes arrays of nothing: no input tells where or what.",
+)
 def full(
     shape: ShapeLike,
     fill_value: bool | int | float | complex,
@@ -90,7 +97,6 @@ def full(
     >>> pb.full((2,), 7).tolist()
     [7, 7]
     """
-    return primitive("It makes arrays of nothing: no input tells where or what.")
 
 
 def zeros(
@@ -245,7 +251,14 @@ def _real_number(value: Any) -> int | float:
     return number
 
 
-@op(shape=_count, dtype=_as_asked, accuracy=FEW_ULP, differentiable=False, normalize=_steps)
+@op(
+    shape=_count,
+    dtype=_as_asked,
+    accuracy=FEW_ULP,
+    differentiable=False,
+    normalize=_steps,
+    primitive="Positions come from nowhere else; a running sum of ones would count with rounding.",
+)
 def arange(
     start: int | float,
     stop: int | float | None = None,
@@ -271,9 +284,6 @@ def arange(
     >>> pb.arange(5).tolist(), pb.arange(5, 0, -2).tolist()
     ([0, 1, 2, 3, 4], [5, 3, 1])
     """
-    return primitive(
-        "Positions come from nowhere else; a running sum of ones would count with rounding."
-    )
 
 
 def _number(value: Any) -> float | complex:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import DType, DTypeLike, real, real_floating
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import logaddexp
@@ -42,7 +42,13 @@ def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: object) -> 
     return (*x[:axis], x[axis] + include_initial, *x[axis + 1 :])
 
 
-@op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
+@op(
+    shape=_run,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    normalize=_one_axis,
+    primitive="By shifted sums it would take log2(n) passes over everything.",
+)
 def cumulative_sum(
     x: Tensor,
     /,
@@ -67,7 +73,6 @@ def cumulative_sum(
     >>> pb.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return primitive("By shifted sums it would take log2(n) passes over everything.")
 
 
 @cumulative_sum.vjp("x")
@@ -77,7 +82,13 @@ def _(g: Tensor, x_dtype: DType, axis: int, dtype: DType | None, include_initial
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
 
 
-@op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
+@op(
+    shape=_run,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    normalize=_one_axis,
+    primitive="By shifted products it would take log2(n) passes over everything.",
+)
 def cumulative_prod(
     x: Tensor,
     /,
@@ -100,7 +111,6 @@ def cumulative_prod(
     >>> pb.cumulative_prod([1, 2, 3, 4]).tolist()
     [1, 2, 6, 24]
     """
-    return primitive("By shifted products it would take log2(n) passes over everything.")
 
 
 @cumulative_prod.vjp("x")

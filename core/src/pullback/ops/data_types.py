@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, from_any
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
-from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype
+from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype, uniform
 from pullback.ops.complex import real
 from pullback.ops.conversion import to_device
 from pullback.shapes import first
@@ -21,6 +21,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 
+@uniform
 def _converted(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
     """The dtype that is asked for; that of x where none is."""
     inputs = dtypes.same(operands).inputs
@@ -28,13 +29,15 @@ def _converted(operands: Operands, dtype: DType | None = None, **_: object) -> R
     return Resolution(inputs, (inputs[0] if dtype is None else dtype,))
 
 
-_converted.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=first, dtype=_converted, accuracy=EXACT, name="astype")
+@op(
+    shape=first,
+    dtype=_converted,
+    accuracy=EXACT,
+    name="astype",
+    primitive="It is the one op between dtypes.",
+)
 def _convert(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     """The elements of x as another dtype, rounded to the nearest, or towards zero for integers."""
-    return primitive("It is the one op between dtypes.")
 
 
 @_convert.vjp("x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import floating, is_complex, real_floating
 from pullback.ops import late
 from pullback.ops.arithmetic import abs, maximum
@@ -18,17 +18,19 @@ from pullback.tensor import Tensor
 __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="Powers of a rounded e multiply its error; a polynomial needs the exponent bits of the "
+    "result.",
+)
 def exp(x: Tensor, /) -> Tensor:
     """e to the power of x.
 
     >>> pb.exp([0.0, 1.0]).tolist()
     [1.0, 2.7182817459106445]
     """
-    return primitive(
-        "Powers of a rounded e multiply its error; a polynomial needs the exponent bits of the "
-        "result."
-    )
 
 
 exp.vjp(x=lambda g, out: g * out)
@@ -63,7 +65,12 @@ def expm1(x: Tensor, /) -> Tensor:
 expm1.vjp(x=lambda g, x: g * exp(x))
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="It undoes exp; a polynomial for it needs the exponent bits of the number.",
+)
 def log(x: Tensor, /) -> Tensor:
     """The natural logarithm: -inf at 0, NaN for negative numbers.
 
@@ -72,7 +79,6 @@ def log(x: Tensor, /) -> Tensor:
     >>> pb.log([1.0, 10.0]).tolist()
     [0.0, 2.3025851249694824]
     """
-    return primitive("It undoes exp; a polynomial for it needs the exponent bits of the number.")
 
 
 log.vjp(x=lambda g, x: over(g, x))
@@ -168,14 +174,18 @@ logaddexp.vjp(
 )
 
 
-@op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=ROUNDED,
+    primitive="It is correctly rounded, which x ** 0.5 is not.",
+)
 def sqrt(x: Tensor, /) -> Tensor:
     """The square root: NaN for negative numbers; complex results have no negative real part.
 
     >>> pb.sqrt([0.0, 4.0, 9.0]).tolist()
     [0.0, 2.0, 3.0]
     """
-    return primitive("It is correctly rounded, which x ** 0.5 is not.")
 
 
 sqrt.vjp(x=lambda g, out: over(g * 0.5, out))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
-from pullback.dtypes import DType, Operand, Operands, Resolution
+from pullback._dispatch import op
+from pullback.dtypes import DType, Operand, Operands, Resolution, uniform
 from pullback.ops import reductions
 from pullback.ops.comparison import equal
 from pullback.ops.creation import arange, full
@@ -79,7 +79,12 @@ def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape:
     return (*x[:axis], *indices, *x[axis + 1 :])
 
 
-@op(shape=taken_shape, dtype=_indexed, accuracy=EXACT)
+@op(
+    shape=taken_shape,
+    dtype=_indexed,
+    accuracy=EXACT,
+    primitive="It is the one op that reads at positions that are data.",
+)
 def take(x: Tensor, indices: Tensor, /, *, axis: Axis = 0) -> Tensor:
     """The slices of x at positions along an axis (array API standard).
 
@@ -96,7 +101,6 @@ def take(x: Tensor, indices: Tensor, /, *, axis: Axis = 0) -> Tensor:
     >>> pb.take([10, 20, 30], [2, 0, -1]).tolist()
     [30, 10, 30]
     """
-    return primitive("It is the one op that reads at positions that are data.")
 
 
 take.vjp(indices=None)
@@ -142,7 +146,13 @@ def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object
     return {"axis": axis}
 
 
-@op(shape=first, dtype=_scattered, accuracy=ACCUMULATED, normalize=fitting_updates)
+@op(
+    shape=first,
+    dtype=_scattered,
+    accuracy=ACCUMULATED,
+    normalize=fitting_updates,
+    primitive="It is the one op that adds at positions that are data.",
+)
 def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """x with the updates added at positions along an axis; at one named twice, both.
 
@@ -159,7 +169,6 @@ def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     >>> pb.scatter_add([1, 1, 1], [0, 2, 0], [10, 20, 30]).tolist()
     [41, 1, 21]
     """
-    return primitive("It is the one op that adds at positions that are data.")
 
 
 scatter_add.vjp(
@@ -169,7 +178,13 @@ scatter_add.vjp(
 )
 
 
-@op(shape=first, dtype=_scattered, accuracy=EXACT, normalize=fitting_updates)
+@op(
+    shape=first,
+    dtype=_scattered,
+    accuracy=EXACT,
+    normalize=fitting_updates,
+    primitive="Where positions repeat one update has to stay, which no sum gives.",
+)
 def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """x with the updates in place of what is at positions along an axis.
 
@@ -189,7 +204,6 @@ def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int 
     >>> pb.scatter_update([1, 1, 1], [0, 2], [10, 20]).tolist()
     [10, 1, 20]
     """
-    return primitive("Where positions repeat one update has to stay, which no sum gives.")
 
 
 scatter_update.vjp(indices=None)
@@ -266,6 +280,7 @@ segment_sum.vjp(data=lambda g, segment_ids, axis: take(g, segment_ids, axis=axis
 # Several axes at once.
 
 
+@uniform
 def _indices(operands: Operands, **_: object) -> Resolution:
     """Integers, promoted to int32 or int64; the result is int64."""
     x1, x2 = operands
@@ -273,9 +288,6 @@ def _indices(operands: Operands, **_: object) -> Resolution:
     assert x2 is not None
     dtype = dtypes.promote_types(index_dtype(x1), index_dtype(x2))
     return Resolution((dtype, dtype), (dtypes.int64,))
-
-
-_indices.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=broadcast, dtype=_indices, accuracy=EXACT, differentiable=False)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback.dtypes import Operands, Resolution, same
@@ -48,7 +48,12 @@ def _joined(arrays: list[Shape], *, axis: int | None) -> Shape:
     return (*head[:axis], sum(shape[axis] for shape in arrays), *head[axis + 1 :])
 
 
-@op(shape=_joined, dtype=same, accuracy=EXACT)
+@op(
+    shape=_joined,
+    dtype=same,
+    accuracy=EXACT,
+    primitive="Written part by part into a new array, the whole would be copied once for each part.",
+)
 def concat(arrays: Sequence[Tensor], /, *, axis: Axis | None = 0) -> Tensor:
     """The arrays one after the other along an axis that they have (array API standard).
 
@@ -63,9 +68,6 @@ def concat(arrays: Sequence[Tensor], /, *, axis: Axis | None = 0) -> Tensor:
     >>> pb.concat([[[1, 2]], [[3, 4]]]).tolist()
     [[1, 2], [3, 4]]
     """
-    return primitive(
-        "Written part by part into a new array, the whole would be copied once for each part."
-    )
 
 
 @concat.vjp("arrays")

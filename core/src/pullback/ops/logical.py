@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pullback._dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean
+from pullback._dispatch import op
+from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean, uniform
 from pullback.ops.arithmetic import minimum
 from pullback.ops.comparison import not_equal
 from pullback.shapes import broadcast
@@ -24,12 +24,10 @@ __all__ = [
 ]
 
 
+@uniform
 def _truth(operands: Operands, **_: object) -> Resolution:
     """Inputs are taken as truth values; so is the result."""
     return Resolution((bool_,) * len(operands), (bool_,))
-
-
-_truth.uniform = True  # type: ignore[attr-defined]
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
@@ -72,14 +70,19 @@ def logical_not(x: Tensor, /) -> Tensor:
     return bitwise_invert(x)
 
 
-@op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
+@op(
+    shape=broadcast,
+    dtype=integer_or_boolean,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="It is the one op that reads the bits of two numbers.",
+)
 def bitwise_and(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The bits that x1 and x2 have in common.
 
     >>> pb.bitwise_and(6, 3)
     Tensor(2, shape=(), dtype=int32, device=cpu:0)
     """
-    return primitive("It is the one op that reads the bits of two numbers.")
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)

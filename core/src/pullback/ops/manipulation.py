@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch import Copy, op, primitive
+from pullback._dispatch import Copy, op
 from pullback._dispatch.convert import together
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import same
@@ -63,7 +63,13 @@ def _same_size(x: Shape, *, shape: Shape) -> Shape:
     return shape
 
 
-@op(shape=_same_size, dtype=same, accuracy=EXACT, normalize=_one_unknown)
+@op(
+    shape=_same_size,
+    dtype=same,
+    accuracy=EXACT,
+    normalize=_one_unknown,
+    primitive="It is a view: no op on values changes how they are laid out.",
+)
 def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
     """The elements of x, in C order, in another shape (array API standard).
 
@@ -78,7 +84,6 @@ def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) ->
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """
-    return primitive("It is a view: no op on values changes how they are laid out.")
 
 
 reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
@@ -97,7 +102,13 @@ def _permuted(x: Shape, *, axes: Shape) -> Shape:
     return permuted(x, axes)
 
 
-@op(shape=_permuted, dtype=same, accuracy=EXACT, normalize=_permutation)
+@op(
+    shape=_permuted,
+    dtype=same,
+    accuracy=EXACT,
+    normalize=_permutation,
+    primitive="It is a view: no op on values changes how they are laid out.",
+)
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     """x with its axes in another order (array API standard).
 
@@ -111,7 +122,6 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return primitive("It is a view: no op on values changes how they are laid out.")
 
 
 @permute_dims.vjp("x")
@@ -126,7 +136,12 @@ def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
     return shape
 
 
-@op(shape=_broadcasts, dtype=same, accuracy=EXACT)
+@op(
+    shape=_broadcasts,
+    dtype=same,
+    accuracy=EXACT,
+    primitive="It is a view: arithmetic with zeros would change -0 and copy.",
+)
 def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
     """x repeated along new axes in front and axes of size 1 (array API standard).
 
@@ -140,7 +155,6 @@ def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return primitive("It is a view: arithmetic with zeros would change -0 and copy.")
 
 
 broadcast_to.vjp(x=lambda g, x_shape: unbroadcast(g, x_shape))

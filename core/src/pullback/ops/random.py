@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, float32, float64, uint32, uint64
 from pullback.ops.exponential import log1p, sqrt
@@ -69,6 +69,7 @@ def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, o
     accuracy=EXACT,
     differentiable=False,
     normalize=_normalize_bits,
+    primitive="Philox multiplies to 128 bits in ten rounds: hundreds of integer ops on words of 32.",
 )
 def random_bits(
     shape: ShapeLike,
@@ -95,9 +96,6 @@ def random_bits(
     ...     np.random.Philox(key=5, counter=7).random_raw(2).view(np.uint32)[:3].tolist())
     True
     """
-    return primitive(
-        "Philox multiplies to 128 bits in ten rounds: hundreds of integer ops on words of 32."
-    )
 
 
 def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import (
     DType,
     DTypeLike,
@@ -20,6 +20,7 @@ from pullback.dtypes import (
     promoting,
     real,
     real_floating,
+    uniform,
 )
 from pullback.ops import late
 from pullback.ops.comparison import isinf, not_equal
@@ -63,6 +64,7 @@ def count(shape: Shape, axis: Any) -> int:
 # Sums and products.
 
 
+@uniform
 def accumulating(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
     """The dtype asked for, or that of x, which is wider for small integers and truth values."""
     inputs = dtypes.same(operands).inputs
@@ -70,10 +72,12 @@ def accumulating(operands: Operands, dtype: DType | None = None, **_: object) ->
     return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))
 
 
-accumulating.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
+@op(
+    shape=reduce,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    primitive="By ops on pairs it would take log2(n) passes, and products with ones do not add integers.",
+)
 def sum(
     x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -85,9 +89,6 @@ def sum(
     >>> pb.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
     """
-    return primitive(
-        "By ops on pairs it would take log2(n) passes, and products with ones do not add integers."
-    )
 
 
 @sum.vjp("x")
@@ -103,7 +104,13 @@ def _(
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
 
 
-@op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
+@op(
+    shape=reduce,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    primitive="By ops on pairs it would take log2(n) passes; exp of a sum of logs rounds, and knows "
+    "no sign.",
+)
 def prod(
     x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -115,10 +122,6 @@ def prod(
     >>> pb.prod([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [3.0, 8.0]
     """
-    return primitive(
-        "By ops on pairs it would take log2(n) passes; exp of a sum of logs rounds, and knows "
-        "no sign."
-    )
 
 
 @prod.vjp("x")
@@ -176,7 +179,12 @@ def reduce_some(
     return result
 
 
-@op(shape=reduce_some, dtype=real, accuracy=EXACT)
+@op(
+    shape=reduce_some,
+    dtype=real,
+    accuracy=EXACT,
+    primitive="By ops on pairs it would take log2(n) passes, and to sort costs more.",
+)
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The largest value of x over `axis`; NaN where there is one. Ties share the gradient.
 
@@ -186,7 +194,6 @@ def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     >>> pb.max([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
     [2.0, 4.0]
     """
-    return primitive("By ops on pairs it would take log2(n) passes, and to sort costs more.")
 
 
 @op(shape=reduce_some, dtype=real, accuracy=EXACT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback import dtypes
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import is_complex, is_floating, numeric, promoting, real, real_floating
 from pullback.ops import late
 from pullback.ops.arithmetic import positive, remainder, sign
@@ -84,14 +84,19 @@ round.vjp(x=lambda g: zeros(g))
 _sign_of_float = promoting("real floating", to=dtypes.bool_)
 
 
-@op(shape=broadcast, dtype=_sign_of_float, accuracy=EXACT, differentiable=False)
+@op(
+    shape=broadcast,
+    dtype=_sign_of_float,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="The sign of a NaN shows in no comparison and in no quotient.",
+)
 def signbit(x: Tensor, /) -> Tensor:
     """Whether the sign of x is minus, that of -0.0 and of a NaN included.
 
     >>> pb.signbit([1.0, -0.0]).tolist()
     [False, True]
     """
-    return primitive("The sign of a NaN shows in no comparison and in no quotient.")
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
@@ -110,16 +115,18 @@ copysign.vjp(
 )
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
+@op(
+    shape=broadcast,
+    dtype=real_floating,
+    accuracy=EXACT,
+    primitive="Its result differs from x1 in the last bit, which arithmetic that rounds cannot aim at.",
+)
 def nextafter(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The number of the dtype that comes next after x1 on the way to x2.
 
     >>> pb.nextafter(1.0, 2.0) - 1
     Tensor(1.1920929e-07, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "Its result differs from x1 in the last bit, which arithmetic that rounds cannot aim at."
-    )
 
 
 nextafter.vjp(x1=lambda g: g, x2=lambda g: zeros(g))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, promoting
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import reshape
@@ -65,6 +65,7 @@ def argmin(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) ->
     dtype=promoting("any", to=dtypes.int64),
     accuracy=EXACT,
     differentiable=False,
+    primitive="The size of the result depends on the values, which kernels alone look at.",
 )
 def argwhere(x: Tensor, /) -> Tensor:
     """The indices of the elements that are not 0, one row each, in C order, as int64.
@@ -72,7 +73,6 @@ def argwhere(x: Tensor, /) -> Tensor:
     >>> pb.argwhere([[0, 7], [8, 0]]).tolist()
     [[0, 1], [1, 0]]
     """
-    return primitive("The size of the result depends on the values, which kernels alone look at.")
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
@@ -120,6 +120,7 @@ def _values_and_order(operands: Operands, **_: object) -> Resolution:
     accuracy=EXACT,
     differentiable=False,
     normalize=_sides,
+    primitive="A search looks at log2(n) values; a body would sort, or compare all pairs.",
 )
 def searchsorted(
     x1: Tensor,
@@ -146,4 +147,3 @@ def searchsorted(
     >>> pb.searchsorted([10, 20, 30], [20, 25], side="right").tolist()
     [2, 2]
     """
-    return primitive("A search looks at log2(n) values; a body would sort, or compare all pairs.")

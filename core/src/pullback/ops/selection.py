@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, bool_, same
 from pullback.ops import late
 from pullback.shapes import broadcast
@@ -18,7 +18,12 @@ def _chosen(operands: Operands, **_: object) -> Resolution:
     return Resolution((bool_, *values.inputs), values.outputs)
 
 
-@op(shape=broadcast, dtype=_chosen, accuracy=EXACT)
+@op(
+    shape=broadcast,
+    dtype=_chosen,
+    accuracy=EXACT,
+    primitive="Products with 0 and 1 would make NaN of infinities that were not chosen.",
+)
 def where(condition: Tensor, x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 where `condition` is true, x2 elsewhere; all three broadcast together.
 
@@ -37,7 +42,6 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.where([True, False, True], [1.0, 2.0, 3.0], 0.0).tolist()
     [1.0, 0.0, 3.0]
     """
-    return primitive("Products with 0 and 1 would make NaN of infinities that were not chosen.")
 
 
 where.vjp(

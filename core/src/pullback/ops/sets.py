@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import dtypes
 from pullback._dispatch import op
-from pullback.dtypes import DType, DTypeRule, Operands, Resolution, predicate, same
+from pullback.dtypes import DType, DTypeRule, Operands, Resolution, predicate, same, uniform
 from pullback.ops.arithmetic import minimum
 from pullback.ops.creation import full
 from pullback.ops.cumulative import cumulative_sum
@@ -26,12 +26,12 @@ __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_valu
 def _outputs(*kinds: DType | None) -> DTypeRule:
     """A dtype rule: None for the dtype of the input."""
 
+    @uniform
     def rule(operands: Operands, **_: object) -> Resolution:
         """The values in the dtype of x, indices and counts in int64."""
         inputs, (dtype,) = same(operands)
         return Resolution(inputs, tuple(dtype if kind is None else kind for kind in kinds))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 

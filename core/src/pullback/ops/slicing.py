@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
-from pullback.dtypes import DType, Operands, Resolution
+from pullback.dtypes import DType, Operands, Resolution, uniform
 from pullback.ops import late
 from pullback.ops.creation import full
 from pullback.shapes import Shape, ShapeLike, broadcast_shapes
@@ -60,6 +60,7 @@ def _updated(x: Shape, value: Shape, *, key: Key, **_: object) -> Shape:
     return x
 
 
+@uniform
 def into_first(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: the first input keeps its dtype; every other one must go into it.
 
@@ -79,10 +80,13 @@ def into_first(operands: Operands, **_: object) -> Resolution:
     return Resolution(tuple(None if one is None else dtype for one in operands), (dtype,))
 
 
-into_first.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=_sliced, dtype=dtypes.same, accuracy=EXACT)
+@op(
+    shape=_sliced,
+    dtype=dtypes.same,
+    accuracy=EXACT,
+    primitive="It is a view; take would read an index for every element, and copy.",
+    public=False,
+)
 def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
     """The part of x that a key in normal form names: what x[key] is made of.
 
@@ -93,7 +97,6 @@ def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
     >>> pb.ops.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
     [4, 6]
     """
-    return primitive("It is a view; take would read an index for every element, and copy.")
 
 
 @strided_slice.vjp("x")
@@ -101,7 +104,13 @@ def _(g: Tensor, x_shape: Shape, key: Key) -> Tensor:
     return strided_place(g, shape=tuple(x_shape), key=key)
 
 
-@op(shape=_updated, dtype=into_first, accuracy=EXACT)
+@op(
+    shape=_updated,
+    dtype=into_first,
+    accuracy=EXACT,
+    primitive="It writes one part of a copy; where would ask at every element, and need a mask.",
+    public=False,
+)
 def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
     """x with the part that a key in normal form names replaced: what x[key] = value is made of.
 
@@ -117,9 +126,6 @@ def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
     >>> pb.ops.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
     [0, 0, 3]
     """
-    return primitive(
-        "It writes one part of a copy; where would ask at every element, and need a mask."
-    )
 
 
 strided_update.vjp(
@@ -136,7 +142,7 @@ def _placed(value: Shape, *, shape: Shape, key: Key) -> Shape:
     return shape
 
 
-@op(shape=_placed, dtype=dtypes.same, accuracy=EXACT)
+@op(shape=_placed, dtype=dtypes.same, accuracy=EXACT, public=False)
 def strided_place(value: Tensor, /, *, shape: ShapeLike, key: Key) -> Tensor:
     """Zeros of `shape` with `value` in the part that a key in normal form names.
 

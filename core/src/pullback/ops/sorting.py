@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, promoting, real
 from pullback.ops.creation import full
 from pullback.ops.indexing import take_along_axis
@@ -26,6 +26,7 @@ __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
     dtype=promoting("real", to=dtypes.int64),
     accuracy=EXACT,
     differentiable=False,
+    primitive="No bounded number of elementwise passes brings values into order.",
 )
 def argsort(
     x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
@@ -40,7 +41,6 @@ def argsort(
     >>> pb.argsort([30, 10, 20]).tolist()
     [1, 2, 0]
     """
-    return primitive("No bounded number of elementwise passes brings values into order.")
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)

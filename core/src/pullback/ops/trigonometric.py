@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import float32, floating, is_complex, real_floating
 from pullback.ops import complex_trigonometry, late, rounding
 from pullback.ops.arithmetic import abs, maximum, minimum, sign
@@ -33,28 +33,32 @@ __all__ = [
 ]
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="Taking whole turns off a large angle needs more digits of pi than any dtype has.",
+)
 def sin(x: Tensor, /) -> Tensor:
     """The sine of x in radians.
 
     >>> pb.sin(0.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "Taking whole turns off a large angle needs more digits of pi than any dtype has."
-    )
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="As sin; sin(x + pi / 2) would lose the digits of a small x, and near the zeros of cos all.",
+)
 def cos(x: Tensor, /) -> Tensor:
     """The cosine of x in radians.
 
     >>> pb.cos(0.0)
     Tensor(1., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "As sin; sin(x + pi / 2) would lose the digits of a small x, and near the zeros of cos all."
-    )
 
 
 sin.vjp(x=lambda g, x: g * cos(x))
@@ -161,7 +165,12 @@ hypot.vjp(
 )
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+@op(
+    shape=broadcast,
+    dtype=real_floating,
+    accuracy=FEW_ULP,
+    primitive="It is the one op that gives angles: every other inverse is made of it.",
+)
 def atan2(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The angle in [-pi, pi] of the point with ordinate x1 and abscissa x2.
 
@@ -170,7 +179,6 @@ def atan2(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.atan2([0.0, 1.0], [1.0, 0.0]).tolist()
     [0.0, 1.5707963705062866]
     """
-    return primitive("It is the one op that gives angles: every other inverse is made of it.")
 
 
 def _per_radius(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
@@ -259,7 +267,7 @@ def tanh(x: Tensor, /) -> Tensor:
     return narrowed(copysign(grown / (grown + 2), x), x)
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP, public=False)
 def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g * (1 - out**2): the gradient of `tanh` whose result is `out`.
 

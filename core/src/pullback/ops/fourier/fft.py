@@ -9,7 +9,7 @@ with zeros at the end.
 from __future__ import annotations
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution
 from pullback.ops.complex import conj, real
 from pullback.ops.joining import concat
@@ -106,6 +106,7 @@ def _part(x: Tensor, start: int, stop: int, axis: int) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.FFT,
     normalize=_as_given,
+    primitive="As a product with the matrix of roots of unity it costs n**2, not n log(n).",
 )
 def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along `axis`.
@@ -123,7 +124,6 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "bac
     >>> pb.fft.fft([1.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    return primitive("As a product with the matrix of roots of unity it costs n**2, not n log(n).")
 
 
 # The matrix of a transform is symmetric: it is its own transpose.

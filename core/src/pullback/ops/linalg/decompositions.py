@@ -7,7 +7,7 @@ of the gradients of vectors holds here too.
 from __future__ import annotations
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import DTypeRule, Operands, Resolution, is_complex
 from pullback.ops.complex import imag, real
 from pullback.ops.data_types import finfo
@@ -56,6 +56,7 @@ def _factors(x: Shape, *, mode: str, **_: object) -> list[Shape]:
     tier=Tier.LINALG,
     outputs=("Q", "R"),
     normalize=_known_mode,
+    primitive="It reflects column by column, each with what the one before left.",
 )
 def qr(x: Tensor, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
@@ -70,7 +71,6 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     >>> pb.linalg.diagonal(abs(r)).numpy().round(3).tolist()
     [5.0, 0.4]
     """
-    return primitive("It reflects column by column, each with what the one before left.")
 
 
 @qr.vjp("x")
@@ -121,6 +121,7 @@ def _singular(x: Shape, *, full_matrices: bool, **_: object) -> list[Shape]:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("U", "S", "Vh"),
+    primitive="It iterates until the values say so; eigh of x^H x has lost the small ones.",
 )
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
@@ -139,7 +140,6 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Te
     >>> pb.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
     [2.0, 1.0]
     """
-    return primitive("It iterates until the values say so; eigh of x^H x has lost the small ones.")
 
 
 @svd.vjp("x")

@@ -13,8 +13,8 @@ tape are their conjugates.
 from __future__ import annotations
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
-from pullback.dtypes import DType, DTypeRule, Operands, Resolution, floating, is_complex
+from pullback._dispatch import op
+from pullback.dtypes import DType, DTypeRule, Operands, Resolution, floating, is_complex, uniform
 from pullback.ops.arithmetic import abs
 from pullback.ops.complex import real
 from pullback.ops.data_types import finfo
@@ -40,6 +40,7 @@ def matrices(x: Shape) -> tuple[Shape, int, int]:
 def outputs(*kinds: str) -> DTypeRule:
     """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
 
+    @uniform
     def rule(operands: Operands, **_: object) -> Resolution:
         """Floating inputs; real, complex or as they are in each result."""
         (dtype,) = floating(operands).outputs
@@ -52,7 +53,6 @@ def outputs(*kinds: str) -> DTypeRule:
         }
         return Resolution((dtype,), tuple(by_kind[kind] for kind in kinds))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
@@ -103,6 +103,7 @@ def _values(x: Shape, **_: object) -> Shape:
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
     normalize=checked(_pairs),
+    primitive="It iterates until the values say that it has converged.",
 )
 def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
@@ -121,7 +122,6 @@ def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
     >>> pb.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    return primitive("It iterates until the values say that it has converged.")
 
 
 @eigh.vjp("x")
@@ -163,6 +163,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
+    primitive="It iterates until the values say that it has converged.",
 )
 def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.
@@ -176,7 +177,6 @@ def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
     >>> sorted(pb.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues.imag.tolist())
     [-1.0, 1.0]
     """
-    return primitive("It iterates until the values say that it has converged.")
 
 
 @eig.vjp("x")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from pullback import errors, shapes
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import DTypeLike, is_complex, numeric, same
 from pullback.ops.complex import conj
@@ -21,7 +21,12 @@ from pullback.tensor import Tensor
 __all__ = ["linear", "matmul", "tensordot", "vecdot"]
 
 
-@op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
+@op(
+    shape=shapes.matmul,
+    dtype=numeric,
+    accuracy=ACCUMULATED,
+    primitive="A sum of products would need room for all n * k * m of them.",
+)
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product of x1 (..., n, k) and x2 (..., k, m); the axes in front broadcast.
 
@@ -33,7 +38,6 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
     [3.0, 7.0]
     """
-    return primitive("A sum of products would need room for all n * k * m of them.")
 
 
 # With Y = A B: dA = dY B^T and dB = A^T dY, summed over the stacks along which A or B was broadcast

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, floating, is_complex
+from pullback.dtypes import Operands, Resolution, floating, is_complex, uniform
 from pullback.ops.arithmetic import abs, pow, sign
 from pullback.ops.comparison import isinf
 from pullback.ops.complex import conj
@@ -26,13 +26,11 @@ __all__ = ["matrix_norm", "vector_norm"]
 _INF = float("inf")
 
 
+@uniform
 def _real_result(operands: Operands, **_: object) -> Resolution:
     """Floating inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtypes.real_of(dtype),))
-
-
-_real_result.uniform = True  # type: ignore[attr-defined]
 
 
 def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Shape:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
-from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric
+from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric, uniform
 from pullback.ops import late
 from pullback.ops.calculus import where, zeros
 from pullback.ops.complex import conj, imag
@@ -75,7 +75,13 @@ def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
     return (*broadcast_shapes(x1[:-2], x2[:-2]), n, x2[-1])
 
 
-@op(shape=_solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+@op(
+    shape=_solved,
+    dtype=floating,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    primitive="Elimination goes on column by column, each with what the one before left.",
+)
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution x of x1 @ x = x2, for square x1 of full rank.
 
@@ -88,7 +94,6 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    return primitive("Elimination goes on column by column, each with what the one before left.")
 
 
 @solve.vjp("x1", "x2")
@@ -173,13 +178,11 @@ def matrix_power(x: Tensor, /, n: int) -> Tensor:
 # Determinants.
 
 
+@uniform
 def _sign_and_size(operands: Operands, **_: object) -> Resolution:
     """The sign in the dtype of x, the logarithm in its real one."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtype, dtypes.real_of(dtype)))
-
-
-_sign_and_size.uniform = True  # type: ignore[attr-defined]
 
 
 def _two_each(x: Shape, **_: object) -> list[Shape]:
@@ -193,6 +196,7 @@ def _two_each(x: Shape, **_: object) -> list[Shape]:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("sign", "logabsdet"),
+    primitive="solve does not show its pivots, and the sign of the determinant of Q is lost in qr.",
 )
 def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its size: what does not overflow.
@@ -208,9 +212,6 @@ def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     >>> sign.item(), logabsdet.item()
     (-1.0, 0.0)
     """
-    return primitive(
-        "solve does not show its pivots, and the sign of the determinant of Q is lost in qr."
-    )
 
 
 @slogdet.vjp("x")
@@ -334,6 +335,7 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     normalize=checked(square),
+    primitive="It goes on column by column, each with what the one before left.",
 )
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.
@@ -347,7 +349,6 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    return primitive("It goes on column by column, each with what the one before left.")
 
 
 @cholesky.vjp("x")

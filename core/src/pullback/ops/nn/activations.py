@@ -52,7 +52,7 @@ def relu(x: Tensor, /) -> Tensor:
     return maximum(x, 0)
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
+@op(shape=broadcast, dtype=real, accuracy=EXACT, public=False)
 def relu_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g where out is positive, 0 elsewhere: the gradient of `relu` whose result is `out`.
 
@@ -219,7 +219,7 @@ def sigmoid(x: Tensor, /) -> Tensor:
     return narrowed(where(wide < 0, e, 1) / (e + 1), x)
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, public=False)
 def sigmoid_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g * out * (1 - out): the gradient of `sigmoid` whose result is `out`.
 
@@ -281,7 +281,7 @@ def silu(x: Tensor, /) -> Tensor:
 
 
 # ACCUMULATED: the terms cancel where the slope changes its sign.
-@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, public=False)
 def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     """The gradient of `silu` at x, given that of its result.
 
@@ -373,7 +373,13 @@ def gelu(x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False) -
 
 
 # ACCUMULATED: as gelu, and the terms cancel where the slope changes its sign.
-@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
+@op(
+    shape=broadcast,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=_approximation,
+    public=False,
+)
 def gelu_gradient(
     g: Tensor, x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False
 ) -> Tensor:

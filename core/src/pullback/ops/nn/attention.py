@@ -176,6 +176,7 @@ def _same_attributes(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, 
     accuracy=ACCUMULATED,
     outputs=("query_gradient", "key_gradient", "value_gradient"),
     normalize=_same_attributes,
+    public=False,
 )
 def scaled_dot_product_attention_gradient(
     query: Tensor,

@@ -118,6 +118,7 @@ def _gradient_shapes(
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient", "offset_gradient"),
     normalize=checked(_gradient_shapes),
+    public=False,
 )
 def batch_norm_gradient(
     x: Tensor,

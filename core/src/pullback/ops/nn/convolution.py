@@ -185,6 +185,7 @@ def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
     dtype=real_floating,
     accuracy=ACCUMULATED,
     normalize=_normalize_input_gradient,
+    public=False,
 )
 def conv_input_gradient(
     g: Tensor,
@@ -269,6 +270,7 @@ def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: object) -> Shape:
     dtype=real_floating,
     accuracy=ACCUMULATED,
     normalize=_normalize_kernel_gradient,
+    public=False,
 )
 def conv_kernel_gradient(
     x: Tensor,

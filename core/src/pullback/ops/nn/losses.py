@@ -218,7 +218,13 @@ def _keep(operands: Operands, **_: object) -> Resolution:
     return Resolution(kept.inputs, kept.outputs)
 
 
-@op(shape=_like_logits, dtype=_keep, accuracy=ACCUMULATED, normalize=checked(_like_logits))
+@op(
+    shape=_like_logits,
+    dtype=_keep,
+    accuracy=ACCUMULATED,
+    normalize=checked(_like_logits),
+    public=False,
+)
 def sparse_softmax_cross_entropy_gradient(
     logits: Tensor,
     labels: Tensor,

@@ -134,6 +134,7 @@ def _gradient_shapes(
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient", "offset_gradient"),
     normalize=checked(_gradient_shapes),
+    public=False,
 )
 def layer_norm_gradient(
     x: Tensor,
@@ -237,6 +238,7 @@ def _rms_gradient_shapes(
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient"),
     normalize=checked(_rms_gradient_shapes),
+    public=False,
 )
 def rms_norm_gradient(
     x: Tensor,

@@ -198,6 +198,7 @@ def _values_and_indices(operands: Operands, **_: object) -> Resolution:
     dtype=_values_and_indices,
     accuracy=ACCUMULATED,
     normalize=_normalize_gradient,
+    public=False,
 )
 def max_pool_gradient(
     g: Tensor,
@@ -337,6 +338,7 @@ def _counts(
     dtype=real_floating,
     accuracy=ACCUMULATED,
     normalize=_normalize_gradient,
+    public=False,
 )
 def avg_pool_gradient(
     g: Tensor,

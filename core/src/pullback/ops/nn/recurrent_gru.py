@@ -154,6 +154,7 @@ def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
     accuracy=ACCUMULATED,
     outputs=("dx", "dh", "dkernel", "drecurrent", "dbias", "drecurrent_bias"),
     normalize=_gradient_checked,
+    public=False,
 )
 def gru_gradient(
     x: Tensor,

@@ -155,6 +155,7 @@ def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
     accuracy=ACCUMULATED,
     outputs=("dx", "dh", "dc", "dkernel", "drecurrent", "dbias"),
     normalize=_gradient_checked,
+    public=False,
 )
 def lstm_gradient(
     x: Tensor,

@@ -44,7 +44,11 @@ def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
 
 
 @op(
-    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+    shape=_of_one_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_of_one_shape),
+    public=False,
 )
 def softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """out * (g - sum(g * out)): the gradient of `softmax` along axis, whose result is `out`.
@@ -86,7 +90,11 @@ def log_softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
 
 
 @op(
-    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+    shape=_of_one_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_of_one_shape),
+    public=False,
 )
 def log_softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """g - exp(out) * sum(g): the gradient of `log_softmax` along axis, whose result is `out`.

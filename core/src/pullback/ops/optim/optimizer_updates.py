@@ -76,6 +76,7 @@ def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFuncti
         dtype=stored(count),
         accuracy=ACCUMULATED,
         differentiable=False,
+        public=False,
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
         # Shapes that would broadcast are an error, which a kernel would not report.
         normalize=checked(rule),
