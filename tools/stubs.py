@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,13 +38,10 @@ def modules() -> list[Path]:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """Every name that a piece of code reads, inside annotations in quotes too."""
-    names: set[str] = set()
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name):
-            names.add(one.id)
-        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
-            names |= set(re.findall(r"[A-Za-z_]\w*", one.value))
+    """Every name that a piece of code reads, those of a type alias in quotes too."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Constant):
+        names |= names_in(ast.parse(str(node.value.value)))
     return names
 
 
@@ -54,6 +50,16 @@ def is_op(function: ast.FunctionDef) -> bool:
     return any(
         isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id in DECORATORS
         for one in function.decorator_list
+    )
+
+
+def is_machine(function: ast.FunctionDef) -> bool:
+    """Returns whether a definition says `public=False`, as `update` does for all of its ops."""
+    return any(
+        ast.unparse(one.func) == "update"
+        or any(word.arg == "public" and ast.unparse(word.value) == "False" for word in one.keywords)
+        for one in function.decorator_list
+        if isinstance(one, ast.Call)
     )
 
 
@@ -144,6 +150,16 @@ def stub(source: str) -> str:
     return HEADER + "\n".join(ast.unparse(node) for node in [*head, *body]) + "\n"
 
 
+def package_stub(modules: dict[str, str]) -> str:
+    """The stub of `pullback.ops`: the ops that no other namespace has."""
+    lines = ["FAMILIES: tuple[str, ...]"]
+    for module, source in modules.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef) and is_machine(node):
+                lines.append(f"from {module} import {node.name} as {node.name}")
+    return HEADER + "\n".join(sorted(lines, key=lambda line: line.startswith("FAMILIES"))) + "\n"
+
+
 def write(texts: dict[Path, str]) -> None:
     """Writes files in the style of the repository."""
     for path, text in texts.items():
@@ -174,7 +190,13 @@ def same(path: Path, text: str) -> bool:
 
 def stubs() -> dict[Path, str]:
     """The text of each stub, before its layout."""
-    return {path.with_suffix(".pyi"): stub(path.read_text(encoding="utf-8")) for path in modules()}
+    sources = {path: path.read_text(encoding="utf-8") for path in modules()}
+    by_name = {
+        ".".join(path.relative_to(OPS.parents[1]).with_suffix("").parts): source
+        for path, source in sources.items()
+    }
+    texts = {path.with_suffix(".pyi"): stub(source) for path, source in sources.items()}
+    return texts | {OPS / "__init__.pyi": package_stub(by_name)}
 
 
 def outdated() -> list[Path]:

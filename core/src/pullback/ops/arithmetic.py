@@ -48,7 +48,7 @@ __all__ = [
     shape=broadcast,
     dtype=numeric,
     accuracy=ROUNDED,
-    primitive="It is what sums are: no other op adds two numbers.",
+    primitive="No other op adds two numbers.",
 )
 def add(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise sum of x1 and x2.
@@ -78,7 +78,7 @@ subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
     shape=broadcast,
     dtype=numeric,
     accuracy=ROUNDED,
-    primitive="It rounds once; by exp and log it would not, nor take signs and integers.",
+    primitive="exp(log(x1) + log(x2)) rounds more than once and takes neither signs nor integers.",
 )
 def multiply(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise product of x1 and x2.
@@ -95,7 +95,7 @@ multiply.vjp(x1=lambda g, x2: g * x2, x2=lambda g, x1: g * x1)
     shape=broadcast,
     dtype=floating,
     accuracy=ROUNDED,
-    primitive="It rounds once; a product with a reciprocal rounds twice, and reciprocals are quotients.",
+    primitive="A product with a reciprocal rounds twice, and a reciprocal is itself a quotient.",
 )
 def divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise quotient x1 / x2; integers give the default floating dtype.
@@ -112,7 +112,7 @@ divide.vjp(x1=lambda g, x2: g / x2, x2=lambda g, x2, out: -(g * out) / x2)
     shape=broadcast,
     dtype=numeric,
     accuracy=EXACT,
-    primitive="0 - x gives 0 where x is 0, not -0; a product with -1 takes no unsigned integers.",
+    primitive="0 - x is 0, not -0, at x = 0; a product with -1 takes no unsigned integers.",
 )
 def negative(x: Tensor, /) -> Tensor:
     """The elementwise negation -x.
@@ -132,14 +132,14 @@ def positive(x: Tensor, /) -> Tensor:
     >>> pb.positive([1, -2]).tolist()
     [1, -2]
     """
-    # Another handle on the same buffer: what is assigned to one is not seen in the other.
+    # A second handle on the same buffer: assigning to one does not change the other.
     return x.__copy__()
 
 
 positive.vjp(x=lambda g: g)
 
 
-# Quotients that are whole numbers -----------------------------------------------------------------
+# Integer quotients -----------------------------------------------------------------
 
 
 @op(
@@ -147,7 +147,7 @@ positive.vjp(x=lambda g: g)
     dtype=integer,
     accuracy=EXACT,
     differentiable=False,
-    primitive="No other op divides integers, and floats do not hold those of 64 bits.",
+    primitive="No other op divides integers, and floats cannot represent all 64-bit integers.",
     public=False,
 )
 def integer_floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -160,7 +160,7 @@ def integer_floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
 def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The largest whole number that is not above x1 / x2, rounded once where it has more digits.
+    """The floor of x1 / x2, rounded once if it has more digits than the dtype.
 
     Infinite operands give floor(x1 / x2), where the quotient of a finite number by an infinite one
     is a zero (array API standard). An integer divided by 0 gives 0.
@@ -171,7 +171,7 @@ def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     if not is_floating(x1.dtype):
         return integer_floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
-        # In float32 the quotient has all the digits that tell.
+        # A float32 quotient has enough digits for an exact floor.
         return late.floor(widened(x1) / widened(x2)).astype(x1.dtype)
     digits = 24 if x1.dtype == float32 else 53
     quotient: Tensor = division.floor_divide(NAMESPACE, x1, x2, digits)
@@ -185,10 +185,10 @@ floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
     shape=broadcast,
     dtype=real,
     accuracy=EXACT,
-    primitive="It is exact where the quotient has more digits than the dtype; x1 - x2 * q is not.",
+    primitive="It is exact when the quotient has more digits than the dtype; x1 - x2 * q is not.",
 )
 def remainder(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """x1 - x2 * floor(x1 / x2), without its rounding: the sign is that of x2, as in Python.
+    """The exact x1 - x2 * floor(x1 / x2): it has the sign of x2, as in Python.
 
     The remainder of an integer divided by 0 is 0.
 
@@ -207,7 +207,7 @@ remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
     shape=broadcast,
     dtype=numeric,
     accuracy=FEW_ULP,
-    primitive="exp(x2 * log(x1)) multiplies the rounding of its exponent, and does not take integers.",
+    primitive="exp(x2 * log(x1)) magnifies the rounding of x2 * log(x1) and takes no integers.",
 )
 def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 to the power of x2. Anything to the power of 0 is 1.
@@ -215,7 +215,7 @@ def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
     The gradient with respect to x2 is taken as 0 where x1 is 0.
 
     Raises:
-        InputValueError: for an integer to a negative integer power, which is no integer.
+        InputValueError: for an integer to a negative integer power, which is not an integer.
 
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
@@ -231,14 +231,14 @@ def _(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
 
 @pow.vjp("x2")
 def _(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
-    # out log(x1), which nears 0 with out although log(x1) may be infinite.
+    # out log(x1), which goes to 0 with out even if log(x1) is infinite.
     flat = (x1 == 0) | (out == 0)
     return g * where(flat, 0, out) * late.log(where(flat, 1, x1))
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
 def square(x: Tensor, /) -> Tensor:
-    """x * x.
+    """The square x * x.
 
     >>> pb.square([1, -2, 3]).tolist()
     [1, 4, 9]
@@ -251,7 +251,7 @@ square.vjp(x=lambda g, x: g * (x * 2))
 
 @op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
 def reciprocal(x: Tensor, /) -> Tensor:
-    """1 / x; integers give the default floating dtype.
+    """The reciprocal 1 / x; integers give the default floating dtype.
 
     >>> pb.reciprocal([1.0, 2.0, 4.0]).tolist()
     [1.0, 0.5, 0.25]
@@ -272,7 +272,7 @@ def _modulus(operands: Operands, **_: object) -> Resolution:
     return Resolution(inputs, (real_of(dtype),))
 
 
-# FEW_ULP for complex numbers, whose modulus is a hypot; of real ones it is exact.
+# FEW_ULP for complex numbers, whose modulus is a hypot; it is exact for real ones.
 @op(shape=broadcast, dtype=_modulus, accuracy=FEW_ULP)
 def abs(x: Tensor, /) -> Tensor:
     """The absolute value; of complex numbers the modulus, in the real dtype of their parts.
@@ -312,17 +312,18 @@ def sign(x: Tensor, /) -> Tensor:
 def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     if not is_complex(x.dtype):
         return zeros(g)
-    # Only what goes round 0 changes the direction: d out = (dz - out Re(conj(out) dz)) / |z|.
+    # Only the part of dz that turns z around 0 changes the direction:
+    # d out = (dz - out Re(conj(out) dz)) / |z|.
     radius = abs(x)
     around = g - late.real(g * out) * late.conj(out)
     return where(radius == 0, 0, around / where(radius == 0, 1, radius))
 
 
-# The larger and the smaller -----------------------------------------------------------------------
+# Maximum and minimum -----------------------------------------------------------------------
 
 
 def _shared(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
-    """The part of g for one of two: all to the winner, half to each of equals."""
+    """The cotangent of one of two inputs: all of g if it is chosen, half of it for a tie."""
     return where(loses, 0, where(tied, g * 0.5, g))
 
 
@@ -364,9 +365,9 @@ minimum.vjp(
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
 def clip(x: Tensor, /, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    """x with what is below `min` raised to it and what is above `max` lowered to it.
+    """x limited to the interval [min, max].
 
-    All that are given broadcast together and promote to one dtype. A bound of None is no bound.
+    The inputs broadcast together and promote to one dtype. None means that there is no bound.
     Where min is above max the result is max; where anything is NaN it is NaN. The gradient passes
     to x inside [min, max], the bounds included.
 

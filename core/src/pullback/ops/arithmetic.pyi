@@ -8,7 +8,6 @@ __all__ = [
     "clip",
     "divide",
     "floor_divide",
-    "integer_floor_divide",
     "maximum",
     "minimum",
     "multiply",

@@ -1,4 +1,4 @@
-"""Elementwise comparisons, and questions about single numbers."""
+"""Elementwise comparisons, and tests for NaN and infinities."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
     dtype=predicate,
     accuracy=EXACT,
     differentiable=False,
-    primitive="It is the one question that complex numbers and truth values answer too.",
+    primitive="No other comparison takes complex numbers and booleans.",
 )
 def equal(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 == x2. NaN is equal to nothing.
+    """Returns True where x1 == x2. NaN is not equal to anything.
 
     >>> pb.equal([1, 2], [1, 3]).tolist()
     [True, False]
@@ -41,7 +41,7 @@ def equal(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
 def not_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 != x2.
+    """Returns True where x1 != x2.
 
     >>> pb.not_equal([1, 2], [1, 3]).tolist()
     [False, True]
@@ -54,10 +54,10 @@ def not_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
     dtype=real_predicate,
     accuracy=EXACT,
     differentiable=False,
-    primitive="It is what order is: no other op compares sizes.",
+    primitive="No other op compares numbers by size.",
 )
 def less(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 < x2.
+    """Returns True where x1 < x2.
 
     >>> pb.less([1, 2], 2).tolist()
     [True, False]
@@ -66,7 +66,7 @@ def less(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
 def less_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 <= x2.
+    """Returns True where x1 <= x2.
 
     >>> pb.less_equal([1, 2, 3], 2).tolist()
     [True, True, False]
@@ -76,7 +76,7 @@ def less_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
 def greater(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 > x2.
+    """Returns True where x1 > x2.
 
     >>> pb.greater([1, 2, 3], 2).tolist()
     [False, False, True]
@@ -86,7 +86,7 @@ def greater(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
 def greater_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 >= x2.
+    """Returns True where x1 >= x2.
 
     >>> pb.greater_equal([1, 2, 3], 2).tolist()
     [False, True, True]
@@ -96,7 +96,7 @@ def greater_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
 def isnan(x: Tensor, /) -> Tensor:
-    """Whether x is NaN; a complex number is where one of its parts is.
+    """Returns True where x, or a part of a complex x, is NaN.
 
     >>> pb.isnan([1.0, float("nan")]).tolist()
     [False, True]
@@ -106,7 +106,7 @@ def isnan(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
 def isinf(x: Tensor, /) -> Tensor:
-    """Whether x is infinite; a complex number is where one of its parts is.
+    """Returns True where x, or a part of a complex x, is infinite.
 
     >>> pb.isinf([1.0, float("-inf")]).tolist()
     [False, True]
@@ -118,7 +118,7 @@ def isinf(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
 def isfinite(x: Tensor, /) -> Tensor:
-    """Whether x is neither infinite nor NaN.
+    """Returns True where x is neither infinite nor NaN.
 
     >>> pb.isfinite([1.0, float("inf"), float("nan")]).tolist()
     [True, False, False]

@@ -1,7 +1,7 @@
 """Complex numbers and their parts.
 
-Rules work with the transpose convention: a cotangent g stands for dL = Re(g dz). That makes the
-rules of functions that are not holomorphic what they are below; the tape conjugates at its exits.
+Rules follow the transpose convention: a cotangent g stands for dL = Re(g dz). The rules of
+functions that are not holomorphic follow from it. The tape conjugates the gradients it returns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _part_of(whole: DTypeRule) -> DTypeRule:
 
 @uniform
 def _whole(operands: Operands, **_: object) -> Resolution:
-    """Real parts, promoted to float32 or float64; the complex dtype of these."""
+    """Real parts, promoted to float32 or float64; the result has their complex dtype."""
     inputs = real_floating(operands).inputs
     assert inputs[0] is not None
     whole = complex_of(inputs[0])
@@ -54,7 +54,7 @@ def _whole(operands: Operands, **_: object) -> Resolution:
     dtype=_whole,
     accuracy=EXACT,
     tier=Tier.COMPLEX,
-    primitive="real + imag * 1j makes NaN of the real part where imag is infinite.",
+    primitive="real + imag * 1j has a NaN real part when imag is infinite.",
 )
 def complex(real: Tensor, imag: Tensor, /) -> Tensor:
     """The complex number real + imag * 1j.
@@ -66,13 +66,13 @@ def complex(real: Tensor, imag: Tensor, /) -> Tensor:
 
 @uniform
 def _both_parts(operands: Operands, **_: object) -> Resolution:
-    """A complex input gives its real dtype twice."""
+    """The real dtype of a complex input, twice."""
     inputs, (dtype,) = complex_(operands)
     return Resolution(inputs, (real_of(dtype),) * 2)
 
 
 def _twice(x: Shape) -> list[Shape]:
-    """Two results of the shape of the input."""
+    """The shape of the input, twice."""
     return [x, x]
 
 
@@ -82,7 +82,7 @@ def _twice(x: Shape) -> list[Shape]:
     accuracy=EXACT,
     tier=Tier.COMPLEX,
     outputs=("real", "imag"),
-    primitive="Arithmetic stays among the complex numbers, and mixes infinite parts.",
+    primitive="Arithmetic on complex numbers gives complex numbers, and mixes infinite parts.",
 )
 def complex_parts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The real and the imaginary part of complex numbers.
@@ -98,7 +98,7 @@ complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
 def real(x: Tensor, /) -> Tensor:
-    """The real part; real numbers are their own.
+    """The real part; a real x is returned as it is.
 
     >>> pb.real([1 + 2j, 3 - 4j]).tolist()
     [1.0, 3.0]
@@ -108,7 +108,7 @@ def real(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
 def imag(x: Tensor, /) -> Tensor:
-    """The imaginary part; that of real numbers is 0.
+    """The imaginary part; 0 for a real x.
 
     >>> pb.imag([1 + 2j, 3 - 4j]).tolist()
     [2.0, -4.0]
@@ -123,7 +123,7 @@ imag.vjp(x=lambda g, x_dtype: complex(zeros(g), -g) if is_complex(x_dtype) else 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
 def conj(x: Tensor, /) -> Tensor:
-    """The complex conjugate; real numbers are their own.
+    """The complex conjugate; a real x is returned as it is.
 
     >>> pb.conj([1 + 2j, 3 - 4j]).tolist()
     [(1-2j), (3+4j)]

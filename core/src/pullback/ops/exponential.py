@@ -22,8 +22,7 @@ __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
     shape=broadcast,
     dtype=floating,
     accuracy=FEW_ULP,
-    primitive="Powers of a rounded e multiply its error; a polynomial needs the exponent bits of the "
-    "result.",
+    primitive="Powers of a rounded e magnify its error, and a polynomial must set exponent bits.",
 )
 def exp(x: Tensor, /) -> Tensor:
     """e to the power of x.
@@ -47,14 +46,14 @@ def expm1(x: Tensor, /) -> Tensor:
     """
     if is_complex(x.dtype):
         a, b = late.real(x), late.imag(x)
-        # exp(a) cos(b) - 1, without the difference of numbers near 1.
+        # exp(a) cos(b) - 1, without subtracting numbers near 1.
         half = late.sin(b * 0.5)
         real = expm1(a) * late.cos(b) - 2 * half * half
         found = late.complex(real, exp(a) * late.sin(b))
         return where(isfinite(x), found, exp(x) - 1)
     wide = widened(x)
     near = abs(wide) < 8
-    # (u - 1) / log(u) varies slowly: what exp is off by does not matter.
+    # (u - 1) / log(u) varies slowly, so the error of exp does not matter.
     small = where(near, wide, 1)
     u = exp(small)
     same = u == 1
@@ -69,12 +68,12 @@ expm1.vjp(x=lambda g, x: g * exp(x))
     shape=broadcast,
     dtype=floating,
     accuracy=FEW_ULP,
-    primitive="It undoes exp; a polynomial for it needs the exponent bits of the number.",
+    primitive="A polynomial for it must read the exponent bits of x.",
 )
 def log(x: Tensor, /) -> Tensor:
     """The natural logarithm: -inf at 0, NaN for negative numbers.
 
-    Complex numbers are cut along the negative real axis.
+    The branch cut for complex numbers is the negative real axis.
 
     >>> pb.log([1.0, 10.0]).tolist()
     [0.0, 2.3025851249694824]
@@ -105,7 +104,7 @@ def log1p(x: Tensor, /) -> Tensor:
     u = 1 + small
     gained = u - 1
     same = gained == 0
-    # log(u) times how much of x has gone into u.
+    # log(u) times the part of x that is in u.
     small = where(same, small, log(u) * (small / where(same, 1, gained)))
     return narrowed(where(near, small, log(1 + wide)), x)
 
@@ -114,7 +113,7 @@ log1p.vjp(x=lambda g, x: over(g, 1 + x))
 
 
 def _per(y: Tensor, base: float, x: Tensor) -> Tensor:
-    """y / base in the dtype of x, part by part: complex quotients make NaN of infinite parts."""
+    """y / base in the dtype of x, part by part: a complex quotient makes infinite parts NaN."""
     if is_complex(y.dtype):
         return late.complex(late.real(y) / base, late.imag(y) / base)
     return narrowed(y / base, x)
@@ -152,7 +151,7 @@ def _apart(x1: Tensor, x2: Tensor) -> Tensor:
     return where(alike, 0, x1 - x2)
 
 
-# ACCUMULATED: a sum of two terms that may cancel; near 0 it is as accurate as they are.
+# ACCUMULATED: a sum of two terms that may cancel; near 0 it has their absolute error.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
 def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
@@ -164,7 +163,7 @@ def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
-    """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are."""
+    """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are 0."""
     return where(out == -math.inf, 0, exp(-late.logaddexp(0, _apart(x2, x1))))
 
 
@@ -178,7 +177,7 @@ logaddexp.vjp(
     shape=broadcast,
     dtype=floating,
     accuracy=ROUNDED,
-    primitive="It is correctly rounded, which x ** 0.5 is not.",
+    primitive="It is correctly rounded; x ** 0.5 is not.",
 )
 def sqrt(x: Tensor, /) -> Tensor:
     """The square root: NaN for negative numbers; complex results have no negative real part.

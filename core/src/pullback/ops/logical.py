@@ -1,4 +1,4 @@
-"""Truth values, and the bits of integers."""
+"""Logic of booleans, and operations on the bits of integers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = [
 
 @uniform
 def _truth(operands: Operands, **_: object) -> Resolution:
-    """Inputs are taken as truth values; so is the result."""
+    """Inputs are converted to booleans; the result is boolean."""
     return Resolution((bool_,) * len(operands), (bool_,))
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
 def logical_and(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 and x2 both hold; numbers are true where they are not 0.
+    """Returns True where x1 and x2 are both true; numbers other than 0 are true.
 
     >>> pb.logical_and([True, True], [True, False]).tolist()
     [True, False]
@@ -42,7 +42,7 @@ def logical_and(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
 def logical_or(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether x1 or x2 or both hold; numbers are true where they are not 0.
+    """Returns True where x1 or x2 is true; numbers other than 0 are true.
 
     >>> pb.logical_or([True, False], [False, False]).tolist()
     [True, False]
@@ -52,7 +52,7 @@ def logical_or(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
 def logical_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Whether exactly one of x1 and x2 holds; numbers are true where they are not 0.
+    """Returns True where exactly one of x1 and x2 is true; numbers other than 0 are true.
 
     >>> pb.logical_xor([True, True], [True, False]).tolist()
     [False, True]
@@ -62,7 +62,7 @@ def logical_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
 def logical_not(x: Tensor, /) -> Tensor:
-    """Whether x does not hold; numbers are true where they are not 0.
+    """Returns True where x is false; numbers other than 0 are true.
 
     >>> pb.logical_not([True, False]).tolist()
     [False, True]
@@ -75,10 +75,10 @@ def logical_not(x: Tensor, /) -> Tensor:
     dtype=integer_or_boolean,
     accuracy=EXACT,
     differentiable=False,
-    primitive="It is the one op that reads the bits of two numbers.",
+    primitive="No other op reads the bits of two numbers.",
 )
 def bitwise_and(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The bits that x1 and x2 have in common.
+    """The bitwise AND: the bits set in both x1 and x2.
 
     >>> pb.bitwise_and(6, 3)
     Tensor(2, shape=(), dtype=int32, device=cpu:0)
@@ -87,7 +87,7 @@ def bitwise_and(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
 def bitwise_or(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The bits that x1 or x2 has.
+    """The bitwise OR: the bits set in x1 or x2.
 
     >>> pb.bitwise_or(6, 3)
     Tensor(7, shape=(), dtype=int32, device=cpu:0)
@@ -98,7 +98,7 @@ def bitwise_or(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
 def bitwise_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The bits that exactly one of x1 and x2 has.
+    """The bitwise XOR: the bits set in exactly one of x1 and x2.
 
     >>> pb.bitwise_xor(6, 3)
     Tensor(5, shape=(), dtype=int32, device=cpu:0)
@@ -108,7 +108,7 @@ def bitwise_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
 def bitwise_invert(x: Tensor, /) -> Tensor:
-    """Every bit turned over; truth values are negated.
+    """The bitwise NOT; booleans are negated.
 
     >>> pb.bitwise_invert([0, 5]).tolist()
     [-1, -6]
@@ -119,7 +119,7 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
 def bitwise_left_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The bits of x1 moved x2 places up; zeros follow. Bits that leave the dtype are lost.
+    """The bits of x1 shifted left by x2 places. Bits beyond the dtype are lost.
 
     x2 must not be negative.
 
@@ -131,14 +131,14 @@ def bitwise_left_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
 def bitwise_right_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The bits of x1 moved x2 places down; copies of the sign follow: floor(x1 / 2**x2).
+    """The bits of x1 shifted right by x2 places with sign extension: floor(x1 / 2**x2).
 
     x2 must not be negative.
 
     >>> pb.bitwise_right_shift([12, -12], 2).tolist()
     [3, -3]
     """
-    # In two steps, for no integer holds the power of two that leaves nothing of it.
+    # In two steps: 2**places itself may overflow the dtype.
     places = minimum(x2, 8 * x2.dtype.itemsize)
     half = places // 2
     return x1 // 2**half // 2 ** (places - half)

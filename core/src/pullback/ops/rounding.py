@@ -1,4 +1,4 @@
-"""Whole numbers from others, signs, and the grid of floating-point numbers."""
+"""Rounding, signs, and neighboring floating-point numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ceil", "copysign", "floor", "nextafter", "round", "signbit", "trunc"
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
 def floor(x: Tensor, /) -> Tensor:
-    """The largest whole number that is not above x, in the dtype of x. The gradient is 0.
+    """The largest integer not above x, in the dtype of x. The gradient is 0.
 
     >>> pb.floor([-1.5, 1.5]).tolist()
     [-2.0, 1.0]
@@ -33,7 +33,7 @@ floor.vjp(x=lambda g: zeros(g))
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
 def ceil(x: Tensor, /) -> Tensor:
-    """The smallest whole number that is not below x, in the dtype of x. The gradient is 0.
+    """The smallest integer not below x, in the dtype of x. The gradient is 0.
 
     >>> pb.ceil([-1.5, 1.5]).tolist()
     [-1.0, 2.0]
@@ -46,7 +46,7 @@ ceil.vjp(x=lambda g: zeros(g))
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
 def trunc(x: Tensor, /) -> Tensor:
-    """x without its fraction, in the dtype of x. The gradient is 0.
+    """x without its fractional part, in the dtype of x. The gradient is 0.
 
     >>> pb.trunc([-1.5, 1.5]).tolist()
     [-1.0, 1.0]
@@ -59,7 +59,7 @@ trunc.vjp(x=lambda g: zeros(g))
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
 def round(x: Tensor, /) -> Tensor:
-    """The nearest whole number, of two the even one; complex numbers part by part.
+    """The nearest integer, with ties to even; complex numbers are rounded part by part.
 
     The gradient is 0.
 
@@ -74,7 +74,7 @@ def round(x: Tensor, /) -> Tensor:
     fraction = x - below
     half_of_it = below * 0.5
     odd = floor(half_of_it) != half_of_it
-    # The sign is kept where the result is 0.
+    # A result of 0 keeps the sign.
     return copysign(where((fraction > 0.5) | ((fraction == 0.5) & odd), below + 1, below), x)
 
 
@@ -89,10 +89,10 @@ _sign_of_float = promoting("real floating", to=dtypes.bool_)
     dtype=_sign_of_float,
     accuracy=EXACT,
     differentiable=False,
-    primitive="The sign of a NaN shows in no comparison and in no quotient.",
+    primitive="No comparison and no quotient shows the sign of a NaN.",
 )
 def signbit(x: Tensor, /) -> Tensor:
-    """Whether the sign of x is minus, that of -0.0 and of a NaN included.
+    """Returns True where the sign bit of x is set, that of -0.0 and NaN included.
 
     >>> pb.signbit([1.0, -0.0]).tolist()
     [False, True]
@@ -101,7 +101,7 @@ def signbit(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
 def copysign(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The size of x1 with the sign of x2, that of -0.0 included.
+    """The absolute value of x1 with the sign of x2, that of -0.0 included.
 
     >>> pb.copysign([1.0, -2.0], -0.0).tolist()
     [-1.0, -2.0]
@@ -119,10 +119,10 @@ copysign.vjp(
     shape=broadcast,
     dtype=real_floating,
     accuracy=EXACT,
-    primitive="Its result differs from x1 in the last bit, which arithmetic that rounds cannot aim at.",
+    primitive="Its result differs from x1 in the last bit, which rounded arithmetic cannot reach.",
 )
 def nextafter(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The number of the dtype that comes next after x1 on the way to x2.
+    """The next number of the dtype after x1, towards x2.
 
     >>> pb.nextafter(1.0, 2.0) - 1
     Tensor(1.1920929e-07, shape=(), dtype=float32, device=cpu:0)

@@ -1,4 +1,4 @@
-"""The distinct elements of a tensor, in ascending order; each NaN is one of its own."""
+"""Distinct elements of a tensor, in ascending order. Every NaN is distinct."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _of_data(*unknown: str) -> Any:
     outputs=("values", "indices", "inverse_indices", "counts"),
 )
 def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The distinct elements of x, where each stands first, the way back, and how often each occurs.
+    """The distinct elements of x, with indices, inverse indices and counts.
 
     `x.reshape((-1,))[indices]` gives values, and `values[inverse_indices]` gives x.
 
@@ -75,7 +75,7 @@ def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _order(line: Tensor) -> Tensor:
-    """The stable order of a vector; of complex numbers by their real part, then the imaginary."""
+    """The stable sorting order of a vector; complex numbers by real, then imaginary part."""
     if dtypes.is_complex(line.dtype):
         by_imag = argsort(line.imag)
         return take(by_imag, argsort(take(line.real, by_imag, axis=0)), axis=0)
@@ -90,7 +90,7 @@ def _order(line: Tensor) -> Tensor:
     outputs=("values", "counts"),
 )
 def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """The distinct elements of x, and how often each occurs.
+    """The distinct elements of x, with the number of times that each occurs.
 
     >>> values, counts = pb.unique_counts([3, 1, 3])
     >>> values.tolist(), counts.tolist()
@@ -108,7 +108,7 @@ def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     outputs=("values", "inverse_indices"),
 )
 def unique_inverse(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """The distinct elements of x, and for each element of x which of them it is.
+    """The distinct elements of x, with the index of each element of x among them.
 
     >>> values, inverse = pb.unique_inverse([3, 1, 3])
     >>> values.tolist(), inverse.tolist()
@@ -135,12 +135,12 @@ def _like_first(x1: Shape, x2: Shape, **_: object) -> Shape:
 
 @op(shape=_like_first, dtype=predicate, accuracy=EXACT, differentiable=False)
 def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is one of those of x2; NaN never is.
+    """Returns True where an element of x1 is among those of x2; NaN never is.
 
     Args:
-        x1: the elements to look up.
-        x2: the elements to look among, of any shape.
-        invert: whether each element is not one of them.
+        x1: the elements to test.
+        x2: the elements to compare with, of any shape.
+        invert: True to return True for elements that are not in x2.
 
     >>> pb.isin([1, 2, 3], [3, 1]).tolist()
     [True, False, True]

@@ -1,9 +1,9 @@
-"""Parts cut out of a tensor by positions that are known without looking at the data.
+"""Slicing by keys that do not depend on data.
 
-The key of these ops is in normal form: a tuple with, for each axis in order, an int in [0, size) or
-a slice whose bounds lie in the axis (stop None where a negative step runs to the front), None for
-each new axis, and the ellipsis at the end, for all axes not named. Python, NumPy and every array
-API namespace read such a key the same way.
+The key of these ops is canonical: a tuple with, for each axis in order, an int in [0, size) or a
+slice whose bounds lie in the axis (stop is None if a negative step runs to the front), None for
+each new axis, and the ellipsis at the end, for all other axes. Python, NumPy and every array API
+namespace read such a key the same way.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pullback.tensor import Tensor
 
 __all__: list[str] = []
 
-#: An entry of a key in normal form; the ellipsis is the last one of every key.
+#: An entry of a canonical key; the ellipsis is the last entry of every key.
 Entry = Any
 Key = tuple[Entry, ...]
 
 
 def sliced_shape(shape: Shape, key: Key) -> Shape:
-    """The shape of x[key] for an x of `shape` and a key in normal form."""
+    """The shape of x[key] for an x of `shape` and a canonical key."""
     used = sum(entry is not None for entry in key[:-1])
     if used > len(shape):
         raise errors.IndexingError(f"{used} indices for a tensor of {len(shape)} axes {shape}")
@@ -45,12 +45,12 @@ def sliced_shape(shape: Shape, key: Key) -> Shape:
 
 
 def _sliced(x: Shape, *, key: Key, **_: object) -> Shape:
-    """What the key leaves of the shape."""
+    """The shape of x[key]."""
     return sliced_shape(x, key)
 
 
 def _updated(x: Shape, value: Shape, *, key: Key, **_: object) -> Shape:
-    """The shape of x; the value broadcasts to the part that the key names."""
+    """The shape of x; the value broadcasts to x[key]."""
     target = sliced_shape(x, key)
     if broadcast_shapes(target, value) != target:
         raise errors.ShapeError(
@@ -62,10 +62,10 @@ def _updated(x: Shape, value: Shape, *, key: Key, **_: object) -> Shape:
 
 @uniform
 def into_first(operands: Operands, **_: object) -> Resolution:
-    """A dtype rule: the first input keeps its dtype; every other one must go into it.
+    """A dtype rule: the first input keeps its dtype; the others are converted to it.
 
-    Narrower and wider dtypes of one kind do; a float does not go into integers, nor a complex
-    number into floats.
+    Dtypes of one kind are converted, narrower or wider. Floats are not converted to integers, nor
+    complex numbers to floats.
     """
     head = operands[0]
     assert head is not None
@@ -84,15 +84,15 @@ def into_first(operands: Operands, **_: object) -> Resolution:
     shape=_sliced,
     dtype=dtypes.same,
     accuracy=EXACT,
-    primitive="It is a view; take would read an index for every element, and copy.",
+    primitive="It is a view; take reads an index per element, and copies.",
     public=False,
 )
 def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
-    """The part of x that a key in normal form names: what x[key] is made of.
+    """x[key] for a canonical key.
 
     Args:
         x: a tensor of any shape and dtype.
-        key: ints, slices and None in order, the ellipsis last.
+        key: ints, slices and None in order, then the ellipsis.
 
     >>> pb.ops.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
     [4, 6]
@@ -108,20 +108,20 @@ def _(g: Tensor, x_shape: Shape, key: Key) -> Tensor:
     shape=_updated,
     dtype=into_first,
     accuracy=EXACT,
-    primitive="It writes one part of a copy; where would ask at every element, and need a mask.",
+    primitive="It writes one part of a copy; where needs a mask of all elements.",
     public=False,
 )
 def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
-    """x with the part that a key in normal form names replaced: what x[key] = value is made of.
+    """x with x[key] replaced by a value, for a canonical key.
 
     Args:
         x: a tensor of any shape and dtype.
-        value: what goes there; broadcasts to the part, and takes x's dtype.
-        key: ints, slices and None in order, the ellipsis last.
+        value: the new values; broadcasts to x[key], and is converted to the dtype of x.
+        key: ints, slices and None in order, then the ellipsis.
 
     Raises:
-        ShapeError: for a value that does not broadcast to the part.
-        DTypeError: for a value of a kind that x's dtype does not hold.
+        ShapeError: for a value that does not broadcast to x[key].
+        DTypeError: for a value of a kind that cannot be converted to the dtype of x.
 
     >>> pb.ops.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
     [0, 0, 3]
@@ -135,26 +135,28 @@ strided_update.vjp(
 
 
 def _placed(value: Shape, *, shape: Shape, key: Key) -> Shape:
-    """The shape that is asked for; the value has that of the part that the key names."""
+    """The requested shape; the value has the shape of x[key]."""
     target = sliced_shape(shape, key)
     if value != target:
-        raise errors.ShapeError(f"a value of shape {value} is no part of shape {target}")
+        raise errors.ShapeError(
+            f"a value of shape {value} does not have the shape {target} of x[key]"
+        )
     return shape
 
 
 @op(shape=_placed, dtype=dtypes.same, accuracy=EXACT, public=False)
 def strided_place(value: Tensor, /, *, shape: ShapeLike, key: Key) -> Tensor:
-    """Zeros of `shape` with `value` in the part that a key in normal form names.
+    """Zeros of `shape` with `value` at a canonical key.
 
-    It is the transpose of `strided_slice`: the gradient of x[key].
+    It is the transpose of `strided_slice`, and so the gradient of x[key].
 
     Args:
-        value: what goes there, of the part's shape.
+        value: the values at the key.
         shape: the shape of the result.
-        key: ints, slices and None in order, the ellipsis last.
+        key: ints, slices and None in order, then the ellipsis.
 
     Raises:
-        ShapeError: for a value of another shape than the part's.
+        ShapeError: for a value of the wrong shape.
 
     >>> pb.ops.strided_place([1, 2], shape=4, key=(slice(0, 4, 2), ...)).tolist()
     [1, 0, 2, 0]

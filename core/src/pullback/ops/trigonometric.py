@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions, and what belongs to a right triangle."""
+"""Trigonometric and hyperbolic functions, and the hypotenuse."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
     shape=broadcast,
     dtype=floating,
     accuracy=FEW_ULP,
-    primitive="Taking whole turns off a large angle needs more digits of pi than any dtype has.",
+    primitive="Reducing a large angle needs more digits of pi than any dtype has.",
 )
 def sin(x: Tensor, /) -> Tensor:
     """The sine of x in radians.
@@ -51,7 +51,7 @@ def sin(x: Tensor, /) -> Tensor:
     shape=broadcast,
     dtype=floating,
     accuracy=FEW_ULP,
-    primitive="As sin; sin(x + pi / 2) would lose the digits of a small x, and near the zeros of cos all.",
+    primitive="As for sin; sin(x + pi / 2) loses digits of x, and all of them near zeros of cos.",
 )
 def cos(x: Tensor, /) -> Tensor:
     """The cosine of x in radians.
@@ -145,7 +145,7 @@ def hypot(x1: Tensor, x2: Tensor, /) -> Tensor:
     """
     x1, x2 = abs(x1), abs(x2)
     longer, shorter = maximum(x1, x2), minimum(x1, x2)
-    # Infinite beside anything, and 0 beside 0: the ratio would be NaN.
+    # If one side is infinite, or both are 0, the ratio would be NaN.
     plain = (longer > 0) & (longer < math.inf)
     ratio = where(plain, shorter, 0) / where(plain, longer, 1)
     infinite = (x1 == math.inf) | (x2 == math.inf)
@@ -169,7 +169,7 @@ hypot.vjp(
     shape=broadcast,
     dtype=real_floating,
     accuracy=FEW_ULP,
-    primitive="It is the one op that gives angles: every other inverse is made of it.",
+    primitive="No other op gives angles: all inverse functions are made of it.",
 )
 def atan2(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The angle in [-pi, pi] of the point with ordinate x1 and abscissa x2.
@@ -199,19 +199,19 @@ atan2.vjp(
 
 
 _LOG_2 = math.log(2)
-#: From here on exp(-x) is nothing beside exp(x), in float64 too.
+#: From here on exp(x) + exp(-x) rounds to exp(x), in float64 too.
 _WIDE = 22.0
-#: From here on 1 is nothing beside x**2, in float64 too.
+#: From here on x**2 + 1 rounds to x**2, in float64 too.
 _HUGE = 1e9
 
 
 def copysign(size: Tensor, x: Tensor) -> Tensor:
-    """`size` with the sign of x: the op, for families above its own."""
+    """`size` with the sign of x: the op, for families before its own."""
     return rounding.copysign(size, x.astype(size.dtype))
 
 
 def _half_exp(size: Tensor) -> Tensor:
-    """exp(size) / 2 for large sizes, where exp(size) alone may overflow."""
+    """exp(size) / 2 for large sizes, for which exp(size) may overflow."""
     shift = 64 if size.dtype == float32 else 512
     far = size > shift
     # The difference is exact.
@@ -269,13 +269,13 @@ def tanh(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP, public=False)
 def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
-    """g * (1 - out**2): the gradient of `tanh` whose result is `out`.
+    """The gradient of `tanh`, g * (1 - out**2), from its result `out`.
 
     >>> pb.ops.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
     [1.5, 0.0]
     """
     h, wide = widened(g), widened(out)
-    # Both differences are exact where they are small; 1 - out * out has lost digits there.
+    # Both differences are exact where they are small; 1 - out * out loses digits there.
     return narrowed(h * ((1 - wide) * (1 + wide)), out)
 
 
@@ -288,7 +288,7 @@ tanh_gradient.vjp(
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
 def asinh(x: Tensor, /) -> Tensor:
-    """The number whose hyperbolic sine is x.
+    """The inverse hyperbolic sine.
 
     >>> pb.asinh([0.0, -3000.0]).tolist()
     [0.0, -8.699514389038086]
@@ -309,7 +309,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
 def acosh(x: Tensor, /) -> Tensor:
-    """The number whose hyperbolic cosine is x; NaN below 1.
+    """The inverse hyperbolic cosine; NaN below 1.
 
     >>> pb.acosh(1.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
@@ -328,7 +328,7 @@ acosh.vjp(x=lambda g, x: over(over(g, sqrt(x - 1)), sqrt(x + 1)))
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
 def atanh(x: Tensor, /) -> Tensor:
-    """The number whose hyperbolic tangent is x: infinite at -1 and 1, NaN beyond.
+    """The inverse hyperbolic tangent: infinite at -1 and 1, NaN beyond.
 
     >>> pb.atanh([0.0, 0.5]).tolist()
     [0.0, 0.5493061542510986]

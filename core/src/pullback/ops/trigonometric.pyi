@@ -17,7 +17,6 @@ __all__ = [
     "sinh",
     "tan",
     "tanh",
-    "tanh_gradient",
 ]
 
 def sin(x: TensorLike, /) -> Tensor: ...

@@ -246,7 +246,7 @@ _updates("lamb_update", _lamb, (_M, _V), (_RATE, _STEP), _BETAS, _DECAY)
 _FACTORS = {"decay": 0.5, "epsilon": 1e-3, "least": 10.0, "threshold": 0.5}
 _updates("adafactor_vector_update", _adafactor_vector, (_V,), (_RATE, _STEP), {}, _FACTORS)
 _BLOCKS = normal(2, 3, 4), normal(2, 3, 4, seed=1), _W[:2, :3], _W[:2]
-_USUAL: dict[str, Any] = _adafactor.__kwdefaults__
+_USUAL = dict(_adafactor.__kwdefaults__ or {})
 suite(
     "adafactor_update",
     _adafactor,

@@ -106,7 +106,7 @@ def _part(x: Tensor, start: int, stop: int, axis: int) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.FFT,
     normalize=_as_given,
-    primitive="As a product with the matrix of roots of unity it costs n**2, not n log(n).",
+    primitive="A product with the matrix of roots of unity costs n**2, not n log(n).",
 )
 def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along `axis`.
@@ -118,7 +118,7 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "bac
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.fft([1.0, 0.0, 0.0, 0.0]).real.tolist()
@@ -143,7 +143,7 @@ def ifft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "ba
     """The inverse of `fft` along `axis`, with the same arguments.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
@@ -178,7 +178,7 @@ def rfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "ba
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
         DTypeError: for a complex x.
 
@@ -214,7 +214,7 @@ def irfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "b
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.irfft([1.0, 1.0, 1.0]).tolist()
@@ -256,7 +256,7 @@ def hfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "ba
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.hfft([1.0, 0.0, 0.0]).tolist()
@@ -282,7 +282,7 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "b
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
         DTypeError: for a complex x.
 

@@ -248,7 +248,7 @@ def fftfreq(
         n: the number of elements.
         d: the distance between two elements of what was transformed.
         dtype: a floating dtype; by default the default one.
-        device: where the result goes; by default the device in force.
+        device: where the result goes; by default the active device.
 
     Raises:
         InputValueError: for an n below 1.
@@ -276,7 +276,7 @@ def rfftfreq(
         n: the number of elements that were transformed.
         d: the distance between two of them.
         dtype: a floating dtype; by default the default one.
-        device: where the result goes; by default the device in force.
+        device: where the result goes; by default the active device.
 
     Raises:
         InputValueError: for an n below 1.

@@ -56,7 +56,7 @@ def _factors(x: Shape, *, mode: str, **_: object) -> list[Shape]:
     tier=Tier.LINALG,
     outputs=("Q", "R"),
     normalize=_known_mode,
-    primitive="It reflects column by column, each with what the one before left.",
+    primitive="Reflections go column by column; each step depends on the one before.",
 )
 def qr(x: Tensor, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
@@ -121,7 +121,7 @@ def _singular(x: Shape, *, full_matrices: bool, **_: object) -> list[Shape]:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("U", "S", "Vh"),
-    primitive="It iterates until the values say so; eigh of x^H x has lost the small ones.",
+    primitive="It iterates until it converges; eigh of x^H x loses the small singular values.",
 )
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
@@ -213,6 +213,7 @@ def _with_tolerance(*kinds: str) -> DTypeRule:
     """A dtype rule for matrices and a relative tolerance in the dtype of their singular values."""
     of_matrices = outputs(*kinds)
 
+    @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
         """Floating matrices, the tolerance in their real dtype; the result has theirs."""
         (dtype,), outputs = of_matrices(operands[:1])

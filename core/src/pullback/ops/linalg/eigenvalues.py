@@ -103,7 +103,7 @@ def _values(x: Shape, **_: object) -> Shape:
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
     normalize=checked(_pairs),
-    primitive="It iterates until the values say that it has converged.",
+    primitive="It iterates until the values converge.",
 )
 def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
@@ -163,7 +163,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
-    primitive="It iterates until the values say that it has converged.",
+    primitive="It iterates until the values converge.",
 )
 def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.

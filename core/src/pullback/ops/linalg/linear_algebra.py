@@ -25,7 +25,7 @@ __all__ = ["linear", "matmul", "tensordot", "vecdot"]
     shape=shapes.matmul,
     dtype=numeric,
     accuracy=ACCUMULATED,
-    primitive="A sum of products would need room for all n * k * m of them.",
+    primitive="A sum of products needs memory for all n * k * m of them.",
 )
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product of x1 (..., n, k) and x2 (..., k, m); the axes in front broadcast.

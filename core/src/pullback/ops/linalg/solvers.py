@@ -80,7 +80,7 @@ def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
     dtype=floating,
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
-    primitive="Elimination goes on column by column, each with what the one before left.",
+    primitive="Elimination goes column by column; each step depends on the one before.",
 )
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution x of x1 @ x = x2, for square x1 of full rank.
@@ -196,7 +196,7 @@ def _two_each(x: Shape, **_: object) -> list[Shape]:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("sign", "logabsdet"),
-    primitive="solve does not show its pivots, and the sign of the determinant of Q is lost in qr.",
+    primitive="solve does not show its pivots, and qr does not give the sign of det(Q).",
 )
 def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its size: what does not overflow.
@@ -335,7 +335,7 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     normalize=checked(square),
-    primitive="It goes on column by column, each with what the one before left.",
+    primitive="It goes column by column; each step depends on the one before.",
 )
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.

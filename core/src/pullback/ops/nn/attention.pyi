@@ -2,7 +2,7 @@
 
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
+__all__ = ["scaled_dot_product_attention"]
 
 def scaled_dot_product_attention(
     query: TensorLike,

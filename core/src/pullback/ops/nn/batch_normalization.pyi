@@ -3,7 +3,7 @@
 from pullback.shapes import Axis
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
+__all__ = ["batch_norm", "batch_norm_inference"]
 
 def batch_norm(
     x: TensorLike,

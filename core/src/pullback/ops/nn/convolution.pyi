@@ -6,7 +6,7 @@ from pullback.ops.nn.windows import DataFormat, Padding, Sizes
 from pullback.shapes import Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
+__all__ = ["conv"]
 
 def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]: ...
 def conv(

@@ -12,7 +12,6 @@ __all__ = [
     "log_cosh_loss",
     "sigmoid_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits",
-    "sparse_softmax_cross_entropy_gradient",
     "sparse_softmax_cross_entropy_with_logits",
     "squared_error",
 ]

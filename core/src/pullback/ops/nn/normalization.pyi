@@ -6,14 +6,7 @@ from pullback.dtypes import Operands, Resolution
 from pullback.shapes import Axes, Axis, Shape
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = [
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "layer_norm_gradient",
-    "rms_norm",
-    "rms_norm_gradient",
-]
+__all__ = ["group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None: ...
 def laid_out(parameter: Tensor, x: Shape, axes: Any) -> Tensor: ...

@@ -4,7 +4,7 @@ from pullback.ops.nn.windows import DataFormat, Padding, Sizes
 from pullback.shapes import ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["avg_pool", "avg_pool_gradient", "max_pool", "max_pool_gather", "max_pool_gradient"]
+__all__ = ["avg_pool", "max_pool", "max_pool_gather"]
 
 def max_pool(
     x: TensorLike,

@@ -67,6 +67,7 @@ def check_results(expected: dict[str, tuple[Shape, Shape]]) -> None:
 def float_and_mask(outputs: int) -> DTypeRule:
     """All inputs have one real floating dtype; the last one is a mask of truth values."""
 
+    @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
         """Real floating inputs in one dtype, which the results have; a mask of truth values."""
         inputs, found = dtypes.real_floating(operands[:-1])
@@ -134,6 +135,7 @@ def states_before(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
 
 
 def gradient_dtypes(count: int) -> DTypeRule:
+    @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
         """Each input keeps its dtype; the results have that of x."""
         kept = dtypes.each("any")(operands).inputs

@@ -2,7 +2,7 @@
 
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["gru", "gru_gradient"]
+__all__ = ["gru"]
 
 def gru(
     x: TensorLike,

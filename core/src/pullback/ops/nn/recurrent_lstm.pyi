@@ -2,7 +2,7 @@
 
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["lstm", "lstm_gradient"]
+__all__ = ["lstm"]
 
 def lstm(
     x: TensorLike,

@@ -3,7 +3,7 @@
 from pullback.shapes import Axis
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["log_softmax", "log_softmax_gradient", "softmax", "softmax_gradient"]
+__all__ = ["log_softmax", "softmax"]
 
 def softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor: ...
 def softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor: ...

@@ -2,13 +2,7 @@
 
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = [
-    "adadelta_update",
-    "adagrad_update",
-    "ftrl_update",
-    "rmsprop_momentum_update",
-    "rmsprop_update",
-]
+__all__: list[str] = []
 
 def rmsprop_update(
     parameter: TensorLike,
@@ -16,8 +10,8 @@ def rmsprop_update(
     mean_square: TensorLike,
     learning_rate: TensorLike,
     *,
-    rho: float = 0.9,
-    epsilon: float = 1e-07,
+    rho: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]: ...
 def rmsprop_momentum_update(
@@ -28,9 +22,9 @@ def rmsprop_momentum_update(
     velocity: TensorLike,
     learning_rate: TensorLike,
     *,
-    rho: float = 0.9,
-    epsilon: float = 1e-07,
-    momentum: float = 0.9,
+    rho: float,
+    epsilon: float,
+    momentum: float,
     centered: bool = False,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
@@ -40,7 +34,7 @@ def adagrad_update(
     accumulator: TensorLike,
     learning_rate: TensorLike,
     *,
-    epsilon: float = 1e-07,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]: ...
 def adadelta_update(
@@ -50,8 +44,8 @@ def adadelta_update(
     mean_change: TensorLike,
     learning_rate: TensorLike,
     *,
-    rho: float = 0.95,
-    epsilon: float = 1e-07,
+    rho: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 def ftrl_update(
@@ -61,7 +55,7 @@ def ftrl_update(
     linear: TensorLike,
     learning_rate: TensorLike,
     *,
-    power: float = -0.5,
+    power: float,
     l1: float = 0.0,
     l2: float = 0.0,
     beta: float = 0.0,

@@ -30,6 +30,7 @@ __all__: list[str] = []
 def stored(slots: int) -> DTypeRule:
     """Parameter, gradient and slots keep their dtypes; what follows is float32 or float64."""
 
+    @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
         """Arrays keep their real floating dtypes; numbers in float32, or float64 beside that."""
         keep = dtypes.each("real floating")

@@ -7,15 +7,7 @@ from pullback._dispatch.definition import OpFunction
 from pullback.dtypes import DTypeRule
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = [
-    "adam_update",
-    "adamax_update",
-    "amsgrad_update",
-    "lion_update",
-    "momentum_update",
-    "nadam_update",
-    "sgd_update",
-]
+__all__: list[str] = []
 
 def stored(slots: int) -> DTypeRule: ...
 
@@ -37,14 +29,14 @@ def momentum_update(
     velocity: TensorLike,
     learning_rate: TensorLike,
     *,
-    momentum: float = 0.9,
+    momentum: float,
     nesterov: bool = False,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]: ...
 def moments(
     g: Tensor, m: Tensor, v: Tensor, beta1: float, beta2: float
 ) -> tuple[Tensor, Tensor]: ...
-def share(beta: float, step: Tensor) -> TensorLike: ...
+def bias_correction(beta: float, step: Tensor) -> Tensor | float: ...
 def adam_update(
     parameter: TensorLike,
     gradient: TensorLike,
@@ -53,9 +45,9 @@ def adam_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-07,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 def amsgrad_update(
@@ -67,9 +59,9 @@ def amsgrad_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-07,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 def nadam_update(
@@ -81,10 +73,10 @@ def nadam_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-07,
-    momentum_decay: float = 0.004,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    momentum_decay: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 def adamax_update(
     parameter: TensorLike,
@@ -94,9 +86,9 @@ def adamax_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-07,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 def lion_update(
     parameter: TensorLike,
@@ -104,7 +96,7 @@ def lion_update(
     m: TensorLike,
     learning_rate: TensorLike,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.99,
+    beta1: float,
+    beta2: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]: ...

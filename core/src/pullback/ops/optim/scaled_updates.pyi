@@ -2,7 +2,7 @@
 
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["adafactor_update", "adafactor_vector_update", "lamb_update"]
+__all__: list[str] = []
 
 def lamb_update(
     parameter: TensorLike,
@@ -12,9 +12,9 @@ def lamb_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-06,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 def adafactor_update(
@@ -25,10 +25,10 @@ def adafactor_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    decay: float = 0.8,
-    epsilon: float = 1e-30,
-    least: float = 0.001,
-    threshold: float = 1.0,
+    decay: float,
+    epsilon: float,
+    least: float,
+    threshold: float,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 def adafactor_vector_update(
     parameter: TensorLike,
@@ -37,8 +37,8 @@ def adafactor_vector_update(
     learning_rate: TensorLike,
     step: TensorLike,
     *,
-    decay: float = 0.8,
-    epsilon: float = 1e-30,
-    least: float = 0.001,
-    threshold: float = 1.0,
+    decay: float,
+    epsilon: float,
+    least: float,
+    threshold: float,
 ) -> tuple[Tensor, Tensor]: ...
