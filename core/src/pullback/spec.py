@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback import errors
 from pullback.dtypes import DType, DTypeRule, Operand
-from pullback.shapes import ShapeRule
+from pullback.shapes import Checked, ShapeRule
 
 if TYPE_CHECKING:
     from pullback.tensor import Tensor
@@ -140,7 +140,7 @@ class Op:
         public: bool,
         outputs: tuple[str, ...],
         residuals: tuple[str, ...],
-        normalize: Callable[..., dict[str, Any]] | None,
+        normalize: Checked | Callable[..., dict[str, Any]] | None,
         identity_when: Callable[..., bool] | None,
         family: str,
         index: int,

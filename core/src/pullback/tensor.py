@@ -7,7 +7,7 @@ file knows the names of ops and nothing of how they are computed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -421,11 +421,10 @@ class Tensor:
     __hash__ = object.__hash__
 
 
-# Quoted, so that the union stands for itself in nested sequences; an object all the same, so that
-# `TensorLike | None` is one in modules without the __future__ line.
-TensorLike: TypeAlias = Union[
-    Tensor, SupportsTensor, np.ndarray[Any, Any], np.generic, complex, Sequence["TensorLike"]
-]
+# An object, so that `TensorLike | None` is one in modules without the __future__ line.
+TensorLike: TypeAlias = (
+    Tensor | SupportsTensor | np.ndarray[Any, Any] | np.generic | complex | Sequence["TensorLike"]
+)
 """A value that ops take for a tensor: a Tensor, a Variable, a NumPy array, a number, a sequence."""
 
 

@@ -18,7 +18,7 @@ from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeRule, Resolution
-from pullback.shapes import ShapeRule
+from pullback.shapes import Checked, ShapeRule
 from pullback.spec import Accuracy, Arity, Attribute, Input, Op, Rule, Tier, register
 
 P = ParamSpec("P")
@@ -138,14 +138,14 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
 def op(
     *,
     shape: ShapeRule,
-    dtype: Callable[..., Resolution],
+    dtype: DTypeRule | Callable[..., Resolution],
     accuracy: Accuracy,
     tier: Tier = Tier.CORE,
     primitive: str | None = None,
     differentiable: bool = True,
     outputs: Sequence[str] = ("out",),
     residuals: Sequence[str] = (),
-    normalize: Callable[..., dict[str, Any]] | None = None,
+    normalize: Checked | Callable[..., dict[str, Any]] | None = None,
     identity_when: Callable[..., bool] | None = None,
     public: bool = True,
     name: str | None = None,
