@@ -15,6 +15,14 @@ from pullback.spec import OPS, ROUNDED
 MINIMAL = Path(__file__).parent / "examples/minimal_backend/src/pullback_minimal/__init__.py"
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update-snapshots",
+        action="store_true",
+        help="write the texts that tests compare generated code with",
+    )
+
+
 @pytest.fixture(autouse=True)
 def _no_tape_is_left_listening():
     yield

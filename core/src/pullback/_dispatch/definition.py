@@ -25,7 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-__all__ = ["VJP", "Copy", "OpFunction", "op", "primitive"]
+__all__ = ["VJP", "Copy", "GeneratedCode", "OpFunction", "op", "primitive"]
 
 _INDICES = itertools.count()
 _LOCK = threading.Lock()
@@ -36,9 +36,49 @@ class OpFunction(Protocol[P, R_co]):
 
     spec: Op
     vjp: VJP
+    source: GeneratedCode
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op."""
+
+
+class GeneratedCode:
+    """The text of the code that dispatch generates for an op: `print(pb.add.source)`.
+
+    Tracebacks and debuggers show the lines of code that has run. The text is written anew when it
+    is read, for the gradient rules that the op then has.
+
+    >>> print(pb.full.source.call.splitlines()[0])
+    def full(shape, fill_value, *, dtype=None, device=None):
+    >>> print(pb.negative.source.vjp.splitlines()[0])
+    def vjp(node, g, needed):
+    """
+
+    __slots__ = ("_op",)
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+
+    @property
+    def call(self) -> str:
+        """The public function."""
+        return str(call_code.call_source(self._op))
+
+    @property
+    def record(self) -> str:
+        """The function that makes the node of a call; "" for an op without one of its own."""
+        return str(vjp_code.record_source(self._op)) if self._op.fixed else ""
+
+    @property
+    def vjp(self) -> str:
+        """The function of a node's cotangents; "" for an op without one of its own."""
+        return str(vjp_code.vjp_source(self._op)) if self._op.simple else ""
+
+    def __str__(self) -> str:
+        return self.call
+
+    def __repr__(self) -> str:
+        return self.call
 
 
 class VJP:
@@ -259,4 +299,5 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     function.__wrapped__ = body  # type: ignore[attr-defined]  # inspect.signature follows it
     function.spec = spec  # type: ignore[attr-defined]
     function.vjp = VJP(spec)  # type: ignore[attr-defined]
+    function.source = GeneratedCode(spec)  # type: ignore[attr-defined]
     return function
