@@ -152,9 +152,9 @@ def test_convolution_in_several_batches(device, monkeypatch):
     found = pb.conv(pb.asarray(x, device=device), pb.asarray(kernel, device=device), **how)
     g = RNG.normal(size=found.shape).astype(np.float32)
     close(both(pb.conv, x, kernel, device=device, **how), 1e-5, 1e-5)
-    close(both(pb.conv_input_gradient, g, kernel, device=device, input_shape=x.shape, **how),
+    close(both(pb.ops.conv_input_gradient, g, kernel, device=device, input_shape=x.shape, **how),
           1e-5, 1e-5)  # fmt: skip
-    close(both(pb.conv_kernel_gradient, x, g, device=device, kernel_shape=kernel.shape, **how),
+    close(both(pb.ops.conv_kernel_gradient, x, g, device=device, kernel_shape=kernel.shape, **how),
           1e-5, 1e-5)  # fmt: skip
 
 
@@ -189,7 +189,10 @@ def test_adam_takes_many_steps(device):
     def steps(p, g):
         m = v = p * 0
         for step in range(1, 20):
-            p, m, v = pb.adam_update(p, g * step, m, v, 0.01, step, weight_decay=0.1)
+            p, m, v = pb.ops.adam_update(
+                p, g * step, m, v, 0.01, step,
+                beta1=0.9, beta2=0.999, epsilon=1e-7, weight_decay=0.1,
+            )  # fmt: skip
         return p, m, v
 
     close(both(steps, p, g, device=device), 1e-5, 1e-6)

@@ -40,15 +40,15 @@ SPLIT = {
     "where": lambda: pb.where(X > 0, X, X),
     "softmax": lambda: pb.softmax(X),
     "cross entropy": lambda: pb.sparse_softmax_cross_entropy_with_logits(X, LABELS),
-    "its gradient": lambda: pb.sparse_softmax_cross_entropy_gradient(
+    "its gradient": lambda: pb.ops.sparse_softmax_cross_entropy_gradient(
         X, LABELS, np.ones((1024, 1), np.float32), np.ones(1024, np.float32)
     ),
     "layer_norm": lambda: pb.layer_norm(X, ROW, ROW),
-    "layer_norm_gradient": lambda: pb.layer_norm_gradient(X, ROW, X[:, :1], X[:, :1], X),
+    "layer_norm_gradient": lambda: pb.ops.layer_norm_gradient(X, ROW, X[:, :1], X[:, :1], X),
     "rms_norm": lambda: pb.rms_norm(X, ROW),
     "batch_norm": lambda: pb.batch_norm(X, ROW, ROW),
     "batch_norm_inference": lambda: pb.batch_norm_inference(X, ROW, ROW, ROW, ROW),
-    "batch_norm_gradient": lambda: pb.batch_norm_gradient(X, ROW, ROW, ROW, X, ROW, ROW),
+    "batch_norm_gradient": lambda: pb.ops.batch_norm_gradient(X, ROW, ROW, ROW, X, ROW, ROW),
     "sum": lambda: pb.sum(X),
     "segment_sum": lambda: pb.segment_sum(X, LABELS, 512),
     "take": lambda: pb.take(X, LABELS),
@@ -56,9 +56,11 @@ SPLIT = {
     "reshape": lambda: pb.reshape(pb.permute_dims(X.reshape(64, 16, 8, 64), (0, 2, 1, 3)), -1),
     "matmul": lambda: pb.matmul(X, X.T),
     "linear": lambda: pb.linear(X, X.T, None),
-    "sgd": lambda: pb.sgd_update(X, X, NUMBER),
-    "momentum": lambda: pb.momentum_update(X, X, X, NUMBER),
-    "adam": lambda: pb.adam_update(X, X, X, X * X, NUMBER, NUMBER),
+    "sgd": lambda: pb.ops.sgd_update(X, X, NUMBER),
+    "momentum": lambda: pb.ops.momentum_update(X, X, X, NUMBER, momentum=0.9),
+    "adam": lambda: pb.ops.adam_update(
+        X, X, X, X * X, NUMBER, NUMBER, beta1=0.9, beta2=0.999, epsilon=1e-7
+    ),
     "max_pool": lambda: pb.max_pool(IMAGES, window=2),
     "conv": lambda: pb.conv(IMAGES, X[:9, :256].reshape(3, 3, 16, 16)),
     "attention": lambda: pb.scaled_dot_product_attention(IMAGES, IMAGES, IMAGES),

@@ -111,12 +111,31 @@ from pullback.plugins.hookspecs import hookimpl
 from pullback.plugins.public import *
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, TensorLike
 
 newaxis = None
 
+# Type checkers and editors know what `__getattr__` below imports.
 if TYPE_CHECKING:
+    from pullback import array_api as array_api
+    from pullback import callbacks as callbacks
+    from pullback import checkpoint as checkpoint
+    from pullback import conformance as conformance
+    from pullback import data as data
+    from pullback import layers as layers
+    from pullback import losses as losses
+    from pullback import metrics as metrics
+    from pullback import optimizers as optimizers
+    from pullback import state as state
+    from pullback import summary as summary
+    from pullback import training as training
     from pullback._autodiff.custom_gradient import custom_gradient as custom_gradient
+    from pullback.checkpoint import Checkpoint as Checkpoint
+    from pullback.checkpoint import CheckpointManager as CheckpointManager
+    from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.layers import Model as Model
+    from pullback.layers import Sequential as Sequential
+    from pullback.random import Generator as Generator
 
 #: What stands on floors above the tensors: the module that each name is taken from when asked for.
 _LAZY = {
@@ -156,6 +175,7 @@ __all__ = [
     "Memory",
     "StringTensor",
     "Tensor",
+    "TensorLike",
     "Variable",
     "__array_api_version__",
     "__array_namespace_info__",
@@ -184,6 +204,7 @@ __all__ = [
     "nan",
     "newaxis",
     "op",
+    "ops",
     "pi",
     "primitive",
     "random",
@@ -214,6 +235,8 @@ def __getattr__(name: str) -> Any:
     else:
         # difflib is loaded only for this message.
         close = _import_module("difflib").get_close_matches(name, __dir__(), 2)
+        if name in vars(ops):
+            close = [f"pullback.ops.{name}"]
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}")
     globals()[name] = value

@@ -10,7 +10,7 @@ the array's dtype where its kind allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,6 @@ import numpy as np
 from pullback import errors
 
 DType: TypeAlias = "np.dtype[Any]"
-DTypeLike: TypeAlias = "np.dtype[Any] | NamedDType | type[Any] | str"
 
 bool_: DType = np.dtype("bool")
 int8: DType = np.dtype("int8")
@@ -115,6 +114,9 @@ class NamedDType:
     def __reduce__(self) -> tuple[Any, ...]:
         return named, (self.name,)
 
+
+#: What a caller may pass as a dtype. Its name is part of it: `@op` knows it by that.
+DTypeLike: TypeAlias = Annotated[np.dtype[Any] | NamedDType | type[Any] | str, "DTypeLike"]
 
 _NAMED = {name: NamedDType(dtype) for name, dtype in _NAMES.items()}
 
@@ -281,8 +283,40 @@ class Resolution(NamedTuple):
     outputs: tuple[DType, ...]
 
 
-DTypeRule: TypeAlias = Callable[..., Resolution]
 Operands: TypeAlias = "tuple[Operand | None, ...]"
+
+
+class DTypeRule:
+    """A dtype rule: `rule(operands, **attributes)` gives a `Resolution`.
+
+    Args:
+        function: what computes it.
+        uniform: True if all inputs are converted to one dtype. Kernels are then looked up by the
+            dtype of the first input alone.
+    """
+
+    __slots__ = ("function", "uniform")
+
+    def __init__(self, function: Callable[..., Resolution], *, uniform: bool = False) -> None:
+        self.function: Final = function
+        self.uniform: Final = uniform
+
+    def __call__(self, operands: Operands, /, **attributes: Any) -> Resolution:
+        """Returns what inputs are converted to, and the dtypes of the results."""
+        return self.function(operands, **attributes)
+
+
+def uniform(function: Callable[..., Resolution]) -> DTypeRule:
+    """A decorator: the rule converts all inputs to one dtype.
+
+    >>> @uniform
+    ... def to_float64(operands, **attributes):
+    ...     return Resolution(tuple(float64 for _ in operands), (float64,))
+    >>> to_float64((int32, bool)).outputs, to_float64.uniform
+    ((dtype('float64'),), True)
+    """
+    return DTypeRule(function, uniform=True)
+
 
 _CLASSES: dict[str, tuple[DType, ...]] = {
     "boolean": (bool_,),
@@ -323,6 +357,7 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
         lift: integer and boolean inputs are taken as the default floating dtype.
     """
 
+    @uniform
     def rule(operands: Operands, **_: Any) -> Resolution:
         dtype = _common(operands)
         if lift and _KIND[dtype] < FLOAT:
@@ -330,7 +365,6 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
         _check(dtype, allowed)
         return Resolution(_all_to(dtype, operands), (dtype if to is None else to,))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
@@ -356,6 +390,7 @@ def each(*classes: str, result: int | DType = 0) -> DTypeRule:
         result: the position of the input whose dtype the result has, or a dtype.
     """
 
+    @DTypeRule
     def rule(operands: Operands, **_: Any) -> Resolution:
         inputs: list[DType | None] = []
         for position, operand in enumerate(operands):

@@ -1,25 +1,29 @@
-"""What an op is: its inputs, attributes, rules and class of accuracy. Data only.
+"""The record of an op: its inputs, attributes, rules and class of accuracy. Data only.
 
-The `@op` decorator (floor 3) fills these records; dispatch, the tape, the conformance kit and the
-API reference read them. A rule or a kernel is looked up here and nowhere else.
+The `@op` decorator fills these records; dispatch, the tape, the conformance kit and the API
+reference read them. A rule or a kernel is looked up here and nowhere else.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback import errors
-from pullback.dtypes import DTypeRule
-from pullback.shapes import ShapeRule
+from pullback.dtypes import DType, DTypeRule, Operand
+from pullback.shapes import Checked, ShapeRule
 
-#: The version of the op specification. A plugin says which one it was written for.
+if TYPE_CHECKING:
+    from pullback.tensor import Tensor
+
+#: The version of the op specification. A plugin names the version that it was written for.
 SPEC_VERSION = 1
 
 
 class Accuracy(enum.Enum):
-    """How near to a float64 reference a result must be, in units in the last place (ulp)."""
+    """The distance that a result may have from a float64 reference, in units in the last place."""
 
     EXACT = "0 ulp"
     ROUNDED = "1 ulp"
@@ -45,7 +49,7 @@ class Tier(enum.StrEnum):
 
 
 class Arity(enum.Enum):
-    """How many arrays one input of an op stands for."""
+    """The number of arrays that one input of an op stands for."""
 
     ONE = "one"
     OPTIONAL = "optional"
@@ -60,11 +64,11 @@ class Input(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """A parameter of an op that is no tensor.
+    """A parameter of an op that is not a tensor.
 
-    `form` is the annotation that says how dispatch normalises it: "Axis" and "Axes" count from the
-    front, "ShapeLike" is a tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device; any other
-    annotation leaves the value as it is.
+    `form` is the annotation, which says how dispatch makes it canonical: "Axis" and "Axes" count
+    from the front, "ShapeLike" is a tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device;
+    any other annotation leaves the value as it is.
     """
 
     name: str
@@ -86,10 +90,11 @@ class Rule(NamedTuple):
 
 
 class Op:
-    """One op of the specification. Takes the fields before `rules` as keywords."""
+    """One op of the specification: what its definition says, and what dispatch keeps for it."""
 
     # No dataclasses here: generating their methods takes 3 ms of every `import pullback`.
     __slots__ = (
+        "_why",
         "accuracy",
         "attributes",
         "body",
@@ -99,13 +104,14 @@ class Op:
         "family",
         "fixed",
         "function",
+        "identity_when",
         "index",
         "inputs",
         "name",
         "normalize",
         "outputs",
         "primitive",
-        "pull",
+        "public",
         "record",
         "residuals",
         "resolutions",
@@ -114,46 +120,72 @@ class Op:
         "shape",
         "simple",
         "tier",
+        "vjp",
     )
-    name: str
-    body: Callable[..., Any]
-    inputs: tuple[Input, ...]
-    attributes: tuple[Attribute, ...]
-    shape: ShapeRule
-    dtype: DTypeRule
-    accuracy: Accuracy
-    tier: Tier
-    primitive: bool
-    differentiable: bool
-    outputs: tuple[str, ...]
-    residuals: tuple[str, ...]
-    normalize: Callable[..., dict[str, Any]] | None
-    family: str
-    index: int
-    #: Whether straight-line code calls and records it: it has inputs, a fixed number of them.
-    fixed: bool
-    #: The same for an op without inputs that makes one result on the device it is told.
-    creates: bool
-    #: Whether straight-line code pulls it back: it is fixed, and has one result and no residuals.
-    simple: bool
-    rules: dict[str, Rule | None]
-    #: Input dtypes as they come, to the dtypes they are converted to.
-    resolutions: dict[Any, Any]
-    #: Python numbers that came second to a tensor of a dtype, as tensors.
-    scalars: dict[Any, Any]
-    #: The public function.
-    function: Any
-    #: Generated at the first use (dispatch.generate): records one call, pulls one cotangent back.
-    record: Any
-    pull: Any
 
-    def __init__(self, **given: Any) -> None:
-        for name, value in given.items():
-            setattr(self, name, value)
-        self.rules = {}
-        self.resolutions = {}
-        self.scalars = {}
-        self.function = self.record = self.pull = None
+    def __init__(
+        self,
+        *,
+        name: str,
+        body: FunctionType,
+        inputs: tuple[Input, ...],
+        attributes: tuple[Attribute, ...],
+        shape: ShapeRule,
+        dtype: DTypeRule,
+        accuracy: Accuracy,
+        tier: Tier,
+        primitive: bool,
+        why: str,
+        differentiable: bool,
+        public: bool,
+        outputs: tuple[str, ...],
+        residuals: tuple[str, ...],
+        normalize: Checked | Callable[..., dict[str, Any]] | None,
+        identity_when: Callable[..., bool] | None,
+        family: str,
+        index: int,
+        fixed: bool,
+        creates: bool,
+        simple: bool,
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.inputs = inputs
+        self.attributes = attributes
+        self.shape = shape
+        self.dtype = dtype
+        self.accuracy = accuracy
+        self.tier = tier
+        self.primitive = primitive
+        self._why = why
+        self.differentiable = differentiable
+        #: False for an op that `pb.ops` has and `pb` has not.
+        self.public = public
+        self.outputs = outputs
+        self.residuals = residuals
+        self.normalize = normalize
+        #: From the shapes of the inputs and the attributes, as the shape rule gets them: True if
+        #: the result is the first input. None if that does not follow from shapes.
+        self.identity_when = identity_when
+        self.family = family
+        #: The op's position in `Device.tables`.
+        self.index = index
+        #: True if specialized code calls and records it: it has inputs, a fixed number of them.
+        self.fixed = fixed
+        #: The same for an op without inputs that makes one result on the device it is told.
+        self.creates = creates
+        #: True if its vjp is specialized code: it is fixed, has one result and no residuals.
+        self.simple = simple
+        self.rules: dict[str, Rule | None] = {}
+        #: Input dtypes as they come, to the dtypes they are converted to.
+        self.resolutions: dict[tuple[Operand | None, ...], tuple[DType | None, ...]] = {}
+        #: Python numbers that came second to a tensor of a dtype, as tensors.
+        self.scalars: dict[tuple[Any, ...], Tensor] = {}
+        #: The public function.
+        self.function: Any = None
+        #: Generated at the first use: records one call, and computes the cotangents of its inputs.
+        self.record: Any = None
+        self.vjp: Any = None
 
     @property
     def doc(self) -> str:
@@ -162,25 +194,27 @@ class Op:
 
     @property
     def why(self) -> str:
-        """Of a primitive, why no body can replace it: what its body says to `primitive`."""
-        # Read from the compiled body when somebody asks: no import pays for it.
-        said = [one for one in self.body.__code__.co_consts if isinstance(one, str)]
-        return said[-1] if self.primitive and said and said[-1] != self.body.__doc__ else ""
+        """Of a primitive, why no body made of other ops can replace it."""
+        if self._why or not self.primitive:
+            return self._why
+        # A body that calls `primitive("why")`.
+        said = [value for value in self.body.__code__.co_consts if isinstance(value, str)]
+        return said[-1] if said and said[-1] != self.body.__doc__ else ""
 
     @property
     def names(self) -> list[str]:
         """Every name that a rule may ask for."""
-        found = [*self.outputs, *self.residuals, "wanted"]
-        for one in self.inputs:
-            found += (one.name, f"{one.name}_shape", f"{one.name}_dtype")
-        found += [attribute.name for attribute in self.attributes]
-        return found
+        names = [*self.outputs, *self.residuals, "wanted"]
+        for parameter in self.inputs:
+            name = parameter.name
+            names += (name, f"{name}_shape", f"{name}_dtype")
+        return names + [attribute.name for attribute in self.attributes]
 
     def __repr__(self) -> str:
         return f"<op {self.name}: {'primitive' if self.primitive else 'composite'}, {self.family}>"
 
 
-#: Every op by name. One name a thing.
+#: Every op by name. Names are unique.
 OPS: dict[str, Op] = {}
 
 

@@ -100,7 +100,7 @@ class pygraph:
         if what == "wgrad":
             groups = first.shape[1] // out.shape[1]
             shape = _channels_first(out).shape
-            y = pb.conv_kernel_gradient(
+            y = pb.ops.conv_kernel_gradient(
                 pb.asarray(first, device="cpu"), pb.asarray(second, device="cpu"),
                 kernel_shape=shape, groups=groups, **options,
             ).numpy()  # fmt: skip
@@ -113,7 +113,7 @@ class pygraph:
             out[...] = pb.conv(images, kernel, groups=groups, **options).numpy()
         else:
             groups = out.shape[1] // second.shape[1]
-            out[...] = pb.conv_input_gradient(
+            out[...] = pb.ops.conv_input_gradient(
                 images, kernel, input_shape=out.shape, groups=groups, **options
             ).numpy()
 

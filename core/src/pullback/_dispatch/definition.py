@@ -11,28 +11,22 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from pullback import errors
-from pullback._dispatch import call_code
+from pullback._dispatch import call_code, vjp_code
+from pullback._dispatch.annotations import ARITIES, Copy, canonical
 from pullback._operators import OPERATORS
-from pullback.dtypes import DTypeRule
-from pullback.shapes import ShapeRule
+from pullback.dtypes import DTypeRule, Resolution
+from pullback.shapes import Checked, ShapeRule
 from pullback.spec import Accuracy, Arity, Attribute, Input, Op, Rule, Tier, register
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-#: The annotation of the standard's `copy` arguments. Dispatch takes and drops them: buffers are
-#: immutable, so whether one was copied cannot be seen, and no kernel needs to know.
-Copy: TypeAlias = bool | None
+__all__ = ["VJP", "Copy", "GeneratedCode", "OpFunction", "op", "primitive"]
 
-_ARITIES = {
-    "TensorLike": Arity.ONE,
-    "TensorLike | None": Arity.OPTIONAL,
-    "Sequence[TensorLike]": Arity.MANY,
-}
 _INDICES = itertools.count()
 _LOCK = threading.Lock()
 
@@ -42,9 +36,49 @@ class OpFunction(Protocol[P, R_co]):
 
     spec: Op
     vjp: VJP
+    source: GeneratedCode
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op."""
+
+
+class GeneratedCode:
+    """The text of the code that dispatch generates for an op: `print(pb.add.source)`.
+
+    Tracebacks and debuggers show the lines of code that has run. The text is written anew when it
+    is read, for the gradient rules that the op then has.
+
+    >>> print(pb.full.source.call.splitlines()[0])
+    def full(shape, fill_value, *, dtype=None, device=None):
+    >>> print(pb.negative.source.vjp.splitlines()[0])
+    def vjp(node, g, needed):
+    """
+
+    __slots__ = ("_op",)
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+
+    @property
+    def call(self) -> str:
+        """The public function."""
+        return str(call_code.call_source(self._op))
+
+    @property
+    def record(self) -> str:
+        """The function that makes the node of a call; "" for an op without one of its own."""
+        return str(vjp_code.record_source(self._op)) if self._op.fixed else ""
+
+    @property
+    def vjp(self) -> str:
+        """The function of a node's cotangents; "" for an op without one of its own."""
+        return str(vjp_code.vjp_source(self._op)) if self._op.simple else ""
+
+    def __str__(self) -> str:
+        return self.call
+
+    def __repr__(self) -> str:
+        return self.call
 
 
 class VJP:
@@ -123,58 +157,71 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
     attributes: list[Attribute] = []
     for name in names:
         annotation = body.__annotations__.get(name)
-        if not isinstance(annotation, str):
+        if annotation is None:
             raise errors.DefinitionError(
-                f"{body.__name__}: parameter {name!r} needs an annotation, and the module "
-                f"`from __future__ import annotations`"
+                f"{body.__name__}: parameter {name!r} needs an annotation, such as TensorLike"
             )
-        arity = _ARITIES.get(annotation)
+        text = canonical(annotation, body.__globals__)
+        arity = ARITIES.get(text)
         if arity is not None:
             if attributes and code.co_argcount <= names.index(name):
                 raise errors.DefinitionError(f"{body.__name__}: {name!r} must not be keyword-only")
             inputs.append(Input(name, arity))
             continue
-        if annotation == "Copy":
+        if text == "Copy":
             continue
-        form, _, rest = annotation.partition(" | ")
-        attributes.append(Attribute(name, form if rest in ("", "None") else annotation, bool(rest)))
+        form, _, rest = text.partition(" | ")
+        attributes.append(Attribute(name, form if rest in ("", "None") else text, bool(rest)))
     return tuple(inputs), tuple(attributes)
 
 
 def op(
     *,
     shape: ShapeRule,
-    dtype: DTypeRule,
+    dtype: DTypeRule | Callable[..., Resolution],
     accuracy: Accuracy,
     tier: Tier = Tier.CORE,
+    primitive: str | None = None,
     differentiable: bool = True,
     outputs: Sequence[str] = ("out",),
     residuals: Sequence[str] = (),
-    normalize: Callable[..., dict[str, Any]] | None = None,
+    normalize: Checked | Callable[..., dict[str, Any]] | None = None,
+    identity_when: Callable[..., bool] | None = None,
+    public: bool = True,
     name: str | None = None,
     family: str | None = None,
 ) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
     """Defines an op; the decorated function is its signature, its docstring and its body.
 
-    Parameters annotated `TensorLike`, `TensorLike | None` or `Sequence[TensorLike]` are inputs; all
-    others are attributes.
+    Parameters annotated `Tensor`, `Tensor | None` or `Sequence[Tensor]` (or the same with
+    `TensorLike`) are inputs; all others are attributes.
 
     Args:
         shape: the rule for the result's shape (`pullback.shapes`).
         dtype: the rule for the inputs' common dtype and the result's (`pullback.dtypes`).
-        accuracy: how near to a float64 reference the result must be.
+        accuracy: the class of accuracy that every backend is held to.
         tier: the set of primitives it belongs to.
-        differentiable: False where no input has a gradient.
-        outputs: a name for each result, where there are several.
+        primitive: a sentence that says why no body made of other ops can replace the op. Every
+            backend that claims the tier has a kernel for it, and its body is never called.
+        differentiable: False if no input has a gradient.
+        outputs: a name for each result, if there are several.
         residuals: names of what kernel and body return after the outputs, for the rules only.
         normalize: gets the inputs' shapes and the attributes, returns the attributes in the form
-            that kernels and body are given.
-        name: the op's name where it is not the function's.
+            that kernels and body get.
+        identity_when: gets the inputs' shapes and the attributes, as the shape rule does; returns
+            True if the result is the first input, element by element.
+        public: False keeps the op out of `pb`: it is in `pb.ops` only.
+        name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
 
     Raises:
         DefinitionError: for a definition that contradicts itself.
     """
+    rule = (
+        dtype
+        if isinstance(dtype, DTypeRule)
+        else DTypeRule(dtype, uniform=hasattr(dtype, "uniform"))
+    )
 
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
@@ -189,14 +236,17 @@ def op(
             inputs=inputs,
             attributes=attributes,
             shape=shape,
-            dtype=dtype,
+            dtype=rule,
             accuracy=accuracy,
             tier=tier,
-            primitive="primitive" in body.__code__.co_names,
+            primitive=primitive is not None or "primitive" in body.__code__.co_names,
+            why=primitive or "",
             differentiable=differentiable,
+            public=public,
             outputs=tuple(outputs),
             residuals=tuple(residuals),
             normalize=normalize,
+            identity_when=identity_when,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,
@@ -233,7 +283,8 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))
-                code = call_code.forward(spec, names)
+                code = call_code.call_source(spec, names).compile(spec.name).__code__
+                vjp_code.install(spec, names)
                 # Defaults first: another thread may call the function between two of these lines.
                 function.__defaults__ = body.__defaults__
                 function.__kwdefaults__ = body.__kwdefaults__
@@ -248,4 +299,5 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     function.__wrapped__ = body  # type: ignore[attr-defined]  # inspect.signature follows it
     function.spec = spec  # type: ignore[attr-defined]
     function.vjp = VJP(spec)  # type: ignore[attr-defined]
+    function.source = GeneratedCode(spec)  # type: ignore[attr-defined]
     return function

@@ -138,7 +138,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
     found: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
     found |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
-    found |= {"positive": positive, "pow": pow, "whole_quotient": xp.floor_divide}
+    found |= {"positive": positive, "pow": pow, "integer_floor_divide": xp.floor_divide}
     if hasattr(xp, "complex64"):
         found |= {"complex": complex_, "complex_parts": complex_parts}
         found |= {"conj": conj, "imag": imag, "real": real}

@@ -1,12 +1,17 @@
-"""The op specification: one family a file, each op one definition.
+"""The op specification: one family per file, one definition per op.
 
-A family imports from families above it in `FAMILIES`; operators and methods of tensors, and
-`late`, serve where a gradient rule needs an op from below.
+A family imports from the families before it in `FAMILIES`. Where a gradient rule needs an op of a
+later family, it uses operators and methods of tensors, or `late`.
+
+The functions are in `pullback` and its namespaces. Here are those that only gradient rules and
+optimizers call, such as `pullback.ops.softmax_gradient` and `pullback.ops.adam_update`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+
+from pullback.spec import OPS
 
 #: The families in order. Each has an `__all__`, which `pullback` takes over (see its `__init__`).
 FAMILIES = (
@@ -69,3 +74,7 @@ FAMILIES = (
 
 for _family in FAMILIES:
     import_module(f"pullback.ops.{_family}")
+
+# Ops that gradient rules and optimizers are made of, so that a backend can fuse them. They are here
+# by name, and not in `pullback`.
+globals().update({op.name: op.function for op in OPS.values() if not op.public})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._numerics import division
 from pullback.dtypes import (
     Operands,
@@ -17,13 +15,14 @@ from pullback.dtypes import (
     numeric,
     real,
     real_of,
+    uniform,
 )
 from pullback.ops import late
 from pullback.ops.calculus import NAMESPACE, where, zeros
 from pullback.ops.precision import widened
 from pullback.shapes import broadcast
 from pullback.spec import EXACT, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "abs",
@@ -42,109 +41,126 @@ __all__ = [
     "sign",
     "square",
     "subtract",
-    "whole_quotient",
 ]
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=ROUNDED,
+    primitive="No other op adds two numbers.",
+)
+def add(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise sum of x1 and x2.
 
     >>> pb.add([1, 2], 3).tolist()
     [4, 5]
     """
-    return primitive("It is what sums are: no other op adds two numbers.")
 
 
 add.vjp(x1=lambda g: g, x2=lambda g: g)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def subtract(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise difference x1 - x2.
 
     >>> pb.subtract([1, 2], 3).tolist()
     [-2, -1]
     """
-    return x1 + -x2  # type: ignore[no-any-return]
+    return x1 + -x2
 
 
 subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=ROUNDED,
+    primitive="exp(log(x1) + log(x2)) rounds more than once and takes neither signs nor integers.",
+)
+def multiply(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise product of x1 and x2.
 
     >>> pb.multiply([1, 2], 3).tolist()
     [3, 6]
     """
-    return primitive("It rounds once; by exp and log it would not, nor take signs and integers.")
 
 
 multiply.vjp(x1=lambda g, x2: g * x2, x2=lambda g, x1: g * x1)
 
 
-@op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
-def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=ROUNDED,
+    primitive="A product with a reciprocal rounds twice, and a reciprocal is itself a quotient.",
+)
+def divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise quotient x1 / x2; integers give the default floating dtype.
 
     >>> pb.divide(6, 4)
     Tensor(1.5, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "It rounds once; a product with a reciprocal rounds twice, and reciprocals are quotients."
-    )
 
 
 divide.vjp(x1=lambda g, x2: g / x2, x2=lambda g, x2, out: -(g * out) / x2)
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def negative(x: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=EXACT,
+    primitive="0 - x is 0, not -0, at x = 0; a product with -1 takes no unsigned integers.",
+)
+def negative(x: Tensor, /) -> Tensor:
     """The elementwise negation -x.
 
     >>> pb.negative([1, -2]).tolist()
     [-1, 2]
     """
-    return primitive(
-        "0 - x gives 0 where x is 0, not -0; a product with -1 takes no unsigned integers."
-    )
 
 
 negative.vjp(x=lambda g: -g)
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def positive(x: TensorLike, /) -> Tensor:
+def positive(x: Tensor, /) -> Tensor:
     """The values of x: +x.
 
     >>> pb.positive([1, -2]).tolist()
     [1, -2]
     """
-    # Another handle on the same buffer: what is assigned to one is not seen in the other.
-    return x.__copy__()  # type: ignore[no-any-return]
+    # A second handle on the same buffer: assigning to one does not change the other.
+    return x.__copy__()
 
 
 positive.vjp(x=lambda g: g)
 
 
-# Quotients that are whole numbers -----------------------------------------------------------------
+# Integer quotients -----------------------------------------------------------------
 
 
-@op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def whole_quotient(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=integer,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="No other op divides integers, and floats cannot represent all 64-bit integers.",
+    public=False,
+)
+def integer_floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The floor of the quotient of integers; 0 where x2 is 0.
 
-    >>> pb.whole_quotient([7, -7], 2).tolist()
+    >>> pb.ops.integer_floor_divide([7, -7], 2).tolist()
     [3, -4]
     """
-    return primitive("No other op divides integers, and floats do not hold those of 64 bits.")
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The largest whole number that is not above x1 / x2, rounded once where it has more digits.
+def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The floor of x1 / x2, rounded once if it has more digits than the dtype.
 
     Infinite operands give floor(x1 / x2), where the quotient of a finite number by an infinite one
     is a zero (array API standard). An integer divided by 0 gives 0.
@@ -153,29 +169,32 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     [3, -4]
     """
     if not is_floating(x1.dtype):
-        return whole_quotient(x1, x2)
+        return integer_floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
-        # In float32 the quotient has all the digits that tell.
+        # A float32 quotient has enough digits for an exact floor.
         return late.floor(widened(x1) / widened(x2)).astype(x1.dtype)
     digits = 24 if x1.dtype == float32 else 53
-    return division.floor_divide(NAMESPACE, x1, x2, digits)  # type: ignore[no-any-return]
+    quotient: Tensor = division.floor_divide(NAMESPACE, x1, x2, digits)
+    return quotient
 
 
 floor_divide.vjp(x1=lambda g: zeros(g), x2=lambda g: zeros(g))
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
-def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """x1 - x2 * floor(x1 / x2), without its rounding: the sign is that of x2, as in Python.
+@op(
+    shape=broadcast,
+    dtype=real,
+    accuracy=EXACT,
+    primitive="It is exact when the quotient has more digits than the dtype; x1 - x2 * q is not.",
+)
+def remainder(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The exact x1 - x2 * floor(x1 / x2): it has the sign of x2, as in Python.
 
     The remainder of an integer divided by 0 is 0.
 
     >>> pb.remainder([7, -7], 3).tolist()
     [1, 2]
     """
-    return primitive(
-        "It is exact where the quotient has more digits than the dtype; x1 - x2 * q is not."
-    )
 
 
 remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
@@ -184,21 +203,23 @@ remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
 # Powers -------------------------------------------------------------------------------------------
 
 
-@op(shape=broadcast, dtype=numeric, accuracy=FEW_ULP)
-def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=numeric,
+    accuracy=FEW_ULP,
+    primitive="exp(x2 * log(x1)) magnifies the rounding of x2 * log(x1) and takes no integers.",
+)
+def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 to the power of x2. Anything to the power of 0 is 1.
 
     The gradient with respect to x2 is taken as 0 where x1 is 0.
 
     Raises:
-        InputValueError: for an integer to a negative integer power, which is no integer.
+        InputValueError: for an integer to a negative integer power, which is not an integer.
 
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
     """
-    return primitive(
-        "exp(x2 * log(x1)) multiplies the rounding of its exponent, and does not take integers."
-    )
 
 
 @pow.vjp("x1")
@@ -210,32 +231,32 @@ def _(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
 
 @pow.vjp("x2")
 def _(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
-    # out log(x1), which nears 0 with out although log(x1) may be infinite.
+    # out log(x1), which goes to 0 with out even if log(x1) is infinite.
     flat = (x1 == 0) | (out == 0)
     return g * where(flat, 0, out) * late.log(where(flat, 1, x1))
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def square(x: TensorLike, /) -> Tensor:
-    """x * x.
+def square(x: Tensor, /) -> Tensor:
+    """The square x * x.
 
     >>> pb.square([1, -2, 3]).tolist()
     [1, 4, 9]
     """
-    return x * x  # type: ignore[no-any-return]
+    return x * x
 
 
 square.vjp(x=lambda g, x: g * (x * 2))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
-def reciprocal(x: TensorLike, /) -> Tensor:
-    """1 / x; integers give the default floating dtype.
+def reciprocal(x: Tensor, /) -> Tensor:
+    """The reciprocal 1 / x; integers give the default floating dtype.
 
     >>> pb.reciprocal([1.0, 2.0, 4.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    return 1 / x  # type: ignore[no-any-return]
+    return 1 / x
 
 
 reciprocal.vjp(x=lambda g, out: -(g * out) * out)
@@ -244,18 +265,16 @@ reciprocal.vjp(x=lambda g, out: -(g * out) * out)
 # Size and sign ------------------------------------------------------------------------------------
 
 
-def _modulus(operands: Operands, **_: Any) -> Resolution:
+@uniform
+def _modulus(operands: Operands, **_: object) -> Resolution:
     """Numeric inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = numeric(operands)
     return Resolution(inputs, (real_of(dtype),))
 
 
-_modulus.uniform = True  # type: ignore[attr-defined]
-
-
-# FEW_ULP for complex numbers, whose modulus is a hypot; of real ones it is exact.
+# FEW_ULP for complex numbers, whose modulus is a hypot; it is exact for real ones.
 @op(shape=broadcast, dtype=_modulus, accuracy=FEW_ULP)
-def abs(x: TensorLike, /) -> Tensor:
+def abs(x: Tensor, /) -> Tensor:
     """The absolute value; of complex numbers the modulus, in the real dtype of their parts.
 
     The gradient at 0 is 0.
@@ -275,7 +294,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=ROUNDED)
-def sign(x: TensorLike, /) -> Tensor:
+def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1 by the sign of x; for complex numbers x / |x|, and 0 at 0.
 
     >>> pb.sign([-3.0, 0.0, 2.0]).tolist()
@@ -293,22 +312,23 @@ def sign(x: TensorLike, /) -> Tensor:
 def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     if not is_complex(x.dtype):
         return zeros(g)
-    # Only what goes round 0 changes the direction: d out = (dz - out Re(conj(out) dz)) / |z|.
+    # Only the part of dz that turns z around 0 changes the direction:
+    # d out = (dz - out Re(conj(out) dz)) / |z|.
     radius = abs(x)
     around = g - late.real(g * out) * late.conj(out)
     return where(radius == 0, 0, around / where(radius == 0, 1, radius))
 
 
-# The larger and the smaller -----------------------------------------------------------------------
+# Maximum and minimum -----------------------------------------------------------------------
 
 
 def _shared(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
-    """The part of g for one of two: all to the winner, half to each of equals."""
+    """The cotangent of one of two inputs: all of g if it is chosen, half of it for a tie."""
     return where(loses, 0, where(tied, g * 0.5, g))
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def maximum(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The larger of x1 and x2; NaN where one of them is NaN.
 
     Where both are equal, each gets half of the gradient.
@@ -326,7 +346,7 @@ maximum.vjp(
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def minimum(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The smaller of x1 and x2; NaN where one of them is NaN.
 
     Where both are equal, each gets half of the gradient.
@@ -344,10 +364,10 @@ minimum.vjp(
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """x with what is below `min` raised to it and what is above `max` lowered to it.
+def clip(x: Tensor, /, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    """x limited to the interval [min, max].
 
-    All that are given broadcast together and promote to one dtype. A bound of None is no bound.
+    The inputs broadcast together and promote to one dtype. None means that there is no bound.
     Where min is above max the result is max; where anything is NaN it is NaN. The gradient passes
     to x inside [min, max], the bounds included.
 

@@ -1,4 +1,4 @@
-"""What the gradient rules of several families share. There are no ops here."""
+"""Helpers shared by the gradient rules of several families. No ops are defined here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["NAMESPACE", "over", "where", "zeros"]
 
 
 class _Namespace:
-    """The ops as an array API namespace, for formulas over any."""
+    """The ops as an array API namespace, for the formulas in `pullback._numerics`."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -26,7 +26,7 @@ NAMESPACE = _Namespace()
 
 
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
-    """x1 where `condition` holds, x2 elsewhere: the op, for families above its own."""
+    """x1 where `condition` is true, x2 elsewhere: the op, for families before its own."""
     return selection.where(condition, x1, x2)
 
 
@@ -36,11 +36,11 @@ def zeros(g: Tensor) -> Tensor:
 
 
 def over(g: Tensor, slope: Tensor) -> Tensor:
-    """g / slope, and 0 where g is 0 and slope 0 or NaN: where nothing comes in, nothing goes out.
+    """g / slope, and 0 where g is 0 and the slope is 0 or NaN.
 
     The inverse of a function that is flat at a point is infinitely steep there (sqrt at 0), and it
-    has no values beyond. A cotangent of 0 must pass as 0 all the same, or one element that `where`
-    did not choose turns a gradient into NaN.
+    is not defined beyond. A cotangent of 0 must stay 0 there, or one element that `where` did not
+    select turns a gradient into NaN.
     """
     undefined = (slope == 0) | (slope != slope)
     return g / where(undefined & (g == 0), 1, slope)

@@ -1,15 +1,15 @@
-"""Elementwise comparisons, and questions about single numbers."""
+"""Elementwise comparisons, and tests for NaN and infinities."""
 
 from __future__ import annotations
 
 import math
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import is_complex, numeric_predicate, predicate, real_predicate
 from pullback.ops import late
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "equal",
@@ -24,19 +24,24 @@ __all__ = [
 ]
 
 
-@op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
-def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 == x2. NaN is equal to nothing.
+@op(
+    shape=broadcast,
+    dtype=predicate,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="No other comparison takes complex numbers and booleans.",
+)
+def equal(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 == x2. NaN is not equal to anything.
 
     >>> pb.equal([1, 2], [1, 3]).tolist()
     [True, False]
     """
-    return primitive("It is the one question that complex numbers and truth values answer too.")
 
 
 @op(shape=broadcast, dtype=predicate, accuracy=EXACT, differentiable=False)
-def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 != x2.
+def not_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 != x2.
 
     >>> pb.not_equal([1, 2], [1, 3]).tolist()
     [False, True]
@@ -44,19 +49,24 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return ~equal(x1, x2)
 
 
-@op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 < x2.
+@op(
+    shape=broadcast,
+    dtype=real_predicate,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="No other op compares numbers by size.",
+)
+def less(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 < x2.
 
     >>> pb.less([1, 2], 2).tolist()
     [True, False]
     """
-    return primitive("It is what order is: no other op compares sizes.")
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 <= x2.
+def less_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 <= x2.
 
     >>> pb.less_equal([1, 2, 3], 2).tolist()
     [True, True, False]
@@ -65,8 +75,8 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 > x2.
+def greater(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 > x2.
 
     >>> pb.greater([1, 2, 3], 2).tolist()
     [False, False, True]
@@ -75,8 +85,8 @@ def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_predicate, accuracy=EXACT, differentiable=False)
-def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 >= x2.
+def greater_equal(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 >= x2.
 
     >>> pb.greater_equal([1, 2, 3], 2).tolist()
     [False, True, True]
@@ -85,8 +95,8 @@ def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
-def isnan(x: TensorLike, /) -> Tensor:
-    """Whether x is NaN; a complex number is where one of its parts is.
+def isnan(x: Tensor, /) -> Tensor:
+    """Returns True where x, or a part of a complex x, is NaN.
 
     >>> pb.isnan([1.0, float("nan")]).tolist()
     [False, True]
@@ -95,22 +105,22 @@ def isnan(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
-def isinf(x: TensorLike, /) -> Tensor:
-    """Whether x is infinite; a complex number is where one of its parts is.
+def isinf(x: Tensor, /) -> Tensor:
+    """Returns True where x, or a part of a complex x, is infinite.
 
     >>> pb.isinf([1.0, float("-inf")]).tolist()
     [False, True]
     """
     if is_complex(x.dtype):
         return isinf(late.real(x)) | isinf(late.imag(x))
-    return equal(x, math.inf) | equal(x, -math.inf)
+    return late.equal(x, math.inf) | late.equal(x, -math.inf)
 
 
 @op(shape=broadcast, dtype=numeric_predicate, accuracy=EXACT, differentiable=False)
-def isfinite(x: TensorLike, /) -> Tensor:
-    """Whether x is neither infinite nor NaN.
+def isfinite(x: Tensor, /) -> Tensor:
+    """Returns True where x is neither infinite nor NaN.
 
     >>> pb.isfinite([1.0, float("inf"), float("nan")]).tolist()
     [True, False, False]
     """
-    return equal(x - x, 0)
+    return late.equal(x - x, 0)

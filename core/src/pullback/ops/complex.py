@@ -1,14 +1,12 @@
 """Complex numbers and their parts.
 
-Rules work with the transpose convention: a cotangent g stands for dL = Re(g dz). That makes the
-rules of functions that are not holomorphic what they are below; the tape conjugates at its exits.
+Rules follow the transpose convention: a cotangent g stands for dL = Re(g dz). The rules of
+functions that are not holomorphic follow from it. The tape conjugates the gradients it returns.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import (
     DTypeRule,
     Operands,
@@ -20,59 +18,61 @@ from pullback.dtypes import (
     numeric,
     real_floating,
     real_of,
+    uniform,
 )
 from pullback.ops.arithmetic import negative, positive
 from pullback.ops.calculus import zeros
 from pullback.ops.trigonometric import atan2
 from pullback.shapes import Shape, broadcast
 from pullback.spec import EXACT, FEW_ULP, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["angle", "complex", "complex_parts", "conj", "imag", "real"]
 
 
 def _part_of(whole: DTypeRule) -> DTypeRule:
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    @uniform
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Inputs promoted to one dtype; the result has the real dtype of their parts."""
         inputs, (dtype,) = whole(operands)
         return Resolution(inputs, (real_of(dtype),))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
-def _whole(operands: Operands, **_: Any) -> Resolution:
-    """Real parts, promoted to float32 or float64; the complex dtype of these."""
+@uniform
+def _whole(operands: Operands, **_: object) -> Resolution:
+    """Real parts, promoted to float32 or float64; the result has their complex dtype."""
     inputs = real_floating(operands).inputs
     assert inputs[0] is not None
     whole = complex_of(inputs[0])
     return Resolution((real_of(whole),) * 2, (whole,))
 
 
-_whole.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=broadcast, dtype=_whole, accuracy=EXACT, tier=Tier.COMPLEX)
-def complex(real: TensorLike, imag: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=_whole,
+    accuracy=EXACT,
+    tier=Tier.COMPLEX,
+    primitive="real + imag * 1j has a NaN real part when imag is infinite.",
+)
+def complex(real: Tensor, imag: Tensor, /) -> Tensor:
     """The complex number real + imag * 1j.
 
     >>> pb.complex([1.0, 2.0], 3.0).tolist()
     [(1+3j), (2+3j)]
     """
-    return primitive("real + imag * 1j makes NaN of the real part where imag is infinite.")
 
 
-def _both_parts(operands: Operands, **_: Any) -> Resolution:
-    """A complex input gives its real dtype twice."""
+@uniform
+def _both_parts(operands: Operands, **_: object) -> Resolution:
+    """The real dtype of a complex input, twice."""
     inputs, (dtype,) = complex_(operands)
     return Resolution(inputs, (real_of(dtype),) * 2)
 
 
-_both_parts.uniform = True  # type: ignore[attr-defined]
-
-
 def _twice(x: Shape) -> list[Shape]:
-    """Two results of the shape of the input."""
+    """The shape of the input, twice."""
     return [x, x]
 
 
@@ -82,23 +82,23 @@ def _twice(x: Shape) -> list[Shape]:
     accuracy=EXACT,
     tier=Tier.COMPLEX,
     outputs=("real", "imag"),
+    primitive="Arithmetic on complex numbers gives complex numbers, and mixes infinite parts.",
 )
-def complex_parts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def complex_parts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The real and the imaginary part of complex numbers.
 
     >>> real, imag = pb.complex_parts([1 + 2j, 3 - 4j])
     >>> real.tolist(), imag.tolist()
     ([1.0, 3.0], [2.0, -4.0])
     """
-    return primitive("Arithmetic stays among the complex numbers, and mixes infinite parts.")
 
 
 complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
-def real(x: TensorLike, /) -> Tensor:
-    """The real part; real numbers are their own.
+def real(x: Tensor, /) -> Tensor:
+    """The real part; a real x is returned as it is.
 
     >>> pb.real([1 + 2j, 3 - 4j]).tolist()
     [1.0, 3.0]
@@ -107,8 +107,8 @@ def real(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
-def imag(x: TensorLike, /) -> Tensor:
-    """The imaginary part; that of real numbers is 0.
+def imag(x: Tensor, /) -> Tensor:
+    """The imaginary part; 0 for a real x.
 
     >>> pb.imag([1 + 2j, 3 - 4j]).tolist()
     [2.0, -4.0]
@@ -122,8 +122,8 @@ imag.vjp(x=lambda g, x_dtype: complex(zeros(g), -g) if is_complex(x_dtype) else 
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def conj(x: TensorLike, /) -> Tensor:
-    """The complex conjugate; real numbers are their own.
+def conj(x: Tensor, /) -> Tensor:
+    """The complex conjugate; a real x is returned as it is.
 
     >>> pb.conj([1 + 2j, 3 - 4j]).tolist()
     [(1-2j), (3+4j)]
@@ -135,7 +135,7 @@ conj.vjp(x=lambda g: conj(g))
 
 
 @op(shape=broadcast, dtype=_part_of(floating), accuracy=FEW_ULP)
-def angle(x: TensorLike, /) -> Tensor:
+def angle(x: Tensor, /) -> Tensor:
     """The angle of x in the complex plane, in [-pi, pi]. The gradient at 0 is 0.
 
     >>> pb.angle([1j, -1 + 0j]).tolist()

@@ -1,8 +1,9 @@
-"""Trigonometric and hyperbolic functions of complex numbers, made of those of real ones.
+"""Trigonometric and hyperbolic functions of complex numbers, from those of real numbers.
 
 Most formulas are those of W. Kahan, Branch cuts for complex elementary functions, or much ado about
 nothing's sign bit, in: The State of the Art in Numerical Analysis, Oxford 1987. There are no ops
-here. Signs of zeros tell the sides of the cuts: parts are kept apart where 1 - z would lose them.
+here. The signs of zeros select the sides of branch cuts, so real and imaginary parts are kept apart
+where 1 - z would lose them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pullback.tensor import Tensor
 
 __all__: list[str] = []
 
-#: tanh(x) is 1 from here on, and exp(4 x) still far from overflow.
+#: tanh(x) is 1 from here on, and exp(4 x) is still far from overflow.
 _WIDE = 20.0
 
 

@@ -1,4 +1,4 @@
-"""Into tensors, and from one device to another: host data, and other libraries' arrays."""
+"""Conversion to tensors, from host data and other libraries, and between devices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensor, from_any, from_host
-from pullback._dispatch.recording import HEARD, LISTENING
+from pullback._dispatch.recording import CONSTANT, RECORDING
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.dtypes import DTypeLike, as_dtype, same
+from pullback.dtypes import DType, DTypeLike, as_dtype, same
 from pullback.shapes import first
 from pullback.spec import EXACT
 from pullback.strings import StringTensor, is_text
@@ -20,7 +20,7 @@ from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = ["asarray", "from_dlpack", "to_device"]
 
-# The kinds of device of the DLPack specification that plain names stand for.
+# The device kinds by their numbers in the DLPack specification.
 _DLPACK_KINDS = {1: "cpu", 2: "gpu", 3: "cpu", 10: "gpu", 11: "cpu", 13: "gpu"}
 
 
@@ -41,13 +41,13 @@ def asarray(
     Args:
         obj: a tensor, a variable, an array of NumPy or any library, a number, nested sequences.
         dtype: the dtype; `obj`'s if not given.
-        device: where the tensor is; where `obj` is, if it is on a device, else the device in force.
+        device: where the tensor is; where `obj` is, if it is on a device, else the active device.
         copy: True always gives a tensor of its own; False never copies and raises where it would
             have to; without it, tensors are taken as they are and host data are copied.
 
     Raises:
-        ConversionError: for what is no array of numbers or strings.
-        InputValueError: with copy=False, for what cannot be had without a copy.
+        ConversionError: for an object that is not an array of numbers or strings.
+        InputValueError: with copy=False, if the conversion needs a copy.
 
     >>> pb.asarray([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -84,8 +84,8 @@ def _needs_copy(why: str) -> errors.InputValueError:
     return errors.InputValueError(f"asarray: {why} without a copy; drop copy=False")
 
 
-def _is_elsewhere(obj: Any) -> bool:
-    """Whether an object of another library is not on the host, and so cannot go through NumPy."""
+def _is_elsewhere(obj: object) -> bool:
+    """Returns whether another library's object is not on the host, out of NumPy's reach."""
     if isinstance(obj, np.ndarray | np.generic | list | tuple | int | float | complex):
         return False
     return (
@@ -94,7 +94,7 @@ def _is_elsewhere(obj: Any) -> bool:
     )
 
 
-def _shared(obj: Any, dtype: Any, device: Device) -> Tensor:
+def _shared(obj: Any, dtype: DType | None, device: Device) -> Tensor:
     if not hasattr(obj, "__array__") and not hasattr(obj, "__dlpack__"):
         raise _needs_copy(f"{type(obj).__name__} is no tensor")
     array = np.asarray(obj)
@@ -108,8 +108,8 @@ def _shared(obj: Any, dtype: Any, device: Device) -> Tensor:
 def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the values of another library's array (array API standard, DLPack).
 
-    Memory is shared where the backend can. Then the other library must leave it as it is: buffers
-    are immutable here, and what has been computed from them is not computed again.
+    Memory is shared if the backend can share it. The other library must then not change it: buffers
+    are immutable here, and results computed from them are not updated.
 
     Args:
         x: an object with `__dlpack__` and `__dlpack_device__`.
@@ -117,48 +117,49 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
         copy: True always copies; False raises where sharing is impossible.
 
     Raises:
-        InputTypeError: for an object that does not speak DLPack.
-        DeviceError: when x is where no installed backend is.
+        InputTypeError: for an object that does not support DLPack.
+        DeviceError: if no installed backend has the device of x.
 
     >>> pb.from_dlpack(np.ones(2, np.float32)).tolist()
     [1.0, 1.0]
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise errors.InputTypeError(
-            f"from_dlpack: {type(x).__name__} does not speak DLPack; use pb.asarray"
+            f"from_dlpack: {type(x).__name__} does not support DLPack; use pb.asarray"
         )
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
     number, index = x.__dlpack_device__()
     kind = _DLPACK_KINDS.get(int(number))
     if kind is None:
-        raise errors.DeviceError(f"from_dlpack: no backend drives devices of DLPack type {number}")
+        raise errors.DeviceError(
+            f"from_dlpack: no installed backend has devices of DLPack type {number}"
+        )
     place = (kind, int(index) if kind == "gpu" else 0)
     target = None if device is None else as_device(device)
     if target is None or (target.kind, target.index) != place:
         source = as_device("{}:{}".format(*place))
         target = source if target is None else target
     else:
-        # x is where it is wanted, and the backend that drives that device takes it itself.
+        # x is already on the requested device; that device's backend takes it.
         source = target
     if target is not source and copy is False:
         raise errors.InputValueError(
-            f"from_dlpack: an array on {source} is no tensor on {target} without a copy; "
-            f"drop copy=False"
+            f"from_dlpack: moving an array from {source} to {target} needs a copy; drop copy=False"
         )
     array = source.backend.from_dlpack(x, source.native, copy=copy)
     return to_device(wrap(array, source), target)
 
 
 # ---------------------------------------------------------------------------------------------
-# Between devices.
+# Moves between devices.
 
 
 @op(shape=first, dtype=same, accuracy=EXACT, name="to_device")
 def _move(
-    x: TensorLike, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
+    x: Tensor, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
 ) -> Tensor:
-    """x on `device`; its gradient goes back to `source`, where x is."""
+    """x on `device`; its gradient goes back to `source`, the device of x."""
     source, target = as_device(source), as_device(device)
     if x.dtype not in target.backend.dtypes:
         raise errors.DTypeError(
@@ -169,25 +170,25 @@ def _move(
         array = backend.copy_to_device(x._array, target.native)
     else:
         array = target.backend.from_host(backend.to_host(x._array), target.native, copy=True)
-    return wrap(array, target, HEARD if LISTENING.count else None)
+    return wrap(array, target, CONSTANT if RECORDING.count else None)
 
 
 _move.vjp(x=lambda g, source: to_device(g, source))
 
 
 def to_device(x: TensorLike, device: DeviceLike, /) -> Tensor:
-    """x on another device; x itself where it is there already.
+    """x on another device; x itself if it is on that device already.
 
-    Gradients flow back through the move. Between devices of different backends the values go
-    through the host.
+    Gradients flow back through the move. Between devices of different backends, values go through
+    the host.
 
     Args:
         x: a tensor of any shape and dtype.
         device: a device or its name.
 
     Raises:
-        DeviceError: for a name that no device has.
-        DTypeError: when the backend there does not hold x's dtype.
+        DeviceError: for an unknown device name.
+        DTypeError: if the target's backend does not support x's dtype.
 
     >>> pb.to_device([1.0, 2.0], "cpu").device
     device('cpu:0')

@@ -1,13 +1,13 @@
-"""Tensors from nothing: filled, counted, spaced; and copies of the shape of others."""
+"""Creation of tensors: filled, evenly spaced, and like other tensors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
-from pullback.devices import DeviceLike, as_device
+from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
 from pullback.ops import late
 from pullback.ops.selection import where
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 
-def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: Any) -> Resolution:
-    """The dtype that is asked for."""
+def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: object) -> Resolution:
+    """The requested dtype."""
     return Resolution((), (dtype,))
 
 
@@ -39,19 +39,19 @@ def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: Any)
 
 
 def _default_dtype(
-    shapes: tuple[Shape, ...], *, fill_value: Any, dtype: DType | None, **rest: Any
-) -> dict[str, Any]:
+    shapes: tuple[Shape, ...], *, fill_value: Any, dtype: DType | None, **rest: object
+) -> dict[str, object]:
     if type(fill_value) not in (bool, int, float, complex):
         fill_value, dtype = _python_number(fill_value, dtype)
     if dtype is None:
         dtype = dtypes.promote([type(fill_value)])
         if dtype == dtypes.DEFAULT_INT and not -(2**31) <= fill_value < 2**31:
-            # Never a wrong number: as in asarray, a larger dtype where the default is too small.
+            # As in asarray, a larger dtype if the default one is too small for the number.
             dtype = dtypes.int64 if fill_value < 2**63 else dtypes.uint64
     kind = dtypes.kind(dtype)
     if type(fill_value) is complex and kind != dtypes.CMPLX:
         raise errors.DTypeError(
-            f"{fill_value} is no {dtype}; leave the dtype out, or use complex64"
+            f"{fill_value} cannot be converted to {dtype}; leave the dtype out, or use complex64"
         )
     if kind == dtypes.INT:
         bits = 8 * dtype.itemsize
@@ -62,12 +62,19 @@ def _default_dtype(
     return {"fill_value": fill_value, "dtype": dtype, **rest}
 
 
-def _python_number(value: Any, dtype: DType | None) -> tuple[Any, DType]:
+def _python_number(value: TensorLike, dtype: DType | None) -> tuple[Any, DType]:
     tensor = from_any(value)
     return tensor.item(), tensor.dtype if dtype is None else dtype
 
 
-@op(shape=given, dtype=_as_asked, accuracy=EXACT, differentiable=False, normalize=_default_dtype)
+@op(
+    shape=given,
+    dtype=_as_asked,
+    accuracy=EXACT,
+    differentiable=False,
+    normalize=_default_dtype,
+    primitive="No other op makes an array without an input array.",
+)
 def full(
     shape: ShapeLike,
     fill_value: bool | int | float | complex,
@@ -81,16 +88,15 @@ def full(
         shape: the size of each axis.
         fill_value: a Python number, or a tensor of one element (a constant: no gradient flows).
         dtype: the dtype; the default one of the number's kind if not given.
-        device: where the tensor is made; the device in force if not given.
+        device: the device of the tensor; the active device if not given.
 
     Raises:
         ShapeError: for negative sizes.
-        ConversionError: for an integer that the dtype does not hold.
+        ConversionError: for an integer outside the range of the dtype.
 
     >>> pb.full((2,), 7).tolist()
     [7, 7]
     """
-    return primitive("It makes arrays of nothing: no input tells where or what.")
 
 
 def zeros(
@@ -118,9 +124,9 @@ def ones(
 def empty(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor whose values nobody relies on (array API standard). They are zeros.
+    """A tensor with unspecified values (array API standard). They are zeros.
 
-    Buffers are immutable, so there is no way to fill one in later that would profit from less.
+    Buffers are immutable: none can be filled later, so there is nothing to gain from other values.
 
     >>> pb.empty((2, 3)).shape
     (2, 3)
@@ -177,7 +183,7 @@ def ones_like(
 def empty_like(
     x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor whose values nobody relies on, with the shape, dtype and device of x.
+    """A tensor with unspecified values, with the shape, dtype and device of x.
 
     Array API standard. The values are zeros, as those of `empty`.
 
@@ -188,28 +194,36 @@ def empty_like(
 
 
 # ---------------------------------------------------------------------------------------------
-# Counted and spaced.
+# Evenly spaced.
 
 
 def _length(start: float, stop: float, step: float) -> int:
     if all(type(value) is int for value in (start, stop, step)):
         return max(0, -int((start - stop) // step))
-    # The ceiling of the quotient, in double precision; Python's // would round the other way.
+    # The ceiling of the quotient, in double precision; Python's // rounds down.
     count = (stop - start) / step
     if count != count or count in (float("inf"), float("-inf")):
-        raise errors.InputValueError(f"arange({start}, {stop}, {step}) has no finite length")
+        raise errors.InputValueError(
+            f"arange({start}, {stop}, {step}) has no finite length; give finite numbers"
+        )
     whole = int(count)
     return max(0, whole + (count > whole))
 
 
-def _count(*, start: Any, stop: Any, step: Any, **_: Any) -> Shape:
-    """A vector of as many elements as there are steps before stop."""
+def _count(*, start: Any, stop: Any, step: Any, **_: object) -> Shape:
+    """A vector of one element for each step before stop."""
     return (_length(start, stop, step),)
 
 
 def _steps(
-    shapes: tuple[Shape, ...], *, start: Any, stop: Any, step: Any, dtype: DType | None, device: Any
-) -> dict[str, Any]:
+    shapes: tuple[Shape, ...],
+    *,
+    start: Any,
+    stop: Any,
+    step: Any,
+    dtype: DType | None,
+    device: Device | None,
+) -> dict[str, object]:
     if stop is None:
         start, stop = 0, start
     start, stop, step = (
@@ -228,18 +242,27 @@ def _steps(
     if dtypes.kind(dtype) not in (dtypes.INT, dtypes.FLOAT):
         raise errors.DTypeError(f"arange: needs a real dtype, got {dtype}")
     if _length(start, stop, step) >= 2**63:
-        raise errors.InputValueError(f"arange({start}, {stop}, {step}) fits into no memory")
+        raise errors.InputValueError(
+            f"arange({start}, {stop}, {step}) has too many elements; use a larger step"
+        )
     return {"start": start, "stop": stop, "step": step, "dtype": dtype, "device": device}
 
 
 def _real_number(value: Any) -> int | float:
     number = from_any(value).item() if hasattr(value, "dtype") else value
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise errors.InputTypeError(f"arange: counts in real numbers, got {value!r}")
+        raise errors.InputTypeError(f"arange: arguments must be real numbers, got {value!r}")
     return number
 
 
-@op(shape=_count, dtype=_as_asked, accuracy=FEW_ULP, differentiable=False, normalize=_steps)
+@op(
+    shape=_count,
+    dtype=_as_asked,
+    accuracy=FEW_ULP,
+    differentiable=False,
+    normalize=_steps,
+    primitive="No other op gives positions; a cumulative sum of ones rounds as it counts.",
+)
 def arange(
     start: int | float,
     stop: int | float | None = None,
@@ -248,7 +271,7 @@ def arange(
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """start, start + step, start + 2 step, ... up to and without stop (array API standard).
+    """The numbers start, start + step, ... below stop (array API standard).
 
     There are ceil((stop - start) / step) elements, computed in double precision; none if negative.
 
@@ -257,7 +280,7 @@ def arange(
         stop: the end of the half-open interval.
         step: the spacing; may be negative.
         dtype: the dtype; int32 if not given and all arguments are integers, else float32.
-        device: where the tensor is made; the device in force if not given.
+        device: the device of the tensor; the active device if not given.
 
     Raises:
         InputValueError: for a step of 0.
@@ -265,19 +288,18 @@ def arange(
     >>> pb.arange(5).tolist(), pb.arange(5, 0, -2).tolist()
     ([0, 1, 2, 3, 4], [5, 3, 1])
     """
-    return primitive(
-        "Positions come from nowhere else; a running sum of ones would count with rounding."
-    )
 
 
 def _number(value: Any) -> float | complex:
     number = from_any(value).item() if hasattr(value, "dtype") else value
     if not isinstance(number, (int, float, complex)):
-        raise errors.InputTypeError(f"linspace: runs between numbers, got {value!r}")
+        raise errors.InputTypeError(f"linspace: start and stop must be numbers, got {value!r}")
     try:
         return number if isinstance(number, complex) else float(number)
     except OverflowError:
-        raise errors.InputValueError("linspace: an end is out of the range of floats") from None
+        raise errors.InputValueError(
+            "linspace: start and stop must be finite, and in the range of floats"
+        ) from None
 
 
 def linspace(
@@ -294,11 +316,11 @@ def linspace(
 
     Args:
         start: the first value.
-        stop: the last value; the one after the last without `endpoint`.
-        num: how many.
+        stop: the last value; with endpoint=False, the value after the last one.
+        num: the number of values.
         dtype: the dtype; float32 (complex64 for complex ends) if not given.
-        device: where the tensor is made; the device in force if not given.
-        endpoint: whether stop is among the values.
+        device: the device of the tensor; the active device if not given.
+        endpoint: False to leave stop out.
 
     Raises:
         InputValueError: for a negative num.
@@ -316,14 +338,14 @@ def linspace(
         dtype = dtypes.DEFAULT_COMPLEX if isinstance(span, complex) else dtypes.DEFAULT_FLOAT
     dtype = as_dtype(dtype)
     device = as_device(device)
-    # In double precision where the device has it, rounded once.
+    # In double precision if the device has it; rounded once.
     wide = dtypes.float64 if dtypes.float64 in device.backend.dtypes else dtypes.float32
     counts = arange(num, dtype=wide, device=device)
     if isinstance(span, complex) and dtypes.complex_of(wide) in device.backend.dtypes:
         counts = counts.astype(dtypes.complex_of(wide))
     values = counts * (span / max(spaces, 1)) + start
     if endpoint and num > 1:
-        # Rounding must not move the end.
+        # Rounding must not move the last value.
         values = where(counts == spaces, stop, values)
     if dtypes.kind(dtype) == dtypes.INT:
         values = late.floor(values)

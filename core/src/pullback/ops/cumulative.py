@@ -1,4 +1,4 @@
-"""Sums, products and extrema of everything up to each element."""
+"""Cumulative sums, products, maxima and minima."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import DType, DTypeLike, real, real_floating
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import logaddexp
@@ -16,7 +16,7 @@ from pullback.ops.precision import widened
 from pullback.ops.reductions import accumulating
 from pullback.shapes import Axis, Shape
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "cumulative_logsumexp",
@@ -27,87 +27,97 @@ __all__ = [
 ]
 
 
-def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: Any) -> dict[str, Any]:
+def _one_axis(shapes: tuple[Shape, ...], *, axis: int | None, **rest: object) -> dict[str, object]:
     if axis is None:
         if len(shapes[0]) != 1:
             raise errors.AxisError(
-                f"an array of {len(shapes[0])} dimensions needs an axis to run along; give axis="
+                f"an array of {len(shapes[0])} dimensions needs an axis; give axis="
             )
         axis = 0
     return {"axis": axis, **rest}
 
 
-def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: Any) -> Shape:
-    """The shape of x; one element more along the axis with the initial one."""
+def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: object) -> Shape:
+    """The shape of x, with one element more along the axis if the initial one is included."""
     return (*x[:axis], x[axis] + include_initial, *x[axis + 1 :])
 
 
-@op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
+@op(
+    shape=_run,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    normalize=_one_axis,
+    primitive="A body of shifted sums takes log2(n) passes over the data.",
+)
 def cumulative_sum(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     axis: Axis | None = None,
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """The sums of everything up to and including each element along `axis`.
+    """The cumulative sums of x along `axis`.
 
     Args:
-        x: a tensor with the axis; `axis` may be left out for one of one dimension.
-        axis: the axis to run along.
+        x: a tensor of at least one axis; a vector needs no `axis`.
+        axis: the axis.
         dtype: the dtype of the sums; by default that of `sum`.
-        include_initial: whether the sum of nothing, 0, comes first.
+        include_initial: True to put the empty sum, 0, first.
 
     Raises:
-        AxisError: for an axis that does not exist, or None where there are several.
+        AxisError: for an axis out of range, or None if x has several.
 
     >>> pb.cumulative_sum([1, 2, 3]).tolist()
     [1, 3, 6]
     >>> pb.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return primitive("By shifted sums it would take log2(n) passes over everything.")
 
 
 @cumulative_sum.vjp("x")
-def _(g: Tensor, x_dtype: DType, axis: int, dtype: Any, include_initial: bool) -> Tensor:
+def _(g: Tensor, x_dtype: DType, axis: int, dtype: DType | None, include_initial: bool) -> Tensor:
     g = _own_elements(g, axis, include_initial)
     g = flip(cumulative_sum(flip(g, axis=axis), axis=axis), axis=axis)
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
 
 
-@op(shape=_run, dtype=accumulating, accuracy=ACCUMULATED, normalize=_one_axis)
+@op(
+    shape=_run,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    normalize=_one_axis,
+    primitive="A body of shifted products takes log2(n) passes over the data.",
+)
 def cumulative_prod(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     axis: Axis | None = None,
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """The products of everything up to and including each element along `axis`.
+    """The cumulative products of x along `axis`.
 
     Args:
-        x: a tensor with the axis; `axis` may be left out for one of one dimension.
-        axis: the axis to run along.
+        x: a tensor of at least one axis; a vector needs no `axis`.
+        axis: the axis.
         dtype: the dtype of the products; by default that of `prod`.
-        include_initial: whether the product of nothing, 1, comes first.
+        include_initial: True to put the empty product, 1, first.
 
     Raises:
-        AxisError: for an axis that does not exist, or None where there are several.
+        AxisError: for an axis out of range, or None if x has several.
 
     >>> pb.cumulative_prod([1, 2, 3, 4]).tolist()
     [1, 2, 6, 24]
     """
-    return primitive("By shifted products it would take log2(n) passes over everything.")
 
 
 @cumulative_prod.vjp("x")
-def _(g: Tensor, x: Tensor, axis: int, dtype: Any, include_initial: bool) -> Tensor:
+def _(g: Tensor, x: Tensor, axis: int, dtype: DType | None, include_initial: bool) -> Tensor:
     # y_k is the product of x_0 ... x_k, so that with p_i the product of all before x_i
     #   dL/dx_i = p_i r_i,  r_i = sum over k >= i of g_k x_{i+1} ... x_k = g_i + x_{i+1} r_{i+1}.
-    # Nothing is divided: a zero in x is a number like any other.
+    # There are no divisions, so zeros in x need no special case.
     g = _own_elements(g, axis, include_initial)
     if dtype is not None and dtype != x.dtype:
         g = g.astype(x.dtype)
@@ -136,7 +146,7 @@ def _recurrence(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _scan(combine: Callable[[Any, Any], Tensor], x: Tensor, axis: int) -> Tensor:
-    """Everything up to each element, combined; in log2(n) steps."""
+    """The cumulative combination of elements, in log2(n) steps."""
     x = moveaxis(x, axis, -1)
     step, n = 1, x.shape[-1]
     while step < n:
@@ -146,11 +156,11 @@ def _scan(combine: Callable[[Any, Any], Tensor], x: Tensor, axis: int) -> Tensor
 
 
 @op(shape=_run, dtype=real_floating, accuracy=ACCUMULATED, normalize=_one_axis)
-def cumulative_logsumexp(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
-    """log(sum(exp(x))) of everything up to and including each element along `axis`.
+def cumulative_logsumexp(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
+    """The cumulative log(sum(exp(x))) of x along `axis`.
 
     Raises:
-        AxisError: for an axis that does not exist, or None where there are several.
+        AxisError: for an axis out of range, or None if x has several.
 
     >>> pb.cumulative_logsumexp([1000.0, 1000.0]).tolist()
     [1000.0, 1000.693115234375]
@@ -160,11 +170,11 @@ def cumulative_logsumexp(x: TensorLike, /, *, axis: Axis | None = None) -> Tenso
 
 
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
-def cumulative_max(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
-    """The largest value up to and including each element along `axis`; NaN from the first NaN on.
+def cumulative_max(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
+    """The cumulative maximum of x along `axis`; NaN from the first NaN on.
 
     Raises:
-        AxisError: for an axis that does not exist, or None where there are several.
+        AxisError: for an axis out of range, or None if x has several.
 
     >>> pb.cumulative_max([1, 3, 2, 5]).tolist()
     [1, 3, 3, 5]
@@ -174,11 +184,11 @@ def cumulative_max(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
 
 
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
-def cumulative_min(x: TensorLike, /, *, axis: Axis | None = None) -> Tensor:
-    """The smallest value up to and including each element along `axis`; NaN from the first NaN on.
+def cumulative_min(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
+    """The cumulative minimum of x along `axis`; NaN from the first NaN on.
 
     Raises:
-        AxisError: for an axis that does not exist, or None where there are several.
+        AxisError: for an axis out of range, or None if x has several.
 
     >>> pb.cumulative_min([3, 1, 2, 0]).tolist()
     [3, 1, 1, 0]

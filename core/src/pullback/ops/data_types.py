@@ -1,4 +1,4 @@
-"""Data types: conversion, promotion, and what a dtype can hold."""
+"""Data types: conversion, promotion and limits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, from_any
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
-from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype
+from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype, uniform
 from pullback.ops.complex import real
 from pullback.ops.conversion import to_device
 from pullback.shapes import first
@@ -21,20 +21,23 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 
-def _converted(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
-    """The dtype that is asked for; that of x where none is."""
+@uniform
+def _converted(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
+    """The requested dtype, or that of x."""
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
     return Resolution(inputs, (inputs[0] if dtype is None else dtype,))
 
 
-_converted.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=first, dtype=_converted, accuracy=EXACT, name="astype")
-def _convert(x: TensorLike, /, dtype: DTypeLike) -> Tensor:
+@op(
+    shape=first,
+    dtype=_converted,
+    accuracy=EXACT,
+    name="astype",
+    primitive="No other op converts between dtypes.",
+)
+def _convert(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     """The elements of x as another dtype, rounded to the nearest, or towards zero for integers."""
-    return primitive("It is the one op between dtypes.")
 
 
 @_convert.vjp("x")
@@ -62,12 +65,12 @@ def astype(
     Args:
         x: a tensor of any shape and dtype.
         dtype: the dtype of the result.
-        copy: without it, x itself is returned where nothing changes.
-        device: where the result is; where x is if not given.
+        copy: False returns x itself if nothing changes.
+        device: the device of the result; that of x if not given.
 
     Raises:
         DTypeError: for a complex x and a real dtype, which would drop the imaginary part, and for
-            a dtype that the backend does not hold.
+            a dtype that the backend does not support.
 
     >>> pb.astype([1.7, -1.7], pb.int32).tolist()
     [1, -1]
@@ -93,7 +96,7 @@ OPERATORS.astype = astype
 
 
 # ---------------------------------------------------------------------------------------------
-# Questions about dtypes.
+# Inspection.
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
@@ -105,7 +108,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
     Raises:
         DTypeError: for dtypes that do not promote to a common one.
-        InputTypeError: without arguments, or for one that has no dtype.
+        InputTypeError: without arguments, or for an argument without a dtype.
 
     >>> pb.result_type(pb.int32, pb.float32), pb.result_type(pb.float16, 1.0)
     (dtype('float32'), dtype('float16'))
@@ -131,10 +134,10 @@ def _operand(value: Any) -> Operand:
 
 
 def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
-    """Whether every value of `from_` goes into `to` by type promotion (array API standard).
+    """Returns whether `from_` promotes to `to` (array API standard).
 
     Args:
-        from_: a dtype, or a tensor whose dtype is meant.
+        from_: a dtype, or a tensor for its dtype.
         to: a dtype.
 
     >>> pb.can_cast(pb.int8, pb.int32), pb.can_cast(pb.float64, pb.float32)
@@ -159,17 +162,17 @@ _KINDS: dict[str, tuple[DType, ...]] = {
 }
 
 
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is of a kind (array API standard).
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
+    """Returns whether a dtype is of a kind (array API standard).
 
     Args:
-        dtype: the dtype asked about.
+        dtype: a dtype.
         kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
-            floating" or "numeric"; a dtype, which must be the same; or a tuple, of which one must
-            hold.
+            floating" or "numeric"; a dtype, to compare with; or a tuple of these, any of which may
+            match.
 
     Raises:
-        InputValueError: for a kind that there is not.
+        InputValueError: for an unknown kind.
 
     >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
     (True, True)
@@ -180,14 +183,14 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     if isinstance(kind, str):
         if kind not in _KINDS:
             raise errors.InputValueError(
-                f"isdtype: {kind!r} is no kind of dtype; use {', '.join(map(repr, _KINDS))}"
+                f"isdtype: unknown kind {kind!r}; use {', '.join(map(repr, _KINDS))}"
             )
         return wanted in _KINDS[kind]
     return wanted == as_dtype(kind)
 
 
 class FloatInfo(NamedTuple):
-    """What a floating dtype can hold; for a complex one, what its parts can."""
+    """The limits of a floating dtype; for a complex dtype, those of its parts."""
 
     bits: int
     eps: float
@@ -198,7 +201,7 @@ class FloatInfo(NamedTuple):
 
 
 class IntInfo(NamedTuple):
-    """What an integer dtype can hold."""
+    """The limits of an integer dtype."""
 
     bits: int
     max: int
@@ -229,7 +232,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
     dtype = as_dtype(type.dtype if hasattr(type, "dtype") else type)
     found = dtypes.real_of(dtype)
     if found not in _FORMATS:
-        raise errors.DTypeError(f"finfo: {dtype} is not floating; iinfo is for integers")
+        raise errors.DTypeError(f"finfo: {dtype} is not a floating dtype; use iinfo for integers")
     exponent, fraction = _FORMATS[found]
     bias = 2 ** (exponent - 1) - 1
     largest = (2 - 2.0**-fraction) * 2.0**bias
@@ -247,14 +250,16 @@ def iinfo(type: DTypeLike | Tensor, /) -> IntInfo:
     """The limits of an integer dtype (array API standard).
 
     Raises:
-        DTypeError: for a dtype that is no integer.
+        DTypeError: for a dtype that is not an integer dtype.
 
     >>> pb.iinfo(pb.int8)
     IntInfo(bits=8, max=127, min=-128, dtype=dtype('int8'))
     """
     dtype = as_dtype(type.dtype if hasattr(type, "dtype") else type)
     if dtype not in dtypes.INTEGER:
-        raise errors.DTypeError(f"iinfo: {dtype} is no integer; finfo is for floating dtypes")
+        raise errors.DTypeError(
+            f"iinfo: {dtype} is not an integer dtype; use finfo for floating dtypes"
+        )
     bits = 8 * dtype.itemsize
     if dtype in dtypes.UNSIGNED:
         return IntInfo(bits, 2**bits - 1, 0, dtype)

@@ -1,4 +1,4 @@
-"""Differences of neighbours."""
+"""Differences of neighboring elements."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def diff(
     Args:
         x: a numeric tensor of at least one axis.
         axis: the axis.
-        n: how many times; the axis gets shorter by one each time.
-        prepend: what stands before x along the axis, before differences are taken.
-        append: what stands after it.
+        n: the number of times; each shortens the axis by one.
+        prepend: values to put before x along the axis first.
+        append: values to put after x along the axis first.
 
     Raises:
         InputValueError: for a negative n.
-        DTypeError: for truth values, which have no difference.
-        AxisError: for an axis that is not there.
+        DTypeError: for booleans, which have no difference.
+        AxisError: for an axis out of range.
 
     >>> pb.diff([1, 4, 9, 16]).tolist(), pb.diff([1, 4, 9, 16], n=2).tolist()
     ([3, 5, 7], [2, 2])
@@ -45,7 +45,7 @@ def diff(
     if times < 0:
         raise errors.InputValueError(f"diff: n must not be negative, got {times}")
     if result.dtype == dtypes.bool_:
-        raise errors.DTypeError("diff: truth values have no difference; use x.astype('int32')")
+        raise errors.DTypeError("diff: booleans have no difference; use x.astype('int32')")
     parts = [one for one in (prepend, result, append) if one is not None]
     if len(parts) > 1:
         result = concat(parts, axis=axis)

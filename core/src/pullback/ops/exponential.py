@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import floating, is_complex, real_floating
 from pullback.ops import late
 from pullback.ops.arithmetic import abs, maximum
@@ -13,29 +13,30 @@ from pullback.ops.comparison import isfinite
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def exp(x: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="Powers of a rounded e magnify its error, and a polynomial must set exponent bits.",
+)
+def exp(x: Tensor, /) -> Tensor:
     """e to the power of x.
 
     >>> pb.exp([0.0, 1.0]).tolist()
     [1.0, 2.7182817459106445]
     """
-    return primitive(
-        "Powers of a rounded e multiply its error; a polynomial needs the exponent bits of the "
-        "result."
-    )
 
 
 exp.vjp(x=lambda g, out: g * out)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def expm1(x: TensorLike, /) -> Tensor:
+def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, accurate for small x.
 
     W. Kahan's method; see N. J. Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1.
@@ -45,14 +46,14 @@ def expm1(x: TensorLike, /) -> Tensor:
     """
     if is_complex(x.dtype):
         a, b = late.real(x), late.imag(x)
-        # exp(a) cos(b) - 1, without the difference of numbers near 1.
+        # exp(a) cos(b) - 1, without subtracting numbers near 1.
         half = late.sin(b * 0.5)
         real = expm1(a) * late.cos(b) - 2 * half * half
         found = late.complex(real, exp(a) * late.sin(b))
         return where(isfinite(x), found, exp(x) - 1)
     wide = widened(x)
     near = abs(wide) < 8
-    # (u - 1) / log(u) varies slowly: what exp is off by does not matter.
+    # (u - 1) / log(u) varies slowly, so the error of exp does not matter.
     small = where(near, wide, 1)
     u = exp(small)
     same = u == 1
@@ -63,23 +64,27 @@ def expm1(x: TensorLike, /) -> Tensor:
 expm1.vjp(x=lambda g, x: g * exp(x))
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log(x: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="A polynomial for it must read the exponent bits of x.",
+)
+def log(x: Tensor, /) -> Tensor:
     """The natural logarithm: -inf at 0, NaN for negative numbers.
 
-    Complex numbers are cut along the negative real axis.
+    The branch cut for complex numbers is the negative real axis.
 
     >>> pb.log([1.0, 10.0]).tolist()
     [0.0, 2.3025851249694824]
     """
-    return primitive("It undoes exp; a polynomial for it needs the exponent bits of the number.")
 
 
 log.vjp(x=lambda g, x: over(g, x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log1p(x: TensorLike, /) -> Tensor:
+def log1p(x: Tensor, /) -> Tensor:
     """log(1 + x), accurate for small x.
 
     D. Goldberg, What every computer scientist should know about floating-point arithmetic, ACM
@@ -99,7 +104,7 @@ def log1p(x: TensorLike, /) -> Tensor:
     u = 1 + small
     gained = u - 1
     same = gained == 0
-    # log(u) times how much of x has gone into u.
+    # log(u) times the part of x that is in u.
     small = where(same, small, log(u) * (small / where(same, 1, gained)))
     return narrowed(where(near, small, log(1 + wide)), x)
 
@@ -108,14 +113,14 @@ log1p.vjp(x=lambda g, x: over(g, 1 + x))
 
 
 def _per(y: Tensor, base: float, x: Tensor) -> Tensor:
-    """y / base in the dtype of x, part by part: complex quotients make NaN of infinite parts."""
+    """y / base in the dtype of x, part by part: a complex quotient makes infinite parts NaN."""
     if is_complex(y.dtype):
         return late.complex(late.real(y) / base, late.imag(y) / base)
     return narrowed(y / base, x)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log2(x: TensorLike, /) -> Tensor:
+def log2(x: Tensor, /) -> Tensor:
     """The logarithm to the base 2.
 
     >>> pb.log2([1.0, 8.0]).tolist()
@@ -128,7 +133,7 @@ log2.vjp(x=lambda g, x: over(g, x * math.log(2)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def log10(x: TensorLike, /) -> Tensor:
+def log10(x: Tensor, /) -> Tensor:
     """The logarithm to the base 10.
 
     >>> pb.log10([1.0, 100.0]).tolist()
@@ -146,9 +151,9 @@ def _apart(x1: Tensor, x2: Tensor) -> Tensor:
     return where(alike, 0, x1 - x2)
 
 
-# ACCUMULATED: a sum of two terms that may cancel; near 0 it is as accurate as they are.
+# ACCUMULATED: a sum of two terms that may cancel; near 0 it has their absolute error.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 
     >>> pb.logaddexp(1000.0, 1000.0)
@@ -158,8 +163,8 @@ def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
-    """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are."""
-    return where(out == -math.inf, 0, exp(-logaddexp(0, _apart(x2, x1))))
+    """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are 0."""
+    return where(out == -math.inf, 0, exp(-late.logaddexp(0, _apart(x2, x1))))
 
 
 logaddexp.vjp(
@@ -168,14 +173,18 @@ logaddexp.vjp(
 )
 
 
-@op(shape=broadcast, dtype=floating, accuracy=ROUNDED)
-def sqrt(x: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=ROUNDED,
+    primitive="It is correctly rounded; x ** 0.5 is not.",
+)
+def sqrt(x: Tensor, /) -> Tensor:
     """The square root: NaN for negative numbers; complex results have no negative real part.
 
     >>> pb.sqrt([0.0, 4.0, 9.0]).tolist()
     [0.0, 2.0, 3.0]
     """
-    return primitive("It is correctly rounded, which x ** 0.5 is not.")
 
 
 sqrt.vjp(x=lambda g, out: over(g * 0.5, out))

@@ -1,8 +1,8 @@
-"""Elements taken by their positions, and values put, or added, where positions say.
+"""Gathering of elements by their indices, and scattering of values to indices.
 
-In `take` and in the scatter family, an integer tensor of any shape names positions along one axis
-of x: axis `axis` gives way to the axes of the indices. Negative positions count from the end; one
-outside the axis raises on every backend.
+In `take` and the scatter family, an integer tensor of any shape holds indices along one axis of x:
+the axes of the indices replace axis `axis`. Negative indices count from the end; an index outside
+the axis raises on every backend.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
-from pullback.dtypes import DType, Operand, Operands, Resolution
+from pullback._dispatch import op
+from pullback.dtypes import DType, Operand, Operands, Resolution, uniform
 from pullback.ops import reductions
 from pullback.ops.comparison import equal
 from pullback.ops.creation import arange, full
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# int32 and int64 stay; what int64 holds is widened to it.
+# int32 and int64 stay; smaller dtypes are converted to int64.
 _INDEX_DTYPES: dict[DType, DType] = {
     **dict.fromkeys((*dtypes.SIGNED, *dtypes.UNSIGNED[:3]), dtypes.int64),
     dtypes.int32: dtypes.int32,
@@ -45,19 +45,19 @@ def index_dtype(operand: Operand) -> DType:
     """The dtype that indices are converted to: int32 and int64 stay, other integers widen.
 
     Raises:
-        DTypeError: for what is no integer, and for uint64, which int64 does not hold.
+        DTypeError: for other dtypes, and for uint64, which does not fit into int64.
     """
     dtype = dtypes.promote([operand]) if isinstance(operand, type) else operand
     found = _INDEX_DTYPES.get(dtype)
     if found is None:
         raise errors.DTypeError(
-            f"indices must be integers that int64 holds, got {dtype}; "
+            f"indices must be of an integer dtype that fits into int64, got {dtype}; "
             f"convert them with x.astype('int64')"
         )
     return found
 
 
-def _indexed(operands: Operands, **_: Any) -> Resolution:
+def _indexed(operands: Operands, **_: object) -> Resolution:
     """The dtype of x; indices in an integer dtype."""
     x, index = operands
     assert x is not None
@@ -66,8 +66,8 @@ def _indexed(operands: Operands, **_: Any) -> Resolution:
     return Resolution((dtype, index_dtype(index)), (dtype,))
 
 
-def _scattered(operands: Operands, **_: Any) -> Resolution:
-    """The dtype of x, which the updates take; indices in an integer dtype."""
+def _scattered(operands: Operands, **_: object) -> Resolution:
+    """The dtype of x, to which updates are converted; indices in an integer dtype."""
     x, index, updates = operands
     assert index is not None
     (dtype, _same), outputs = into_first((x, updates))
@@ -79,24 +79,28 @@ def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape:
     return (*x[:axis], *indices, *x[axis + 1 :])
 
 
-@op(shape=taken_shape, dtype=_indexed, accuracy=EXACT)
-def take(x: TensorLike, indices: TensorLike, /, *, axis: Axis = 0) -> Tensor:
-    """The slices of x at positions along an axis (array API standard).
+@op(
+    shape=taken_shape,
+    dtype=_indexed,
+    accuracy=EXACT,
+    primitive="No other op reads at positions that are data.",
+)
+def take(x: Tensor, indices: Tensor, /, *, axis: Axis = 0) -> Tensor:
+    """The slices of x at indices along an axis (array API standard).
 
     Args:
         x: a tensor of at least one axis.
         indices: integers in [-size, size), of any shape; the result has their axes in place of
             `axis`.
-        axis: the axis that the positions are along.
+        axis: the axis of the indices.
 
     Raises:
-        IndexingError: for a position outside the axis.
-        DTypeError: for indices that are no integers.
+        IndexingError: for an index outside the axis.
+        DTypeError: for indices that are not integers.
 
     >>> pb.take([10, 20, 30], [2, 0, -1]).tolist()
     [30, 10, 30]
     """
-    return primitive("It is the one op that reads at positions that are data.")
 
 
 take.vjp(indices=None)
@@ -108,17 +112,17 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
 
 
 def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
-    """The rows of a table at given positions: `take` along its first axis.
+    """The rows of a table at indices: `take` along the first axis.
 
     Args:
-        table: one row for each symbol, shape (symbols, ...).
+        table: one row per symbol, (symbols, ...).
         indices: integers in [-symbols, symbols), of any shape.
 
     Returns:
         A tensor of shape (*indices.shape, *table.shape[1:]).
 
     Raises:
-        IndexingError: for a position outside the table.
+        IndexingError: for an index outside the table.
 
     >>> pb.embedding([[1.0, 2.0], [3.0, 4.0]], [1, 0, 1]).tolist()
     [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
@@ -130,7 +134,7 @@ def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
 # Scattering.
 
 
-def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     x, indices, updates = shapes
     axis = normal_axis(axis, len(x))
     wanted = taken_shape(x, indices, axis=axis)
@@ -142,26 +146,29 @@ def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
     return {"axis": axis}
 
 
-@op(shape=first, dtype=_scattered, accuracy=ACCUMULATED, normalize=fitting_updates)
-def scatter_add(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
-    """x with the updates added at positions along an axis; at one named twice, both.
+@op(
+    shape=first,
+    dtype=_scattered,
+    accuracy=ACCUMULATED,
+    normalize=fitting_updates,
+    primitive="No other op adds at positions that are data.",
+)
+def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
+    """x with updates added at indices along an axis; those of a repeated index are all added.
 
     Args:
         x: a tensor of at least one axis.
         indices: integers in [-size, size), of any shape.
-        updates: what is added: the shape of x, with the axes of the indices in place of `axis`.
-        axis: the axis that the positions are along.
+        updates: values to add, in the shape of x with the axes of the indices in place of `axis`.
+        axis: the axis of the indices.
 
     Raises:
-        IndexingError: for a position outside the axis.
-        ShapeError: for updates of another shape.
+        IndexingError: for an index outside the axis.
+        ShapeError: for updates of the wrong shape.
 
     >>> pb.scatter_add([1, 1, 1], [0, 2, 0], [10, 20, 30]).tolist()
     [41, 1, 21]
     """
-    return primitive("It is the one op that adds at positions that are data.")
 
 
 scatter_add.vjp(
@@ -171,29 +178,31 @@ scatter_add.vjp(
 )
 
 
-@op(shape=first, dtype=_scattered, accuracy=EXACT, normalize=fitting_updates)
-def scatter_update(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
-    """x with the updates in place of what is at positions along an axis.
+@op(
+    shape=first,
+    dtype=_scattered,
+    accuracy=EXACT,
+    normalize=fitting_updates,
+    primitive="When a position repeats, one update must win; a sum cannot choose one.",
+)
+def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
+    """x with the slices at indices along an axis replaced by updates.
 
-    Where a position is named more than once, one of its updates stays; which one is up to the
-    backend.
+    If an index repeats, one of its updates is kept; the backend chooses which.
 
     Args:
         x: a tensor of at least one axis.
         indices: integers in [-size, size), of any shape.
-        updates: what goes there: the shape of x, with the axes of the indices in place of `axis`.
-        axis: the axis that the positions are along.
+        updates: the new values, in the shape of x with the axes of the indices in place of `axis`.
+        axis: the axis of the indices.
 
     Raises:
-        IndexingError: for a position outside the axis.
-        ShapeError: for updates of another shape.
+        IndexingError: for an index outside the axis.
+        ShapeError: for updates of the wrong shape.
 
     >>> pb.scatter_update([1, 1, 1], [0, 2], [10, 20]).tolist()
     [10, 1, 20]
     """
-    return primitive("Where positions repeat one update has to stay, which no sum gives.")
 
 
 scatter_update.vjp(indices=None)
@@ -210,7 +219,7 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     taken = take(g, indices, axis=axis)
     if indices.size < 2:
         return taken
-    # Only the update that stayed at a position has a gradient: put running numbers in the same way.
+    # Only the update that was kept has a gradient: scatter running numbers to find it.
     numbers = reshape(arange(indices.size, device=g.device), indices.shape)
     nowhere = full((x_shape[axis],), -1, dtype=numbers.dtype, device=g.device)
     stayed = equal(take(scatter_update(nowhere, indices, numbers), indices), numbers)
@@ -219,7 +228,7 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     return where(stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
 
 
-def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, Any]:
+def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, object]:
     data, ids = shapes
     axis = normal_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
     if data[axis : axis + len(ids)] != ids:
@@ -239,21 +248,21 @@ def _summed(data: Shape, segment_ids: Shape, *, num_segments: int, axis: int) ->
 
 @op(shape=_summed, dtype=_indexed, accuracy=ACCUMULATED, normalize=_segments)
 def segment_sum(
-    data: TensorLike, segment_ids: TensorLike, /, num_segments: int, *, axis: int = 0
+    data: Tensor, segment_ids: Tensor, /, num_segments: int, *, axis: int = 0
 ) -> Tensor:
-    """The sums of the slices of data that belong to one segment, for each segment.
+    """The sum over the slices of each segment.
 
-    It is the transpose of `take`: the gradient of an embedding.
+    It is the transpose of `take`, and so the gradient of an embedding.
 
     Args:
         data: a tensor that has the axes of `segment_ids` from `axis` on.
-        segment_ids: for each slice its segment: integers in [-num_segments, num_segments).
-        num_segments: how many segments there are; the size of the axis that takes their place.
-        axis: where the axes of the ids begin.
+        segment_ids: the segment of each slice, integers in [-num_segments, num_segments).
+        num_segments: the number of segments: the size of the axis that replaces those of the ids.
+        axis: the first axis of the ids in data.
 
     Raises:
         IndexingError: for an id outside the segments.
-        ShapeError: when the ids' shape is not found in the data's.
+        ShapeError: if the data does not have the axes of the ids.
 
     >>> pb.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3).tolist()
     [4.0, 0.0, 2.0]
@@ -267,10 +276,11 @@ segment_sum.vjp(data=lambda g, segment_ids, axis: take(g, segment_ids, axis=axis
 
 
 # ---------------------------------------------------------------------------------------------
-# Several axes at once.
+# Several axes.
 
 
-def _indices(operands: Operands, **_: Any) -> Resolution:
+@uniform
+def _indices(operands: Operands, **_: object) -> Resolution:
     """Integers, promoted to int32 or int64; the result is int64."""
     x1, x2 = operands
     assert x1 is not None
@@ -279,21 +289,18 @@ def _indices(operands: Operands, **_: Any) -> Resolution:
     return Resolution((dtype, dtype), (dtypes.int64,))
 
 
-_indices.uniform = True  # type: ignore[attr-defined]
-
-
 @op(shape=broadcast, dtype=_indices, accuracy=EXACT, differentiable=False)
-def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) -> Tensor:
-    """The positions along two axes as positions along both of them merged.
+def ravel_index(x1: Tensor, x2: Tensor, /, *, sizes: tuple[int, int]) -> Tensor:
+    """The indices along two axes as indices along both axes merged into one.
 
     Args:
-        x1: positions along the first axis, integers in [-sizes[0], sizes[0]).
-        x2: positions along the second one; broadcasts with x1.
+        x1: indices along the first axis, integers in [-sizes[0], sizes[0]).
+        x2: indices along the second axis; broadcasts with x1.
         sizes: the sizes of the two axes.
 
     Raises:
-        IndexingError: for a position outside its axis.
-        ShapeError: for shapes that do not fit.
+        IndexingError: for an index outside its axis.
+        ShapeError: for shapes that do not broadcast.
 
     >>> pb.ravel_index([0, -1], [1, 2], sizes=(2, 3)).tolist()
     [1, 5]
@@ -308,10 +315,10 @@ def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) ->
 
 
 def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """The positions in a flattened tensor of `shape` that one index along each axis names.
+    """The indices into a flattened tensor of `shape`, from one index tensor per axis.
 
     Raises:
-        IndexingError: for an index outside its axis, and shapes that do not fit.
+        IndexingError: for an index outside its axis, and shapes that do not broadcast.
     """
     flat, size = indices[0], shape[0]
     try:
@@ -324,26 +331,28 @@ def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
 
 
 def _along(x: Shape, indices: Shape, *, axis: int) -> Shape:
-    """The size of the indices along the axis; other axes broadcast."""
+    """The size of the indices along the axis; other axes broadcast with those of x."""
     if len(x) != len(indices):
-        raise errors.ShapeError(f"indices of shape {indices} for shape {x}: not as many axes")
+        raise errors.ShapeError(
+            f"indices of shape {indices} must have as many axes as x of shape {x}"
+        )
     beside = broadcast_shapes(*[(*shape[:axis], 1, *shape[axis + 1 :]) for shape in (x, indices)])
     return (*beside[:axis], indices[axis], *beside[axis + 1 :])
 
 
 @op(shape=_along, dtype=_indexed, accuracy=EXACT)
-def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: Axis = -1) -> Tensor:
-    """For each place beside an axis, the elements at positions of its own (array API standard).
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: Axis = -1) -> Tensor:
+    """The elements of x at indices along an axis, one vector of indices per vector of x.
 
     Args:
         x: a tensor of at least one axis.
         indices: integers in [-size, size), with as many axes as x; other axes than `axis`
             broadcast with those of x.
-        axis: the axis that the positions are along.
+        axis: the axis of the indices.
 
     Raises:
-        IndexingError: for a position outside the axis.
-        ShapeError: for shapes that do not fit.
+        IndexingError: for an index outside the axis.
+        ShapeError: for shapes that do not broadcast.
 
     >>> pb.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1).tolist()
     [[2], [3]]
@@ -356,6 +365,6 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: Axis = -1) -
             continue
         index = arange(size, device=x.device)
         if x.shape[one] != size:
-            index = index * 0  # a single element of x for all
+            index = index * 0  # one element of x for all indices
         places.append(reshape(index, (*[1] * one, size, *[1] * (len(shape) - one - 1))))
     return take(reshape(x, (-1,)), ravel_indices(places, x.shape), axis=0)

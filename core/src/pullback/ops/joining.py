@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart."""
+"""Joining and splitting of tensors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback.dtypes import Operands, Resolution, same
@@ -21,7 +21,7 @@ __all__ = ["concat", "split", "split_at", "stack", "unstack"]
 
 
 def part(axis: int, start: int, stop: int) -> tuple[Any, ...]:
-    """The key of start:stop along `axis`; both within it."""
+    """The canonical key of start:stop along `axis`."""
     return (*[slice(None)] * axis, slice(start, stop, 1), ...)
 
 
@@ -30,7 +30,7 @@ def part(axis: int, start: int, stop: int) -> tuple[Any, ...]:
 
 
 def _joined(arrays: list[Shape], *, axis: int | None) -> Shape:
-    """The sizes along the axis added up, the others equal; a vector without an axis."""
+    """The sum of the sizes along the axis, and the common other sizes; a vector for axis None."""
     if not arrays:
         raise errors.InputValueError("needs at least one tensor, got an empty sequence")
     if axis is None:
@@ -40,32 +40,32 @@ def _joined(arrays: list[Shape], *, axis: int | None) -> Shape:
         if len(shape) != len(head) or any(
             a != b for i, (a, b) in enumerate(zip(head, shape, strict=True)) if i != axis
         ):
-            raise errors.ShapeError(
-                f"shapes {head} and {shape} differ elsewhere than along axis {axis}"
-            )
+            raise errors.ShapeError(f"shapes {head} and {shape} differ outside axis {axis}")
     if not head:
-        raise errors.ShapeError("0-d tensors have no axis to be joined along; use stack")
+        raise errors.ShapeError("0-d tensors have no axis to join along; use stack")
     return (*head[:axis], sum(shape[axis] for shape in arrays), *head[axis + 1 :])
 
 
-@op(shape=_joined, dtype=same, accuracy=EXACT)
-def concat(arrays: Sequence[TensorLike], /, *, axis: Axis | None = 0) -> Tensor:
-    """The arrays one after the other along an axis that they have (array API standard).
+@op(
+    shape=_joined,
+    dtype=same,
+    accuracy=EXACT,
+    primitive="Writing the parts one by one into a new array copies the whole once per part.",
+)
+def concat(arrays: Sequence[Tensor], /, *, axis: Axis | None = 0) -> Tensor:
+    """The arrays joined along an existing axis (array API standard).
 
     Args:
-        arrays: tensors of one shape but for their sizes along `axis`; dtypes are promoted.
+        arrays: tensors of one shape except for the sizes along `axis`; dtypes are promoted.
         axis: the axis; None joins the flattened arrays.
 
     Raises:
-        ShapeError: for shapes that differ elsewhere.
-        AxisError: for an axis that is not there.
+        ShapeError: for shapes that differ outside the axis.
+        AxisError: for an axis out of range.
 
     >>> pb.concat([[[1, 2]], [[3, 4]]]).tolist()
     [[1, 2], [3, 4]]
     """
-    return primitive(
-        "Written part by part into a new array, the whole would be copied once for each part."
-    )
 
 
 @concat.vjp("arrays")
@@ -80,14 +80,14 @@ def _(g: Tensor, arrays_shape: list[Shape], axis: int | None) -> list[Tensor]:
     return parts
 
 
-def _new_axis(shapes: tuple[list[Shape], ...], *, axis: Any) -> dict[str, Any]:
+def _new_axis(shapes: tuple[list[Shape], ...], *, axis: Any) -> dict[str, object]:
     if not shapes[0]:
         raise errors.InputValueError("needs at least one tensor, got an empty sequence")
     return {"axis": normal_axis(axis, len(shapes[0][0]) + 1)}
 
 
 def _stacked(arrays: list[Shape], *, axis: int) -> Shape:
-    """A new axis with the number of inputs, which have one shape."""
+    """The common shape with a new axis of the number of inputs."""
     head = arrays[0]
     for shape in arrays[1:]:
         if shape != head:
@@ -96,16 +96,16 @@ def _stacked(arrays: list[Shape], *, axis: int) -> Shape:
 
 
 @op(shape=_stacked, dtype=same, accuracy=EXACT, normalize=_new_axis)
-def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
-    """The arrays side by side along a new axis (array API standard).
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+    """The arrays joined along a new axis (array API standard).
 
     Args:
         arrays: tensors of one shape; dtypes are promoted.
-        axis: where the new axis is in the result.
+        axis: the position of the new axis in the result.
 
     Raises:
         ShapeError: for shapes that differ.
-        AxisError: for a place outside the result.
+        AxisError: for a position out of range.
 
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
@@ -117,10 +117,10 @@ stack.vjp(arrays=lambda g, axis: unstack(g, axis=axis))
 
 
 # ---------------------------------------------------------------------------------------------
-# Taking apart.
+# Splitting.
 
 
-def _position(shapes: tuple[Shape, ...], *, position: Any, axis: Any) -> dict[str, Any]:
+def _position(shapes: tuple[Shape, ...], *, position: Any, axis: Any) -> dict[str, object]:
     axis = normal_axis(axis, len(shapes[0]))
     at, size = as_int(position, "an integer position"), shapes[0][axis]
     if not -size <= at <= size:
@@ -129,13 +129,13 @@ def _position(shapes: tuple[Shape, ...], *, position: Any, axis: Any) -> dict[st
 
 
 def _in_two(x: Shape, *, position: int, axis: int) -> list[Shape]:
-    """The sizes along the axis before the position and from it on."""
+    """The shapes of the part before the position and of the rest."""
     sizes = (position, x[axis] - position)
     return [(*x[:axis], size, *x[axis + 1 :]) for size in sizes]
 
 
-def _both(operands: Operands, **_: Any) -> Resolution:
-    """Any dtype, which both results have."""
+def _both(operands: Operands, **_: object) -> Resolution:
+    """The dtype of x, twice."""
     inputs, outputs = same(operands)
     return Resolution(inputs, outputs * 2)
 
@@ -147,20 +147,20 @@ def _both(operands: Operands, **_: Any) -> Resolution:
     outputs=("before", "behind"),
     normalize=_position,
 )
-def split_at(x: TensorLike, /, position: int, *, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """x cut in two along an axis: what is before a position, and the rest.
+def split_at(x: Tensor, /, position: int, *, axis: int = 0) -> tuple[Tensor, Tensor]:
+    """x split in two along an axis: the part before a position, and the rest.
 
-    `split` and `unstack` halve a large x again and again where it is recorded: in the gradient two
-    parts that meet are joined by a copy, where each slice for itself would be placed among zeros.
+    When recorded, `split` and `unstack` halve a large x repeatedly: the gradient joins two
+    neighboring parts by a copy, instead of placing every slice among zeros.
 
     Args:
         x: a tensor of at least one axis.
-        position: the size of the first part; counted from the end where it is negative.
-        axis: the axis to cut.
+        position: the size of the first part; a negative one counts from the end.
+        axis: the axis to split.
 
     Raises:
         ShapeError: for a position outside the axis.
-        AxisError: for an axis that is not there.
+        AxisError: for an axis out of range.
 
     >>> before, behind = pb.split_at([1, 2, 3, 4], 1)
     >>> before.tolist(), behind.tolist()
@@ -175,7 +175,7 @@ def split_at(x: TensorLike, /, position: int, *, axis: int = 0) -> tuple[Tensor,
 split_at.vjp(x=lambda g, axis: concat(list(g), axis=axis))
 
 
-#: From so many elements on, zeros for each part cost more than two more ops for it.
+#: From this number of elements on, zeros for each part cost more than two more ops.
 _LARGE = 1 << 14
 
 
@@ -184,7 +184,7 @@ def _is_halved(x: Tensor, parts: int) -> bool:
 
 
 def _halves(x: Tensor, bounds: Sequence[int], axis: int) -> list[Tensor]:
-    """x[low:high] along the axis for neighbours among ascending bounds that span it."""
+    """The slices of x between neighboring bounds, which ascend and span the axis."""
     if len(bounds) == 2:
         return [x]
     middle = len(bounds) // 2
@@ -193,14 +193,14 @@ def _halves(x: Tensor, bounds: Sequence[int], axis: int) -> list[Tensor]:
 
 
 def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices of x along an axis, without it (array API standard).
+    """The slices of x along an axis, which is removed (array API standard).
 
     Args:
         x: a tensor of at least one axis.
-        axis: the axis that the slices are taken along.
+        axis: the axis to take slices along.
 
     Raises:
-        AxisError: for an axis that is not there.
+        AxisError: for an axis out of range.
 
     >>> [row.tolist() for row in pb.unstack([[1, 2], [3, 4]])]
     [[1, 2], [3, 4]]
@@ -217,16 +217,16 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 def split(
     x: TensorLike, /, indices_or_sections: int | Sequence[int], *, axis: int = 0
 ) -> list[Tensor]:
-    """x cut into consecutive parts along an axis, as by NumPy's function.
+    """x split into consecutive parts along an axis, as by `numpy.split`.
 
     Args:
         x: a tensor of at least one axis.
-        indices_or_sections: the number of equal parts, or the positions to cut at.
-        axis: the axis to cut.
+        indices_or_sections: the number of equal parts, or the positions to split at.
+        axis: the axis to split.
 
     Raises:
-        ShapeError: when the axis does not divide into that many parts.
-        AxisError: for an axis that is not there.
+        ShapeError: if the axis does not divide into that many parts.
+        AxisError: for an axis out of range.
 
     >>> [part.tolist() for part in pb.split([1, 2, 3, 4], 2)]
     [[1, 2], [3, 4]]
@@ -244,7 +244,7 @@ def split(
         if sections <= 0 or size % sections:
             raise errors.ShapeError(
                 f"split: axis {axis} of shape {x.shape} does not divide into {sections} equal "
-                f"parts; give the positions to cut at"
+                f"parts; give the positions to split at"
             )
         bounds = [i * (size // sections) for i in range(sections + 1)]
     if _is_halved(x, len(bounds) - 1) and bounds == sorted(bounds):

@@ -1,7 +1,9 @@
-"""Ops that a family above theirs needs: bound when they are first used, typed like imports.
+"""Ops that a family before theirs needs: bound when they are first used, typed like imports.
 
 A family imports only from families that are defined before it. A gradient rule or a body that
-needs an op from further down writes `late.conj(...)`.
+needs an op from further down writes `late.conj(...)`. So does one that passes a number to an op of
+its own family: `late.hypot(1, x)` takes what callers may pass, `hypot` in its own module takes
+tensors.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pullback._operators import OPERATORS
 
 if TYPE_CHECKING:
+    from pullback.ops.comparison import equal
     from pullback.ops.complex import complex, conj, imag, real
     from pullback.ops.cumulative import cumulative_prod
-    from pullback.ops.exponential import log
+    from pullback.ops.exponential import log, logaddexp
     from pullback.ops.linalg.decompositions import pinv, svd, svdvals
     from pullback.ops.rounding import floor, signbit
+    from pullback.ops.selection import where
+    from pullback.ops.slicing import strided_update
     from pullback.ops.trigonometric import asinh, atan2, cos, cosh, hypot, sin, sinh, tan
 
 __all__ = [
@@ -26,24 +31,31 @@ __all__ = [
     "cos",
     "cosh",
     "cumulative_prod",
+    "equal",
     "floor",
     "hypot",
     "imag",
     "log",
+    "logaddexp",
     "pinv",
     "real",
     "signbit",
     "sin",
     "sinh",
+    "strided_update",
     "svd",
     "svdvals",
     "tan",
+    "where",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    function = vars(OPERATORS).get(name)
-    if function is None:
-        raise AttributeError(f"no op {name!r} is defined")
-    globals()[name] = function
-    return function
+# Hidden from type checkers: a name that is not imported above is an error there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        function = vars(OPERATORS).get(name)
+        if function is None:
+            raise AttributeError(f"no op {name!r} is defined")
+        globals()[name] = function
+        return function

@@ -1,15 +1,14 @@
-"""Truth values, and the bits of integers."""
+"""Logic of booleans, and operations on the bits of integers."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from pullback._dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean
+from pullback._dispatch import op
+from pullback.dtypes import Operands, Resolution, bool_, integer, integer_or_boolean, uniform
 from pullback.ops.arithmetic import minimum
+from pullback.ops.comparison import not_equal
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "bitwise_and",
@@ -25,17 +24,15 @@ __all__ = [
 ]
 
 
-def _truth(operands: Operands, **_: Any) -> Resolution:
-    """Inputs are taken as truth values; so is the result."""
+@uniform
+def _truth(operands: Operands, **_: object) -> Resolution:
+    """Inputs are converted to booleans; the result is boolean."""
     return Resolution((bool_,) * len(operands), (bool_,))
 
 
-_truth.uniform = True  # type: ignore[attr-defined]
-
-
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 and x2 both hold; numbers are true where they are not 0.
+def logical_and(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 and x2 are both true; numbers other than 0 are true.
 
     >>> pb.logical_and([True, True], [True, False]).tolist()
     [True, False]
@@ -44,8 +41,8 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether x1 or x2 or both hold; numbers are true where they are not 0.
+def logical_or(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where x1 or x2 is true; numbers other than 0 are true.
 
     >>> pb.logical_or([True, False], [False, False]).tolist()
     [True, False]
@@ -54,18 +51,18 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Whether exactly one of x1 and x2 holds; numbers are true where they are not 0.
+def logical_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Returns True where exactly one of x1 and x2 is true; numbers other than 0 are true.
 
     >>> pb.logical_xor([True, True], [True, False]).tolist()
     [False, True]
     """
-    return x1 != x2  # type: ignore[no-any-return]
+    return not_equal(x1, x2)
 
 
 @op(shape=broadcast, dtype=_truth, accuracy=EXACT, differentiable=False)
-def logical_not(x: TensorLike, /) -> Tensor:
-    """Whether x does not hold; numbers are true where they are not 0.
+def logical_not(x: Tensor, /) -> Tensor:
+    """Returns True where x is false; numbers other than 0 are true.
 
     >>> pb.logical_not([True, False]).tolist()
     [False, True]
@@ -73,30 +70,35 @@ def logical_not(x: TensorLike, /) -> Tensor:
     return bitwise_invert(x)
 
 
-@op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The bits that x1 and x2 have in common.
+@op(
+    shape=broadcast,
+    dtype=integer_or_boolean,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="No other op reads the bits of two numbers.",
+)
+def bitwise_and(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The bitwise AND: the bits set in both x1 and x2.
 
     >>> pb.bitwise_and(6, 3)
     Tensor(2, shape=(), dtype=int32, device=cpu:0)
     """
-    return primitive("It is the one op that reads the bits of two numbers.")
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The bits that x1 or x2 has.
+def bitwise_or(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The bitwise OR: the bits set in x1 or x2.
 
     >>> pb.bitwise_or(6, 3)
     Tensor(7, shape=(), dtype=int32, device=cpu:0)
     """
     # De Morgan's law.
-    return ~(~x1 & ~x2)  # type: ignore[no-any-return]
+    return ~(~x1 & ~x2)
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The bits that exactly one of x1 and x2 has.
+def bitwise_xor(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The bitwise XOR: the bits set in exactly one of x1 and x2.
 
     >>> pb.bitwise_xor(6, 3)
     Tensor(5, shape=(), dtype=int32, device=cpu:0)
@@ -105,38 +107,38 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=integer_or_boolean, accuracy=EXACT, differentiable=False)
-def bitwise_invert(x: TensorLike, /) -> Tensor:
-    """Every bit turned over; truth values are negated.
+def bitwise_invert(x: Tensor, /) -> Tensor:
+    """The bitwise NOT; booleans are negated.
 
     >>> pb.bitwise_invert([0, 5]).tolist()
     [-1, -6]
     """
     # In two's complement -x is ~x + 1.
-    return x == False if x.dtype == bool_ else -x - 1  # type: ignore[no-any-return]  # noqa: E712
+    return x == False if x.dtype == bool_ else -x - 1  # noqa: E712
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The bits of x1 moved x2 places up; zeros follow. Bits that leave the dtype are lost.
+def bitwise_left_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The bits of x1 shifted left by x2 places. Bits beyond the dtype are lost.
 
     x2 must not be negative.
 
     >>> pb.bitwise_left_shift(3, 2)
     Tensor(12, shape=(), dtype=int32, device=cpu:0)
     """
-    return x1 * 2**x2  # type: ignore[no-any-return]
+    return x1 * 2**x2
 
 
 @op(shape=broadcast, dtype=integer, accuracy=EXACT, differentiable=False)
-def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The bits of x1 moved x2 places down; copies of the sign follow: floor(x1 / 2**x2).
+def bitwise_right_shift(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The bits of x1 shifted right by x2 places with sign extension: floor(x1 / 2**x2).
 
     x2 must not be negative.
 
     >>> pb.bitwise_right_shift([12, -12], 2).tolist()
     [3, -3]
     """
-    # In two steps, for no integer holds the power of two that leaves nothing of it.
+    # In two steps: 2**places itself may overflow the dtype.
     places = minimum(x2, 8 * x2.dtype.itemsize)
     half = places // 2
-    return x1 // 2**half // 2 ** (places - half)  # type: ignore[no-any-return]
+    return x1 // 2**half // 2 ** (places - half)

@@ -1,12 +1,12 @@
-"""The same values in another shape or order."""
+"""Changes of the shape or the order of axes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch import Copy, op, primitive
-from pullback._dispatch.convert import together
+from pullback._dispatch import Copy, op
+from pullback._dispatch.convert import as_tensors
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 
-def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, Any]:
+def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
     if type(shape) is not tuple:
         shape = tuple(shape) if isinstance(shape, list) else (shape,)
     if -1 in shape:
         total = size_of(shapes[0])
         known = size_of(size for size in shape if size != -1)
         if shape.count(-1) > 1:
-            raise errors.ShapeError(f"one size of a shape may be -1, got {shape}")
+            raise errors.ShapeError(f"at most one size of a shape may be -1, got {shape}")
         if known == 0 or total % known:
             raise errors.ShapeError(f"{total} elements of shape {shapes[0]} do not fill {shape}")
         shape = tuple([total // known if size == -1 else size for size in shape])
@@ -53,7 +53,7 @@ def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, Any]:
 
 
 def _same_size(x: Shape, *, shape: Shape) -> Shape:
-    """The shape that is asked for, of as many elements."""
+    """The requested shape, which has as many elements as x."""
     if shape and min(shape) < 0:
         raise errors.ShapeError(f"sizes in a shape must not be negative, got {shape}")
     if size_of(x) != size_of(shape):
@@ -63,55 +63,65 @@ def _same_size(x: Shape, *, shape: Shape) -> Shape:
     return shape
 
 
-@op(shape=_same_size, dtype=same, accuracy=EXACT, normalize=_one_unknown)
-def reshape(x: TensorLike, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
+@op(
+    shape=_same_size,
+    dtype=same,
+    accuracy=EXACT,
+    normalize=_one_unknown,
+    primitive="It is a view: no op on values changes their layout.",
+)
+def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
     """The elements of x, in C order, in another shape (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
-        shape: the new sizes; one of them may be -1, which stands for whatever is left.
-        copy: has no effect: buffers are immutable, so sharing one cannot be seen.
+        shape: the new sizes; one of them may be -1, which is inferred.
+        copy: has no effect: buffers are immutable, so sharing is invisible.
 
     Raises:
-        ShapeError: when the elements of x do not fill the shape.
+        ShapeError: if the shape has another number of elements.
 
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """
-    return primitive("It is a view: no op on values changes how they are laid out.")
 
 
 reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
-def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, Any]:
+def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     normal = tuple([normal_axis(axis, ndim) for axis in axes])
     if len(normal) != ndim or len(set(normal)) != ndim:
-        raise errors.AxisError(f"axes {tuple(axes)} are no order of {ndim} axes")
+        raise errors.AxisError(f"axes {tuple(axes)} are not a permutation of {ndim} axes")
     return {"axes": normal}
 
 
 def _permuted(x: Shape, *, axes: Shape) -> Shape:
-    """The sizes in the order of the axes that is asked for."""
+    """The sizes in the requested order of axes."""
     return permuted(x, axes)
 
 
-@op(shape=_permuted, dtype=same, accuracy=EXACT, normalize=_permutation)
-def permute_dims(x: TensorLike, /, axes: tuple[int, ...]) -> Tensor:
+@op(
+    shape=_permuted,
+    dtype=same,
+    accuracy=EXACT,
+    normalize=_permutation,
+    primitive="It is a view: no op on values changes their layout.",
+)
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     """x with its axes in another order (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
-        axes: for each axis of the result, the axis of x that goes there.
+        axes: for each axis of the result, the axis of x.
 
     Raises:
-        AxisError: when axes does not name each axis once.
+        AxisError: if axes is not a permutation.
 
     >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return primitive("It is a view: no op on values changes how they are laid out.")
 
 
 @permute_dims.vjp("x")
@@ -120,27 +130,31 @@ def _(g: Tensor, axes: Shape) -> Tensor:
 
 
 def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
-    """The shape that is asked for, to which that of x broadcasts."""
+    """The requested shape, to which that of x broadcasts."""
     if broadcast_shapes(x, shape) != shape:
         raise errors.ShapeError(f"shape {x} does not broadcast to {shape}")
     return shape
 
 
-@op(shape=_broadcasts, dtype=same, accuracy=EXACT)
-def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor:
-    """x repeated along new axes in front and axes of size 1 (array API standard).
+@op(
+    shape=_broadcasts,
+    dtype=same,
+    accuracy=EXACT,
+    primitive="It is a view; adding zeros copies, and changes -0.",
+)
+def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
+    """x broadcast to a shape (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
         shape: the shape of the result.
 
     Raises:
-        ShapeError: when x does not broadcast to the shape.
+        ShapeError: if x does not broadcast to the shape.
 
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return primitive("It is a view: arithmetic with zeros would change -0 and copy.")
 
 
 broadcast_to.vjp(x=lambda g, x_shape: unbroadcast(g, x_shape))
@@ -150,29 +164,29 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     """All arrays broadcast to one shape (array API standard).
 
     Raises:
-        ShapeError: for shapes that do not fit.
+        ShapeError: for shapes that do not broadcast.
 
     >>> [x.tolist() for x in pb.broadcast_arrays([1, 2], [[3]])]
     [[[1, 2]], [[3, 3]]]
     """
-    tensors = together(arrays)
+    tensors = as_tensors(arrays)
     shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
     return tuple([broadcast_to(tensor, shape) for tensor in tensors])
 
 
 # ---------------------------------------------------------------------------------------------
-# Special cases of the above.
+# Special cases.
 
 
 def _transposed(x: Shape) -> Shape:
-    """The last two sizes change places."""
+    """The shape with the last two sizes exchanged."""
     if len(x) < 2:
         raise errors.ShapeError(f"a transpose needs at least two axes, got shape {x}")
     return (*x[:-2], x[-1], x[-2])
 
 
 @op(shape=_transposed, dtype=same, accuracy=EXACT)
-def matrix_transpose(x: TensorLike, /) -> Tensor:
+def matrix_transpose(x: Tensor, /) -> Tensor:
     """The transpose of the last two axes (array API standard).
 
     Raises:
@@ -192,7 +206,7 @@ def _sources(axis: Any) -> tuple[int, ...]:
     return tuple(axis) if isinstance(axis, tuple | list) else (axis,)
 
 
-def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, Any]:
+def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     normal = []
     for axes in (source, destination):
@@ -200,7 +214,7 @@ def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[
         normal_axes(named, ndim)
         normal.append(named)
     if len(normal[0]) != len(normal[1]):
-        raise errors.AxisError(f"{source} and {destination} are not of one length")
+        raise errors.AxisError(f"{source} and {destination} must have the same length")
     return {"source": normal[0], "destination": normal[1]}
 
 
@@ -218,17 +232,17 @@ def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
 
 @op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves)
 def moveaxis(
-    x: TensorLike, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
+    x: Tensor, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
-    """x with some axes at new places, the others in their order (array API standard).
+    """x with some axes moved, the others in their order (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
         source: the axes to move.
-        destination: where each of them goes.
+        destination: their positions in the result.
 
     Raises:
-        AxisError: for axes that are not there, or named twice.
+        AxisError: for axes that are out of range, or repeated.
 
     >>> pb.moveaxis(pb.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -239,27 +253,27 @@ def moveaxis(
 moveaxis.vjp(x=lambda g, source, destination: moveaxis(g, destination, source))
 
 
-def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, Any]:
+def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     axes = _sources(axis)
     return {"axis": normal_axes(axes, len(shapes[0]) + len(axes))}
 
 
 def _expanded(x: Shape, *, axis: Shape) -> Shape:
-    """Size 1 at the new axes."""
+    """The shape with size 1 at the new axes."""
     sizes = iter(x)
     return tuple([1 if i in axis else next(sizes) for i in range(len(x) + len(axis))])
 
 
 @op(shape=_expanded, dtype=same, accuracy=EXACT, normalize=_new_axes)
-def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """x with new axes of size 1 (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
-        axis: where the new axes are in the result.
+        axis: the positions of the new axes in the result.
 
     Raises:
-        AxisError: for a place outside the result.
+        AxisError: for a position out of range.
 
     >>> pb.expand_dims([1, 2], axis=1).tolist()
     [[1], [2]]
@@ -271,7 +285,7 @@ expand_dims.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
 def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
-    """Without the axes of size 1 that are named, or without any."""
+    """The shape without the named axes of size 1, or without all of them."""
     if axis is None:
         return tuple([size for size in x if size != 1])
     for one in axis:
@@ -281,16 +295,16 @@ def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
 
 
 @op(shape=_squeezed, dtype=same, accuracy=EXACT)
-def squeeze(x: TensorLike, /, axis: Axes = None) -> Tensor:
+def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """x without axes of size 1 (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
-        axis: the axes to leave out; every one of size 1 if None.
+        axis: the axes to remove; all axes of size 1 if None.
 
     Raises:
         ShapeError: for an axis of another size.
-        AxisError: for an axis that is not there.
+        AxisError: for an axis out of range.
 
     >>> pb.squeeze([[[1], [2]]], axis=2).tolist()
     [[1, 2]]
@@ -302,15 +316,15 @@ squeeze.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
 @op(shape=first, dtype=same, accuracy=EXACT)
-def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor:
-    """x with the order of its elements along axes turned round (array API standard).
+def flip(x: Tensor, /, *, axis: Axes = None) -> Tensor:
+    """x with the order of elements along axes reversed (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
         axis: the axes; all of them if None.
 
     Raises:
-        AxisError: for an axis that is not there.
+        AxisError: for an axis out of range.
 
     >>> pb.flip([[1, 2], [3, 4]], axis=1).tolist()
     [[2, 1], [4, 3]]

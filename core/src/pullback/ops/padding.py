@@ -1,4 +1,4 @@
-"""More elements around those that are there."""
+"""Padding."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pullback.ops.indexing import take
 from pullback.ops.slicing import strided_update
 from pullback.shapes import Shape, as_int
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["pad"]
 
-#: The index in an axis of `size` that position i (from -before) of the padded one shows.
+#: The index into an axis of `size` for position i of the padded axis, which starts at -before.
 _MODES: dict[str, Callable[[int, int], int]] = {
     "edge": lambda i, size: min(max(i, 0), size - 1),
     "reflect": lambda i, size: size - 1 - abs(i % max(2 * (size - 1), 1) - (size - 1)),
@@ -29,11 +29,11 @@ _MODES: dict[str, Callable[[int, int], int]] = {
 
 def _widths(
     shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     shape = shapes[0]
     if mode != "constant" and mode not in _MODES:
         raise errors.InputValueError(
-            f'{mode!r} is no mode; use "constant", {", ".join(map(repr, _MODES))}'
+            f'unknown mode {mode!r}; use "constant", {", ".join(map(repr, _MODES))}'
         )
     given = pad_width.tolist() if hasattr(pad_width, "tolist") else pad_width
     pairs = list(given) if isinstance(given, tuple | list) else [given]
@@ -45,48 +45,50 @@ def _widths(
     if len(pairs) == 1:
         pairs *= len(shape)
     if len(pairs) != len(shape):
-        raise errors.ShapeError(f"{len(pairs)} pairs of widths for shape {shape}; give one each")
+        raise errors.ShapeError(
+            f"{len(pairs)} pairs of widths for shape {shape}; give one pair per axis"
+        )
     widths = tuple([tuple([as_int(n, "an integer width") for n in pair]) for pair in pairs])
     for (before, after), size in zip(widths, shape, strict=True):
         if before < 0 or after < 0:
             raise errors.InputValueError(f"widths must not be negative, got {widths}")
         if not size and before + after and mode != "constant":
-            raise errors.ShapeError(f"mode {mode!r} has nothing to repeat in shape {shape}")
+            raise errors.ShapeError(f"mode {mode!r} needs elements to repeat, got shape {shape}")
     if hasattr(constant_values, "item"):
         constant_values = constant_values.item()
     if not isinstance(constant_values, (bool, int, float, complex)):
-        raise errors.InputTypeError(f"constant_values is a number, got {constant_values!r}")
+        raise errors.InputTypeError(f"constant_values must be a number, got {constant_values!r}")
     return {"pad_width": widths, "mode": mode, "constant_values": constant_values}
 
 
-def _padded(x: Shape, *, pad_width: Any, **_: Any) -> Shape:
-    """Each size with what is put before and behind."""
+def _padded(x: Shape, *, pad_width: Any, **_: object) -> Shape:
+    """Each size plus the widths before and after."""
     return tuple([a + size + b for size, (a, b) in zip(x, pad_width, strict=True)])
 
 
 @op(shape=_padded, dtype=same, accuracy=EXACT, normalize=_widths)
 def pad(
-    x: TensorLike,
+    x: Tensor,
     /,
     pad_width: Any,
     *,
     mode: Literal["constant", "edge", "reflect", "symmetric", "wrap"] = "constant",
     constant_values: bool | int | float | complex = 0,
 ) -> Tensor:
-    """x with more elements before and after along its axes, as by NumPy's function.
+    """x padded before and after along its axes, as by `numpy.pad`.
 
     Args:
         x: a tensor of any shape and dtype.
         pad_width: one number for all sides, one pair (before, after) for all axes, or one pair for
             each axis.
-        mode: what goes there: a constant; the nearest element ("edge"); the elements mirrored, at
-            the edge ("symmetric") or at the last element ("reflect"); those of the other end
-            ("wrap").
-        constant_values: the constant.
+        mode: the new elements: a constant ("constant"), the nearest element ("edge"), a reflection
+            that repeats the edge ("symmetric") or not ("reflect"), or the elements of the other
+            end ("wrap").
+        constant_values: the value for mode "constant".
 
     Raises:
-        InputValueError: for negative widths, or another mode.
-        ShapeError: when the pairs are not one for each axis.
+        InputValueError: for negative widths, or an unknown mode.
+        ShapeError: if the number of pairs is not the number of axes.
 
     >>> pb.pad([1, 2, 3], (1, 2)).tolist(), pb.pad([1, 2, 3], 2, mode="reflect").tolist()
     ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2, 1])
@@ -102,4 +104,4 @@ def pad(
             size = x.shape[axis]
             index = [source(i, size) for i in range(-before, size + after)]
             x = take(x, from_any(index).to(x.device), axis=axis)
-    return x  # type: ignore[no-any-return]
+    return x

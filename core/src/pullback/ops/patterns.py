@@ -1,12 +1,12 @@
-"""Tensors with a pattern: diagonals, triangles, grids, one-hot codes."""
+"""Identity matrices, triangles, grids and one-hot encodings."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback._dispatch.convert import from_any, together
+from pullback._dispatch.convert import as_tensors, from_any
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DTypeLike, as_dtype, same
@@ -35,9 +35,9 @@ def eye(
     Args:
         n_rows: the number of rows.
         n_cols: the number of columns; n_rows if not given.
-        k: the diagonal: 0 the main one, positive above it, negative below.
+        k: the diagonal: 0 is the main one, positive ones are above it.
         dtype: the dtype; float32 if not given.
-        device: where the tensor is made; the device in force if not given.
+        device: the device of the tensor; the active device if not given.
 
     Raises:
         ShapeError: for negative sizes.
@@ -46,13 +46,13 @@ def eye(
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
-    k = max(-rows, min(k, columns))  # beyond, there is nothing but zeros
+    k = max(-rows, min(k, columns))  # such a diagonal is outside the matrix
     row = reshape(arange(rows, device=device), (rows, 1))
     on_diagonal = equal(arange(-k, columns - k, device=device), row)
     return on_diagonal.astype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
 
 
-def _square(x: Shape, **_: Any) -> Shape:
+def _square(x: Shape, **_: object) -> Shape:
     """The shape of x, of two axes or more."""
     if len(x) < 2:
         raise errors.ShapeError(f"a triangle needs at least two axes, got shape {x}")
@@ -60,7 +60,7 @@ def _square(x: Shape, **_: Any) -> Shape:
 
 
 def _below(x: Tensor, k: int) -> Tensor:
-    """Where the column is at most the row plus k."""
+    """True where the column is at most the row plus k."""
     rows, columns = _square(x.shape)[-2:]
     k = max(-rows, min(k, columns))
     row = reshape(arange(rows, device=x.device), (rows, 1))
@@ -68,12 +68,12 @@ def _below(x: Tensor, k: int) -> Tensor:
 
 
 @op(shape=_square, dtype=same, accuracy=EXACT)
-def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The lower triangle of a matrix or a stack of them, zeros above (array API standard).
 
     Args:
         x: a tensor of at least two axes.
-        k: the highest diagonal that is kept: 0 the main one, positive above it, negative below.
+        k: the highest diagonal to keep: 0 is the main one, positive ones are above it.
 
     Raises:
         ShapeError: for fewer than two axes.
@@ -88,12 +88,12 @@ tril.vjp(x=lambda g, k: tril(g, k=k))
 
 
 @op(shape=_square, dtype=same, accuracy=EXACT)
-def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The upper triangle of a matrix or a stack of them, zeros below (array API standard).
 
     Args:
         x: a tensor of at least two axes.
-        k: the lowest diagonal that is kept: 0 the main one, positive above it, negative below.
+        k: the lowest diagonal to keep: 0 is the main one, positive ones are above it.
 
     Raises:
         ShapeError: for fewer than two axes.
@@ -111,19 +111,19 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     """One tensor of coordinates for each axis of a grid (array API standard).
 
     Args:
-        arrays: the coordinates along each axis: 1-d tensors (or 0-d: one) of one dtype.
-        indexing: "ij" lays axis i along axis i of the results; "xy" exchanges the first two.
+        arrays: the coordinates along each axis, 1-d (or 0-d) tensors of one dtype.
+        indexing: "ij" for matrix indexing; "xy" exchanges the first two axes.
 
     Raises:
-        InputValueError: for another `indexing`.
+        InputValueError: for an unknown `indexing`.
         ShapeError: for tensors of more than one axis.
 
     >>> [x.tolist() for x in pb.meshgrid([1, 2], [3, 4, 5], indexing="ij")]
     [[[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]]]
     """
     if indexing not in ("xy", "ij"):
-        raise errors.InputValueError(f'meshgrid: indexing is "xy" or "ij", got {indexing!r}')
-    tensors = together(arrays)
+        raise errors.InputValueError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
+    tensors = as_tensors(arrays)
     for tensor in tensors:
         if tensor.ndim > 1:
             raise errors.ShapeError(f"meshgrid: needs 1-d tensors, got shape {tensor.shape}")
@@ -144,19 +144,19 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
 def one_hot(
     indices: TensorLike, num_classes: int, /, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Tensor:
-    """A new axis with 1 at the place that each index names, 0 elsewhere.
+    """The one-hot encoding of indices along a new axis.
 
-    An index outside [0, num_classes) gives zeros only.
+    An index outside [0, num_classes) is encoded as zeros.
 
     Args:
         indices: an integer tensor of any shape.
         num_classes: the size of the new axis.
         dtype: the dtype of the result; float32 if not given.
-        axis: where the new axis is in the result.
+        axis: the position of the new axis in the result.
 
     Raises:
-        DTypeError: for indices that are no integers.
-        AxisError: for a place outside the result.
+        DTypeError: for indices that are not integers.
+        AxisError: for a position out of range.
 
     >>> pb.one_hot([0, 2], 3).tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
@@ -168,7 +168,7 @@ def one_hot(
     index = expand_dims(index, axis)
     sizes = [1] * index.ndim
     sizes[axis] = size
-    # A narrow index must not narrow the classes.
+    # The classes may not fit into the dtype of the indices.
     wide = index.dtype if index.dtype.itemsize >= 4 else dtypes.DEFAULT_INT
     classes = reshape(arange(size, dtype=wide, device=index.device), tuple(sizes))
     return equal(index, classes).astype(dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype))

@@ -1,4 +1,4 @@
-"""Where 16-bit floats are too coarse for the steps in between, bodies compute in float32."""
+"""Conversion of 16-bit floats to float32 for intermediate steps, and back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__: list[str] = []
 
 
 def widened(x: Tensor) -> Tensor:
-    """x, in float32 where it holds 16-bit floats: for sums, exponentials and differences."""
+    """x in float32 if it is of a 16-bit floating dtype: for sums, exponentials, differences."""
     return x.astype(float32) if x.dtype in (float16, bfloat16) else x
 
 
 def narrowed(y: Tensor, like: Tensor) -> Tensor:
-    """y in the dtype of `like`: what was computed in float32, rounded once."""
+    """y rounded to the dtype of `like`."""
     return y if y.dtype == like.dtype else y.astype(like.dtype)

@@ -2,8 +2,8 @@
 
 All of them come from Philox 4x64-10 (Salmon et al., 2011, Parallel random numbers: as easy as 1, 2,
 3): a block cipher that turns a counter of 256 bits, under a key of 128, into four words of 64 bits.
-Nothing is kept between calls, so a call gives the same numbers wherever and whenever it runs;
-`pullback.random.Generator` counts on.
+There is no state between calls, so a call gives the same numbers on every machine and at any time;
+`pullback.random.Generator` advances the counter.
 
 The mapping, bit by bit. An op called with `counter` uses the blocks of counter + 1, counter + 2 and
 so on, each whole: the words of `numpy.random.Philox(key=key, counter=counter)`, which counts before
@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, float32, float64, uint32, uint64
 from pullback.ops.exponential import log1p, sqrt
@@ -28,23 +28,23 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import cos, sin
 from pullback.shapes import Shape, ShapeLike, as_shape, broadcast_shapes, first, given, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["dropout", "random_bits", "random_normal", "random_uniform"]
 
 _KEY_LIMIT = 1 << 128
 _COUNTER_LIMIT = 1 << 256
-#: The bits of a random number that each floating dtype takes.
+#: The bits of a random number that each floating dtype uses.
 _DIGITS = {dtypes.float64: 53, dtypes.float32: 24, dtypes.float16: 11, dtypes.bfloat16: 8}
 
 
 def words_of(size: int, dtype: DType) -> int:
-    """How many words of 64 bits `size` uniform numbers of `dtype` take."""
+    """The number of 64-bit words for `size` uniform numbers of `dtype`."""
     return size if dtype in (float64, uint64) else -(-size // 2)
 
 
-def _as_asked(operands: Operands, dtype: DType, **_: Any) -> Resolution:
-    """The dtype that is asked for."""
+def _as_asked(operands: Operands, dtype: DType, **_: object) -> Resolution:
+    """The requested dtype."""
     return Resolution((), (dtype,))
 
 
@@ -56,10 +56,10 @@ def check_state(key: int, counter: int) -> None:
         raise errors.InputValueError(f"counter must be an int in [0, 2**256), got {counter!r}")
 
 
-def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     check_state(attributes["key"], attributes["counter"])
     if attributes["dtype"] not in (uint32, uint64):
-        raise errors.DTypeError(f"random bits are uint32 or uint64, not {attributes['dtype']}")
+        raise errors.DTypeError(f"random bits must be uint32 or uint64, got {attributes['dtype']}")
     return attributes
 
 
@@ -69,6 +69,7 @@ def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, A
     accuracy=EXACT,
     differentiable=False,
     normalize=_normalize_bits,
+    primitive="Philox multiplies to 128 bits in ten rounds: hundreds of ops on 32-bit words.",
 )
 def random_bits(
     shape: ShapeLike,
@@ -85,25 +86,24 @@ def random_bits(
         key: an integer of 128 bits.
         counter: an integer of 256 bits; the first block is that of counter + 1.
         dtype: uint64, or uint32 for the halves of the words, low half first.
-        device: where the tensor is made; the device in force if not given.
+        device: the device of the tensor; the active device if not given.
 
     Raises:
-        InputValueError: for a key or a counter out of range.
+        InputValueError: for a key or counter out of range.
         DTypeError: for another dtype.
 
     >>> pb.random_bits(3, key=5, counter=7, dtype=pb.uint32).tolist() == (
     ...     np.random.Philox(key=5, counter=7).random_raw(2).view(np.uint32)[:3].tolist())
     True
     """
-    return primitive(
-        "Philox multiplies to 128 bits in ten rounds: hundreds of integer ops on words of 32."
-    )
 
 
-def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     check_state(attributes["key"], attributes["counter"])
     if attributes["dtype"] not in _DIGITS:
-        raise errors.DTypeError(f"random reals have a real dtype, not {attributes['dtype']}")
+        raise errors.DTypeError(
+            f"random numbers must have a real floating dtype, got {attributes['dtype']}"
+        )
     return attributes
 
 
@@ -129,10 +129,10 @@ def random_uniform(
         key: an integer of 128 bits.
         counter: an integer of 256 bits; the first block is that of counter + 1.
         dtype: a real floating dtype.
-        device: where the tensor is made; the device in force if not given.
+        device: the device of the tensor; the active device if not given.
 
     Raises:
-        InputValueError: for a key or a counter out of range.
+        InputValueError: for a key or counter out of range.
         DTypeError: for another dtype.
 
     >>> pb.random_uniform((2,), key=5, counter=7).tolist() == (
@@ -146,7 +146,7 @@ def random_uniform(
     return (bits >> (8 * width.itemsize - digits)).astype(dtype) * 2.0**-digits
 
 
-# ACCUMULATED: the angle is rounded before its sine and cosine are taken, which may be near 0.
+# ACCUMULATED: the rounded angle has a sine and a cosine that may be near 0.
 @op(
     shape=given,
     dtype=_as_asked,
@@ -173,10 +173,10 @@ def random_normal(
         key: an integer of 128 bits.
         counter: an integer of 256 bits; the first block is that of counter + 1.
         dtype: a real floating dtype.
-        device: where the tensor is made; the device in force if not given.
+        device: the device of the tensor; the active device if not given.
 
     Raises:
-        InputValueError: for a key or a counter out of range.
+        InputValueError: for a key or counter out of range.
         DTypeError: for another dtype.
 
     >>> pb.random_normal((2, 3), key=5, counter=7).shape
@@ -197,9 +197,9 @@ def random_normal(
 
 
 def _normalize_dropout(
-    shapes: tuple[Shape, ...], *, rate: float, noise_shape: Any, **rest: Any
-) -> dict[str, Any]:
-    check_state(rest["key"], rest["counter"])
+    shapes: tuple[Shape, ...], *, rate: float, noise_shape: Any, key: int, counter: int
+) -> dict[str, object]:
+    check_state(key, counter)
     if not 0 <= rate <= 1:
         raise errors.InputValueError(f"rate must be in [0, 1], got {rate!r}")
     x = shapes[0]
@@ -207,7 +207,7 @@ def _normalize_dropout(
     noise = tuple(size if one is None else one for one, size in zip(wanted, x, strict=False))
     if len(wanted) != len(x) or broadcast_shapes(x, noise) != x:
         raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
-    return {"rate": rate, "noise_shape": noise, **rest}
+    return {"rate": rate, "noise_shape": noise, "key": key, "counter": counter}
 
 
 @op(
@@ -218,7 +218,7 @@ def _normalize_dropout(
     normalize=_normalize_dropout,
 )
 def dropout(
-    x: TensorLike,
+    x: Tensor,
     *,
     rate: float,
     key: int,
@@ -227,20 +227,19 @@ def dropout(
 ) -> Tensor:
     """x with elements set to 0 at random, the others divided by 1 - rate (Srivastava et al., 2014).
 
-    An element is kept where the float32 number of `random_uniform` for its place is at least rate.
+    An element is kept if its float32 number from `random_uniform` is at least rate.
 
     Args:
         x: real floating values.
-        rate: the probability of 0.
+        rate: the fraction of elements set to 0.
         key: as of `random_uniform`.
         counter: as of `random_uniform`.
-        noise_shape: the shape of the decisions, which broadcast to x: 1 where elements along an
-            axis share theirs (whole channels: spatial dropout, Tompson et al., 2015); None stands
-            for the size of x.
+        noise_shape: the shape of the mask, which broadcasts to x: with size 1, all elements along
+            an axis share it (spatial dropout, Tompson et al., 2015); None is the size of x.
 
     Raises:
         InputValueError: for a rate outside [0, 1], a key or a counter out of range.
-        ShapeError: when noise_shape does not broadcast to x.
+        ShapeError: if noise_shape does not broadcast to x.
 
     >>> sorted(set(pb.dropout(pb.ones(100), rate=0.5, key=1, counter=0).tolist()))
     [0.0, 2.0]

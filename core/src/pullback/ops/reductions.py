@@ -1,6 +1,6 @@
-"""Sums, extrema and the like over axes.
+"""Reductions over axes: sums, products, extrema, statistics.
 
-`axis` is one axis, several, or None for all; with `keepdims` reduced axes stay with size 1.
+`axis` is one axis, several axes, or None for all; `keepdims` keeps reduced axes with size 1.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import (
     DType,
     DTypeLike,
@@ -20,9 +20,10 @@ from pullback.dtypes import (
     promoting,
     real,
     real_floating,
+    uniform,
 )
 from pullback.ops import late
-from pullback.ops.comparison import isinf
+from pullback.ops.comparison import isinf, not_equal
 from pullback.ops.creation import full
 from pullback.ops.exponential import exp, log, sqrt
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims, reshape
@@ -30,7 +31,7 @@ from pullback.ops.precision import widened
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduce, reduced, size_of
 from pullback.spec import ACCUMULATED, EXACT, FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "all",
@@ -48,14 +49,14 @@ __all__ = [
 
 
 def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor:
-    """The result of a reduction, or its cotangent, laid out over the reduced axes again."""
-    if not keepdims and axis is not None:  # a 0-d g goes over all axes as it is
+    """The result of a reduction, or its cotangent, broadcast over the reduced axes."""
+    if not keepdims and axis is not None:  # a 0-d g broadcasts as it is
         g = reshape(g, reduced(shape, axis, True))
     return broadcast_to(g, shape)
 
 
 def count(shape: Shape, axis: Any) -> int:
-    """How many elements each element of a reduction over normal `axis` stands for."""
+    """The number of elements that each result of a reduction over canonical `axis` combines."""
     return size_of(shape if axis is None else [shape[a] for a in axis])
 
 
@@ -63,63 +64,68 @@ def count(shape: Shape, axis: Any) -> int:
 # Sums and products.
 
 
-def accumulating(operands: Operands, dtype: DType | None = None, **_: Any) -> Resolution:
-    """The dtype asked for, or that of x, which is wider for small integers and truth values."""
+@uniform
+def accumulating(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
+    """The requested dtype, or that of x, widened for small integers and booleans."""
     inputs = dtypes.same(operands).inputs
     assert inputs[0] is not None
     return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))
 
 
-accumulating.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
+@op(
+    shape=reduce,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    primitive="A body of pairwise sums takes log2(n) passes; products with ones take no integers.",
+)
 def sum(
-    x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The sum of x over `axis`. The sum of nothing is 0.
 
-    Small integers and truth values are summed in the default integer dtype; `dtype` chooses
-    another one for the sum.
+    Small integers and booleans are summed in the default integer dtype, unless `dtype` is set.
 
     >>> pb.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
     """
-    return primitive(
-        "By ops on pairs it would take log2(n) passes, and products with ones do not add integers."
-    )
 
 
 @sum.vjp("x")
 def _(
-    g: Tensor, x_shape: Shape, x_dtype: DType, axis: Shape | None, dtype: Any, keepdims: bool
+    g: Tensor,
+    x_shape: Shape,
+    x_dtype: DType,
+    axis: Shape | None,
+    dtype: DType | None,
+    keepdims: bool,
 ) -> Tensor:
     g = expand(g, tuple(x_shape), axis, keepdims)
     return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
 
 
-@op(shape=reduce, dtype=accumulating, accuracy=ACCUMULATED)
+@op(
+    shape=reduce,
+    dtype=accumulating,
+    accuracy=ACCUMULATED,
+    primitive="A body of pairwise products takes log2(n) passes; exp of a sum of logs rounds.",
+)
 def prod(
-    x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The product of x over `axis`. The product of nothing is 1.
 
-    Small integers and truth values are multiplied in the default integer dtype; `dtype` chooses
-    another one for the product.
+    Small integers and booleans are multiplied in the default integer dtype, unless `dtype` is
+    set.
 
     >>> pb.prod([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [3.0, 8.0]
     """
-    return primitive(
-        "By ops on pairs it would take log2(n) passes; exp of a sum of logs rounds, and knows "
-        "no sign."
-    )
 
 
 @prod.vjp("x")
-def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> Tensor:
-    # For each element the product of all others: what stands before it times what stands after.
-    # Never out / x, which is 0 / 0 where x has a zero.
+def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: DType | None, keepdims: bool) -> Tensor:
+    # For each element the product of all others: of those before it times those after it.
+    # Not out / x, which is 0 / 0 where x has a zero.
     axes = tuple(range(x.ndim)) if axis is None else axis
     g = expand(g, x.shape, axes, keepdims)
     if dtype is not None and dtype != x.dtype:
@@ -137,7 +143,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: Any, keepdims: bool) -> T
 
 
 @op(shape=reduce, dtype=floating, accuracy=ACCUMULATED)
-def mean(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of x over `axis`; integers give the default floating dtype.
 
     >>> pb.mean([[1.0, 2.0], [3.0, 4.0]], axis=1).tolist()
@@ -158,9 +164,9 @@ def _(g: Tensor, x_shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor:
 
 
 def reduce_some(
-    x: Shape, *, axis: Shape | int | None = None, keepdims: bool = False, **_: Any
+    x: Shape, *, axis: Shape | int | None = None, keepdims: bool = False, **_: object
 ) -> Shape:
-    """A reduction that has no value for nothing."""
+    """The shape of a reduction that needs at least one element."""
     result = reduce(x, axis=axis, keepdims=keepdims)
     axes = (axis,) if isinstance(axis, int) else axis
     if count(x, axes) == 0 and size_of(result) != 0:
@@ -171,30 +177,34 @@ def reduce_some(
     return result
 
 
-@op(shape=reduce_some, dtype=real, accuracy=EXACT)
-def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The largest value of x over `axis`; NaN where there is one. Ties share the gradient.
+@op(
+    shape=reduce_some,
+    dtype=real,
+    accuracy=EXACT,
+    primitive="A body of pairwise maxima takes log2(n) passes, and sorting costs more.",
+)
+def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The maximum of x over `axis`; NaN if there is one. Ties share the gradient.
 
     Raises:
-        InputValueError: for the maximum of nothing.
+        InputValueError: if there are no elements.
 
     >>> pb.max([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
     [2.0, 4.0]
     """
-    return primitive("By ops on pairs it would take log2(n) passes, and to sort costs more.")
 
 
 @op(shape=reduce_some, dtype=real, accuracy=EXACT)
-def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The smallest value of x over `axis`; NaN where there is one. Ties share the gradient.
+def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The minimum of x over `axis`; NaN if there is one. Ties share the gradient.
 
     Raises:
-        InputValueError: for the minimum of nothing.
+        InputValueError: if there are no elements.
 
     >>> pb.min([[1.0, 2.0], [4.0, 3.0]], axis=1).tolist()
     [1.0, 3.0]
     """
-    # Both turn the order round, exactly.
+    # Both reverse the order exactly.
     if is_floating(x.dtype):
         return -max(-x, axis=axis, keepdims=keepdims)
     return ~max(~x, axis=axis, keepdims=keepdims)
@@ -211,22 +221,22 @@ min.vjp(x=_share)
 
 
 # ---------------------------------------------------------------------------------------------
-# Truth.
+# Logic.
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
-def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Whether any element of x over `axis` is true, that is, not 0. False for nothing.
+def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns True if any element of x over `axis` is not 0; False for no elements.
 
     >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
     [True, False]
     """
-    return count_nonzero(x, axis=axis, keepdims=keepdims) != 0  # type: ignore[no-any-return]
+    return not_equal(count_nonzero(x, axis=axis, keepdims=keepdims), 0)
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
-def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements of x over `axis` are true, that is, not 0. True for nothing.
+def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns True if all elements of x over `axis` are not 0; True for no elements.
 
     >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
     [True, False]
@@ -240,8 +250,8 @@ def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     accuracy=EXACT,
     differentiable=False,
 )
-def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """How many elements of x over `axis` are not 0, as int64.
+def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The number of elements of x over `axis` that are not 0, as int64.
 
     >>> pb.count_nonzero([[0, 1], [2, 3]], axis=1).tolist()
     [1, 2]
@@ -260,12 +270,12 @@ def _freedom(shape: Shape, axis: Any, correction: float) -> float:
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
 def var(
-    x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The variance of x over `axis`: the mean square distance from the mean.
 
-    Computed in two passes, so that a large mean costs no digits. The sum of n squares is divided
-    by n - `correction`: 0 for the variance of a population, 1 for the unbiased estimate from a
+    Two passes keep it accurate for a large mean. The sum of n squares is divided by
+    n - `correction`: 0 for the variance of a population, 1 for the unbiased estimate from a
     sample (Bessel).
 
     >>> pb.var([1.0, 2.0, 3.0, 4.0]).item()
@@ -273,7 +283,7 @@ def var(
     """
     wide = widened(x)
     away = wide - mean(wide, axis=axis, keepdims=True)
-    # The mean is rounded to a digit of x, which may be large beside what is left.
+    # The rounding of the mean may be large compared with the differences.
     away = away - mean(away, axis=axis, keepdims=True)
     total = sum(away * away, axis=axis, keepdims=keepdims)
     return (total / _freedom(x.shape, axis, correction)).astype(x.dtype)
@@ -287,11 +297,11 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, correction: float, keepdims: boo
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
 def std(
-    x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The standard deviation of x over `axis`: the square root of `var`.
 
-    Where all elements are equal its gradient is taken to be 0.
+    Where all elements are equal, its gradient is defined as 0.
 
     >>> pb.std([2.0, 4.0, 6.0, 8.0], correction=1).item()
     2.5819888114929199
@@ -305,14 +315,14 @@ def _(
     g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, correction: float, keepdims: bool
 ) -> Tensor:
     flat = out == 0
-    # Twice `where`: in derivatives of this rule too, nothing divides by the 0.
+    # `where` twice: derivatives of this rule do not divide by 0 either.
     slope = where(flat, 0, g / (where(flat, 1, out) * _freedom(x.shape, axis, correction)))
     return expand(slope, x.shape, axis, keepdims) * (x - mean(x, axis=axis, keepdims=True))
 
 
 @op(shape=reduce, dtype=real_floating, accuracy=FEW_ULP)
-def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `axis`, for any size of x; -inf for nothing.
+def logsumexp(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) over `axis` without overflow; -inf for no elements.
 
     >>> pb.logsumexp([1000.0, 1000.0]).item()
     1000.693115234375
@@ -323,7 +333,7 @@ def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) ->
         return full(nothing, -float("inf"), dtype=x.dtype, device=x.device)
     wide = widened(x)
     top = max(wide, axis=axis, keepdims=True)
-    # An infinite maximum is its own result: nothing is subtracted, for inf - inf is NaN.
+    # An infinite maximum is the result. It is not subtracted, since inf - inf is NaN.
     top = where(isinf(top), 0, top)
     total = sum(exp(wide - top), axis=axis, keepdims=keepdims)
     return (log(total) + reshape(top, total.shape)).astype(x.dtype)
@@ -333,7 +343,7 @@ def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) ->
 def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
     inf = float("inf")
     level = expand(out, x.shape, axis, keepdims)
-    # exp(x - out), where an infinite `out` leaves no NaN: the infinite elements count alone.
+    # exp(x - out), without NaN for an infinite `out`: only infinite elements count there.
     infinite = isinf(level)
     away = where(infinite, where(x == inf, 0, x - inf), x - where(infinite, 0, level))
     return exp(away) * expand(g, x.shape, axis, keepdims)

@@ -1,4 +1,4 @@
-"""Elements moved round, and repeated."""
+"""Rolling, tiling and repeating."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["repeat", "roll", "tile"]
 
 
-def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, Any]:
+def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, object]:
     if axis is None:
         return {"shift": as_int(shift, "an integer shift"), "axis": None}
     shifts = tuple(shift) if isinstance(shift, tuple | list) else (shift,)
@@ -27,7 +27,9 @@ def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, An
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
-        raise errors.InputValueError(f"{len(shifts)} shifts for {len(axes)} axes; give one each")
+        raise errors.InputValueError(
+            f"{len(shifts)} shifts for {len(axes)} axes; give one shift per axis"
+        )
     return {
         "shift": tuple([as_int(one, "an integer shift") for one in shifts]),
         "axis": tuple([normal_axis(one, len(shapes[0])) for one in axes]),
@@ -36,22 +38,22 @@ def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, An
 
 @op(shape=first, dtype=same, accuracy=EXACT, normalize=_shifts)
 def roll(
-    x: TensorLike,
+    x: Tensor,
     /,
     shift: int | tuple[int, ...],
     *,
     axis: int | tuple[int, ...] | None = None,
 ) -> Tensor:
-    """x with its elements moved along axes, round the end (array API standard).
+    """x with its elements shifted cyclically along axes (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
-        shift: how far, towards larger indices; one number, or one for each axis.
+        shift: the number of places towards larger indices, one number or one per axis.
         axis: the axes; the flattened x is rolled if None.
 
     Raises:
-        AxisError: for an axis that is not there.
-        InputValueError: for unequal numbers of shifts and axes.
+        AxisError: for an axis out of range.
+        InputValueError: if the numbers of shifts and axes differ.
 
     >>> pb.roll([1, 2, 3, 4], 1).tolist()
     [4, 1, 2, 3]
@@ -64,15 +66,15 @@ def roll(
         if cut:
             tail = strided_slice(x, key=part(one, cut, size))
             x = concat([tail, strided_slice(x, key=part(one, 0, cut))], axis=one)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 @roll.vjp("x")
-def _(g: Tensor, shift: Any, axis: Any) -> Tensor:
+def _(g: Tensor, shift: Shape, axis: Shape) -> Tensor:
     return roll(g, -shift if axis is None else tuple([-one for one in shift]), axis=axis)
 
 
-def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, Any]:
+def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, object]:
     given = tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,)
     normal = tuple([as_int(one, "an integer number of repetitions") for one in given])
     if normal and min(normal) < 0:
@@ -81,19 +83,19 @@ def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, An
 
 
 def _tiled(x: Shape, *, repetitions: Shape) -> Shape:
-    """Each size times its repetitions."""
+    """Each size times its number of repetitions."""
     sizes = (1,) * (len(repetitions) - len(x)) + x
     return tuple([size * times for size, times in zip(sizes, repetitions, strict=True)])
 
 
 @op(shape=_tiled, dtype=same, accuracy=EXACT, normalize=_repetitions)
-def tile(x: TensorLike, /, repetitions: tuple[int, ...]) -> Tensor:
-    """Copies of x side by side (array API standard).
+def tile(x: Tensor, /, repetitions: tuple[int, ...]) -> Tensor:
+    """Copies of x joined along its axes (array API standard).
 
     Args:
         x: a tensor of any shape and dtype.
-        repetitions: how many copies along each axis; axes are counted from the last, and either
-            side is filled up with ones.
+        repetitions: the number of copies along each axis; the shorter of it and the shape of x
+            gets ones in front.
 
     Raises:
         InputValueError: for negative numbers.
@@ -119,13 +121,13 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
 
     Args:
         x: a tensor of any shape and dtype.
-        repeats: how often: an integer, or a 1-d integer tensor with a number for each slice.
+        repeats: the number of times: an integer, or a 1-d integer tensor with one per slice.
         axis: the axis; the flattened x is repeated if None.
 
     Raises:
         InputValueError: for negative numbers.
-        ShapeError: for another count of numbers than slices.
-        AxisError: for an axis that is not there.
+        ShapeError: if the number of repeats is not the number of slices.
+        AxisError: for an axis out of range.
 
     >>> pb.repeat([1, 2], 2).tolist(), pb.repeat([1, 2], [3, 1]).tolist()
     ([1, 1, 2, 2], [1, 1, 1, 2])
@@ -137,7 +139,7 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     size = x.shape[axis]
     times = from_any(repeats, None, x.device) if not isinstance(repeats, int) else None
     if times is not None and times.size and not dtypes.kind(times.dtype) <= dtypes.INT:
-        raise errors.DTypeError(f"repeat: repeats are integers, got {times.dtype}")
+        raise errors.DTypeError(f"repeat: repeats must be integers, got {times.dtype}")
     if times is not None and times.size == 1:
         repeats, times = int(times), None
     if times is None:

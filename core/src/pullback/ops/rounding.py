@@ -1,9 +1,9 @@
-"""Whole numbers from others, signs, and the grid of floating-point numbers."""
+"""Rounding, signs, and neighboring floating-point numbers."""
 
 from __future__ import annotations
 
 from pullback import dtypes
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import is_complex, is_floating, numeric, promoting, real, real_floating
 from pullback.ops import late
 from pullback.ops.arithmetic import positive, remainder, sign
@@ -11,14 +11,14 @@ from pullback.ops.calculus import where, zeros
 from pullback.ops.comparison import isfinite
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["ceil", "copysign", "floor", "nextafter", "round", "signbit", "trunc"]
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def floor(x: TensorLike, /) -> Tensor:
-    """The largest whole number that is not above x, in the dtype of x. The gradient is 0.
+def floor(x: Tensor, /) -> Tensor:
+    """The largest integer not above x, in the dtype of x. The gradient is 0.
 
     >>> pb.floor([-1.5, 1.5]).tolist()
     [-2.0, 1.0]
@@ -32,8 +32,8 @@ floor.vjp(x=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def ceil(x: TensorLike, /) -> Tensor:
-    """The smallest whole number that is not below x, in the dtype of x. The gradient is 0.
+def ceil(x: Tensor, /) -> Tensor:
+    """The smallest integer not below x, in the dtype of x. The gradient is 0.
 
     >>> pb.ceil([-1.5, 1.5]).tolist()
     [-1.0, 2.0]
@@ -45,8 +45,8 @@ ceil.vjp(x=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT)
-def trunc(x: TensorLike, /) -> Tensor:
-    """x without its fraction, in the dtype of x. The gradient is 0.
+def trunc(x: Tensor, /) -> Tensor:
+    """x without its fractional part, in the dtype of x. The gradient is 0.
 
     >>> pb.trunc([-1.5, 1.5]).tolist()
     [-1.0, 1.0]
@@ -58,8 +58,8 @@ trunc.vjp(x=lambda g: zeros(g))
 
 
 @op(shape=broadcast, dtype=numeric, accuracy=EXACT)
-def round(x: TensorLike, /) -> Tensor:
-    """The nearest whole number, of two the even one; complex numbers part by part.
+def round(x: Tensor, /) -> Tensor:
+    """The nearest integer, with ties to even; complex numbers are rounded part by part.
 
     The gradient is 0.
 
@@ -74,7 +74,7 @@ def round(x: TensorLike, /) -> Tensor:
     fraction = x - below
     half_of_it = below * 0.5
     odd = floor(half_of_it) != half_of_it
-    # The sign is kept where the result is 0.
+    # A result of 0 keeps the sign.
     return copysign(where((fraction > 0.5) | ((fraction == 0.5) & odd), below + 1, below), x)
 
 
@@ -84,19 +84,24 @@ round.vjp(x=lambda g: zeros(g))
 _sign_of_float = promoting("real floating", to=dtypes.bool_)
 
 
-@op(shape=broadcast, dtype=_sign_of_float, accuracy=EXACT, differentiable=False)
-def signbit(x: TensorLike, /) -> Tensor:
-    """Whether the sign of x is minus, that of -0.0 and of a NaN included.
+@op(
+    shape=broadcast,
+    dtype=_sign_of_float,
+    accuracy=EXACT,
+    differentiable=False,
+    primitive="No comparison and no quotient shows the sign of a NaN.",
+)
+def signbit(x: Tensor, /) -> Tensor:
+    """Returns True where the sign bit of x is set, that of -0.0 and NaN included.
 
     >>> pb.signbit([1.0, -0.0]).tolist()
     [False, True]
     """
-    return primitive("The sign of a NaN shows in no comparison and in no quotient.")
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
-def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The size of x1 with the sign of x2, that of -0.0 included.
+def copysign(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The absolute value of x1 with the sign of x2, that of -0.0 included.
 
     >>> pb.copysign([1.0, -2.0], -0.0).tolist()
     [-1.0, -2.0]
@@ -110,16 +115,18 @@ copysign.vjp(
 )
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=EXACT)
-def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The number of the dtype that comes next after x1 on the way to x2.
+@op(
+    shape=broadcast,
+    dtype=real_floating,
+    accuracy=EXACT,
+    primitive="Its result differs from x1 in the last bit, which rounded arithmetic cannot reach.",
+)
+def nextafter(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The next number of the dtype after x1, towards x2.
 
     >>> pb.nextafter(1.0, 2.0) - 1
     Tensor(1.1920929e-07, shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "Its result differs from x1 in the last bit, which arithmetic that rounds cannot aim at."
-    )
 
 
 nextafter.vjp(x1=lambda g: g, x2=lambda g: zeros(g))

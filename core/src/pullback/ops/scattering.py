@@ -1,8 +1,6 @@
-"""Extrema of what goes to one position: the members of the scatter family that compare."""
+"""Scattering by maximum and minimum."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from pullback import dtypes
 from pullback._dispatch import op
@@ -24,13 +22,13 @@ from pullback.ops.slicing import into_first
 from pullback.ops.sorting import argsort
 from pullback.shapes import first, size_of
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["scatter_max", "scatter_min"]
 
 
-def _compared(operands: Operands, **_: Any) -> Resolution:
-    """x and the updates in x's dtype, which is real; the indices in theirs."""
+def _compared(operands: Operands, **_: object) -> Resolution:
+    """x and the updates in the real dtype of x; the indices keep their dtype."""
     x, index, updates = operands
     assert index is not None
     dtypes.real((x,))
@@ -39,7 +37,7 @@ def _compared(operands: Operands, **_: Any) -> Resolution:
 
 
 def _places(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """For each update its place among the elements of x in C order, as a vector."""
+    """The position of each update among the elements of x in C order, as a vector."""
     size, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
     outer = arange(size_of(x.shape[:axis]), dtype=dtypes.int64, device=x.device)
     along = ravel_index(0 * indices, indices, sizes=(1, size))
@@ -48,22 +46,20 @@ def _places(x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 @op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
-def scatter_max(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
-    """x with, at positions along an axis, the largest of what is there and the updates for it.
+def scatter_max(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
+    """The maximum of x and of the updates at indices along an axis.
 
-    NaN counts as the largest. Equal ones share the gradient.
+    NaN counts as the largest. Ties share the gradient.
 
     Args:
         x: a tensor of at least one axis, of real numbers.
         indices: integers in [-size, size), of any shape.
         updates: the shape of x, with the axes of the indices in place of `axis`.
-        axis: the axis that the positions are along.
+        axis: the axis of the indices.
 
     Raises:
-        IndexingError: for a position outside the axis.
-        ShapeError: for updates of another shape.
+        IndexingError: for an index outside the axis.
+        ShapeError: for updates of the wrong shape.
 
     >>> pb.scatter_max([1, 1, 1], [0, 2, 0], [5, -3, 7]).tolist()
     [7, 1, 1]
@@ -71,13 +67,13 @@ def scatter_max(
     if not indices.size or not x.size:
         return positive(x)
     places, values = _places(x, indices, axis), reshape(updates, (-1,))
-    # By place, and at one place by value: the last one there is the largest.
+    # Sorted by position, then by value: the last update at a position is the largest.
     order = argsort(values)
     order = take(order, argsort(take(places, order)))
     places, values = take(places, order), take(values, order)
     others = full((1,), True, device=x.device)
     last = concat([places[1:] != places[:-1], others])
-    # All others go to a place of their own behind the end.
+    # All other updates go to an extra position behind the end.
     places = where(last, places, x.size)
     flat = reshape(x, (-1,))
     room = concat([flat, flat[:1]])
@@ -86,27 +82,25 @@ def scatter_max(
 
 
 @op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
-def scatter_min(
-    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
-) -> Tensor:
-    """x with, at positions along an axis, the smallest of what is there and the updates for it.
+def scatter_min(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
+    """The minimum of x and of the updates at indices along an axis.
 
-    NaN counts as the smallest. Equal ones share the gradient.
+    NaN counts as the smallest. Ties share the gradient.
 
     Args:
         x: a tensor of at least one axis, of real numbers.
         indices: integers in [-size, size), of any shape.
         updates: the shape of x, with the axes of the indices in place of `axis`.
-        axis: the axis that the positions are along.
+        axis: the axis of the indices.
 
     Raises:
-        IndexingError: for a position outside the axis.
-        ShapeError: for updates of another shape.
+        IndexingError: for an index outside the axis.
+        ShapeError: for updates of the wrong shape.
 
     >>> pb.scatter_min([1, 1, 1], [0, 2, 0], [5, -3, -7]).tolist()
     [-7, 1, -3]
     """
-    # Both turn the order round, exactly.
+    # Both reverse the order exactly.
     if dtypes.is_floating(x.dtype):
         return -scatter_max(-x, indices, -updates, axis=axis)
     return ~scatter_max(~x, indices, ~updates, axis=axis)
@@ -118,7 +112,7 @@ def _shared(
     hit = (x == out).astype(g.dtype)
     updates_hit = (updates == take(out, indices, axis=axis)).astype(g.dtype)
     ties = scatter_add(hit, indices, updates_hit, axis=axis)
-    # There are none where the result is NaN.
+    # A NaN result has no ties.
     share = g / where(ties == 0, 1, ties)
     return share * hit, take(share, indices, axis=axis) * updates_hit
 

@@ -1,11 +1,9 @@
-"""Where things are."""
+"""Indices of extreme, nonzero and matching elements."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, promoting
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import reshape
@@ -21,13 +19,13 @@ _index_of_real = promoting("real", to=dtypes.int64)
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
-def argmax(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the largest value along `axis`, as int64; in C order over all axes if None.
+def argmax(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the maximum along `axis`, as int64; in C order over all axes if None.
 
-    The first one where several are equal; that of the first NaN where there is one.
+    The first of several equal ones; that of the first NaN if there is one.
 
     Raises:
-        InputValueError: for the maximum of nothing.
+        InputValueError: if there are no elements.
 
     >>> pb.argmax([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]], axis=1).tolist()
     [1, 0]
@@ -38,24 +36,24 @@ def argmax(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
     size = x.shape[axis]
     places = arange(size, dtype=dtypes.int64, device=x.device)
     places = reshape(places, (size, *(1,) * (x.ndim - 1 - axis)))
-    # A NaN is the largest value where there is one, and equal to nothing.
+    # A NaN is the maximum, but not equal to itself.
     found = (x == max(x, axis=axis, keepdims=True)) | (x != x)
     return min(where(found, places, size), axis=axis, keepdims=keepdims)
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
-def argmin(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the smallest value along `axis`, as int64; in C order over all axes if None.
+def argmin(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the minimum along `axis`, as int64; in C order over all axes if None.
 
-    The first one where several are equal; that of the first NaN where there is one.
+    The first of several equal ones; that of the first NaN if there is one.
 
     Raises:
-        InputValueError: for the minimum of nothing.
+        InputValueError: if there are no elements.
 
     >>> pb.argmin([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]], axis=1).tolist()
     [0, 1]
     """
-    # Both turn the order round, exactly.
+    # Both reverse the order exactly.
     return argmax(-x if dtypes.is_floating(x.dtype) else ~x, axis=axis, keepdims=keepdims)
 
 
@@ -67,21 +65,21 @@ def argmin(x: TensorLike, /, *, axis: Axis | None = None, keepdims: bool = False
     dtype=promoting("any", to=dtypes.int64),
     accuracy=EXACT,
     differentiable=False,
+    primitive="The size of the result depends on the values, which only kernels read.",
 )
-def argwhere(x: TensorLike, /) -> Tensor:
-    """The indices of the elements that are not 0, one row each, in C order, as int64.
+def argwhere(x: Tensor, /) -> Tensor:
+    """The indices of elements that are not 0, one per row, in C order, as int64.
 
     >>> pb.argwhere([[0, 7], [8, 0]]).tolist()
     [[0, 1], [1, 0]]
     """
-    return primitive("The size of the result depends on the values, which kernels alone look at.")
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
-    """The indices of the elements that are not 0: for each axis a vector, in C order.
+    """The indices of elements that are not 0, one vector per axis, in C order.
 
     Raises:
-        ShapeError: for a 0-d x, which has no axis.
+        ShapeError: for a 0-d x.
 
     >>> [indices.tolist() for indices in pb.nonzero([[0, 7], [8, 0]])]
     [[0, 1], [1, 0]]
@@ -93,22 +91,22 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     return tuple(rows[:, axis] for axis in range(axes))
 
 
-def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: Any) -> Shape:
+def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: object) -> Shape:
     """The shape of x2; x1 is a vector."""
     if len(x1) != 1:
-        raise errors.ShapeError(f"searches in a vector in ascending order, got shape {x1}")
+        raise errors.ShapeError(f"x1 must be a vector in ascending order, got shape {x1}")
     if sorter is not None and sorter != x1:
-        raise errors.ShapeError(f"sorter of shape {sorter} is for another vector than {x1}")
+        raise errors.ShapeError(f"sorter must have the shape {x1} of x1, got {sorter}")
     return x2
 
 
-def _sides(shapes: tuple[Shape | None, ...], *, side: str) -> dict[str, str]:
+def _sides(shapes: tuple[Shape, ...], *, side: str) -> dict[str, str]:
     if side not in ("left", "right"):
-        raise errors.InputValueError(f'side is "left" or "right", got {side!r}')
+        raise errors.InputValueError(f'side must be "left" or "right", got {side!r}')
     return {"side": side}
 
 
-def _values_and_order(operands: Operands, **_: Any) -> Resolution:
+def _values_and_order(operands: Operands, **_: object) -> Resolution:
     """x1 and x2 promoted to one real dtype, the sorter integers; the result is int64."""
     inputs = dtypes.real(operands[:2]).inputs
     sorter = operands[2] if len(operands) > 2 else None
@@ -122,30 +120,30 @@ def _values_and_order(operands: Operands, **_: Any) -> Resolution:
     accuracy=EXACT,
     differentiable=False,
     normalize=_sides,
+    primitive="A binary search reads log2(n) values; a body would sort, or compare all pairs.",
 )
 def searchsorted(
-    x1: TensorLike,
-    x2: TensorLike,
+    x1: Tensor,
+    x2: Tensor,
     /,
-    sorter: TensorLike | None = None,
+    sorter: Tensor | None = None,
     *,
     side: str = "left",
 ) -> Tensor:
-    """Where each element of x2 would go into the vector x1 to keep it in order, as int64.
+    """The indices at which to insert elements of x2 into a sorted vector x1, as int64.
 
     Args:
-        x1: a vector in ascending order, or in any with `sorter`; NaN comes last.
+        x1: a vector in ascending order, or in any order with `sorter`; NaN comes last.
         x2: values, of any shape.
-        sorter: the indices that bring x1 into order, as from `argsort`.
-        side: "left" for the place before equal elements, "right" for that after them.
+        sorter: the indices that sort x1, as from `argsort`.
+        side: "left" for the index before equal elements, "right" for the one after them.
 
     Raises:
-        ShapeError: for an x1 that is no vector.
-        InputValueError: for another side.
+        ShapeError: if x1 is not a vector.
+        InputValueError: for an unknown side.
 
     >>> pb.searchsorted([10, 20, 30], [20, 25]).tolist()
     [1, 2]
     >>> pb.searchsorted([10, 20, 30], [20, 25], side="right").tolist()
     [2, 2]
     """
-    return primitive("A search looks at log2(n) values; a body would sort, or compare all pairs.")

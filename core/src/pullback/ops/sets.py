@@ -1,4 +1,4 @@
-"""The distinct elements of a tensor, in ascending order; each NaN is one of its own."""
+"""Distinct elements of a tensor, in ascending order. Every NaN is distinct."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import dtypes
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, predicate, same
+from pullback.dtypes import DType, DTypeRule, Operands, Resolution, predicate, same, uniform
 from pullback.ops.arithmetic import minimum
 from pullback.ops.creation import full
 from pullback.ops.cumulative import cumulative_sum
@@ -18,20 +18,20 @@ from pullback.ops.searching import argwhere, searchsorted
 from pullback.ops.sorting import argsort, sort
 from pullback.shapes import Shape
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
-def _outputs(*kinds: Any) -> Any:
+def _outputs(*kinds: DType | None) -> DTypeRule:
     """A dtype rule: None for the dtype of the input."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    @uniform
+    def rule(operands: Operands, **_: object) -> Resolution:
         """The values in the dtype of x, indices and counts in int64."""
         inputs, (dtype,) = same(operands)
         return Resolution(inputs, tuple(dtype if kind is None else kind for kind in kinds))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
@@ -39,7 +39,7 @@ _INDEX = dtypes.int64
 
 
 def _of_data(*unknown: str) -> Any:
-    def rule(x: Shape, **_: Any) -> list[Shape | None]:
+    def rule(x: Shape, **_: object) -> list[Shape | None]:
         """Vectors whose lengths depend on the values; the inverse has the shape of x."""
         return [x if name == "inverse" else None for name in unknown]
 
@@ -53,8 +53,8 @@ def _of_data(*unknown: str) -> Any:
     differentiable=False,
     outputs=("values", "indices", "inverse_indices", "counts"),
 )
-def unique_all(x: TensorLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The distinct elements of x, where each stands first, the way back, and how often each occurs.
+def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The distinct elements of x, with indices, inverse indices and counts.
 
     `x.reshape((-1,))[indices]` gives values, and `values[inverse_indices]` gives x.
 
@@ -75,7 +75,7 @@ def unique_all(x: TensorLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _order(line: Tensor) -> Tensor:
-    """The stable order of a vector; of complex numbers by their real part, then the imaginary."""
+    """The stable sorting order of a vector; complex numbers by real, then imaginary part."""
     if dtypes.is_complex(line.dtype):
         by_imag = argsort(line.imag)
         return take(by_imag, argsort(take(line.real, by_imag, axis=0)), axis=0)
@@ -89,8 +89,8 @@ def _order(line: Tensor) -> Tensor:
     differentiable=False,
     outputs=("values", "counts"),
 )
-def unique_counts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
-    """The distinct elements of x, and how often each occurs.
+def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
+    """The distinct elements of x, with the number of times that each occurs.
 
     >>> values, counts = pb.unique_counts([3, 1, 3])
     >>> values.tolist(), counts.tolist()
@@ -107,8 +107,8 @@ def unique_counts(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     differentiable=False,
     outputs=("values", "inverse_indices"),
 )
-def unique_inverse(x: TensorLike, /) -> tuple[Tensor, Tensor]:
-    """The distinct elements of x, and for each element of x which of them it is.
+def unique_inverse(x: Tensor, /) -> tuple[Tensor, Tensor]:
+    """The distinct elements of x, with the index of each element of x among them.
 
     >>> values, inverse = pb.unique_inverse([3, 1, 3])
     >>> values.tolist(), inverse.tolist()
@@ -119,7 +119,7 @@ def unique_inverse(x: TensorLike, /) -> tuple[Tensor, Tensor]:
 
 
 @op(shape=_of_data("values"), dtype=same, accuracy=EXACT, differentiable=False)
-def unique_values(x: TensorLike, /) -> Tensor:
+def unique_values(x: Tensor, /) -> Tensor:
     """The distinct elements of x.
 
     >>> pb.unique_values([3, 1, 3]).tolist()
@@ -128,19 +128,19 @@ def unique_values(x: TensorLike, /) -> Tensor:
     return unique_all(x)[0]
 
 
-def _like_first(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def _like_first(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The shape of x1."""
     return x1
 
 
 @op(shape=_like_first, dtype=predicate, accuracy=EXACT, differentiable=False)
-def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is one of those of x2; NaN never is.
+def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
+    """Returns True where an element of x1 is among those of x2; NaN never is.
 
     Args:
-        x1: the elements to look up.
-        x2: the elements to look among, of any shape.
-        invert: whether each element is not one of them.
+        x1: the elements to test.
+        x2: the elements to compare with, of any shape.
+        invert: True to return True for elements that are not in x2.
 
     >>> pb.isin([1, 2, 3], [3, 1]).tolist()
     [True, False, True]

@@ -1,9 +1,9 @@
-"""Parts cut out of a tensor by positions that are known without looking at the data.
+"""Slicing by keys that do not depend on data.
 
-The key of these ops is in normal form: a tuple with, for each axis in order, an int in [0, size) or
-a slice whose bounds lie in the axis (stop None where a negative step runs to the front), None for
-each new axis, and the ellipsis at the end, for all axes not named. Python, NumPy and every array
-API namespace read such a key the same way.
+The key of these ops is canonical: a tuple with, for each axis in order, an int in [0, size) or a
+slice whose bounds lie in the axis (stop is None if a negative step runs to the front), None for
+each new axis, and the ellipsis at the end, for all other axes. Python, NumPy and every array API
+namespace read such a key the same way.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
-from pullback.dtypes import DType, Operands, Resolution
+from pullback.dtypes import DType, Operands, Resolution, uniform
+from pullback.ops import late
 from pullback.ops.creation import full
 from pullback.shapes import Shape, ShapeLike, broadcast_shapes
 from pullback.spec import EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["strided_place", "strided_slice", "strided_update"]
+__all__: list[str] = []
 
-#: An entry of a key in normal form; the ellipsis is the last one of every key.
+#: An entry of a canonical key; the ellipsis is the last entry of every key.
 Entry = Any
 Key = tuple[Entry, ...]
 
 
 def sliced_shape(shape: Shape, key: Key) -> Shape:
-    """The shape of x[key] for an x of `shape` and a key in normal form."""
+    """The shape of x[key] for an x of `shape` and a canonical key."""
     used = sum(entry is not None for entry in key[:-1])
     if used > len(shape):
         raise errors.IndexingError(f"{used} indices for a tensor of {len(shape)} axes {shape}")
@@ -43,13 +44,13 @@ def sliced_shape(shape: Shape, key: Key) -> Shape:
     return (*result, *shape[axis:])
 
 
-def _sliced(x: Shape, *, key: Key, **_: Any) -> Shape:
-    """What the key leaves of the shape."""
+def _sliced(x: Shape, *, key: Key, **_: object) -> Shape:
+    """The shape of x[key]."""
     return sliced_shape(x, key)
 
 
-def _updated(x: Shape, value: Shape, *, key: Key, **_: Any) -> Shape:
-    """The shape of x; the value broadcasts to the part that the key names."""
+def _updated(x: Shape, value: Shape, *, key: Key, **_: object) -> Shape:
+    """The shape of x; the value broadcasts to x[key]."""
     target = sliced_shape(x, key)
     if broadcast_shapes(target, value) != target:
         raise errors.ShapeError(
@@ -59,11 +60,12 @@ def _updated(x: Shape, value: Shape, *, key: Key, **_: Any) -> Shape:
     return x
 
 
-def into_first(operands: Operands, **_: Any) -> Resolution:
-    """A dtype rule: the first input keeps its dtype; every other one must go into it.
+@uniform
+def into_first(operands: Operands, **_: object) -> Resolution:
+    """A dtype rule: the first input keeps its dtype; the others are converted to it.
 
-    Narrower and wider dtypes of one kind do; a float does not go into integers, nor a complex
-    number into floats.
+    Dtypes of one kind are converted, narrower or wider. Floats are not converted to integers, nor
+    complex numbers to floats.
     """
     head = operands[0]
     assert head is not None
@@ -78,21 +80,23 @@ def into_first(operands: Operands, **_: Any) -> Resolution:
     return Resolution(tuple(None if one is None else dtype for one in operands), (dtype,))
 
 
-into_first.uniform = True  # type: ignore[attr-defined]
-
-
-@op(shape=_sliced, dtype=dtypes.same, accuracy=EXACT)
-def strided_slice(x: TensorLike, /, *, key: Key) -> Tensor:
-    """The part of x that a key in normal form names: what x[key] is made of.
+@op(
+    shape=_sliced,
+    dtype=dtypes.same,
+    accuracy=EXACT,
+    primitive="It is a view; take reads an index per element, and copies.",
+    public=False,
+)
+def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
+    """x[key] for a canonical key.
 
     Args:
         x: a tensor of any shape and dtype.
-        key: ints, slices and None in order, the ellipsis last.
+        key: ints, slices and None in order, then the ellipsis.
 
-    >>> pb.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
+    >>> pb.ops.strided_slice([[1, 2, 3], [4, 5, 6]], key=(1, slice(0, 3, 2), ...)).tolist()
     [4, 6]
     """
-    return primitive("It is a view; take would read an index for every element, and copy.")
 
 
 @strided_slice.vjp("x")
@@ -100,56 +104,61 @@ def _(g: Tensor, x_shape: Shape, key: Key) -> Tensor:
     return strided_place(g, shape=tuple(x_shape), key=key)
 
 
-@op(shape=_updated, dtype=into_first, accuracy=EXACT)
-def strided_update(x: TensorLike, value: TensorLike, /, *, key: Key) -> Tensor:
-    """x with the part that a key in normal form names replaced: what x[key] = value is made of.
+@op(
+    shape=_updated,
+    dtype=into_first,
+    accuracy=EXACT,
+    primitive="It writes one part of a copy; where needs a mask of all elements.",
+    public=False,
+)
+def strided_update(x: Tensor, value: Tensor, /, *, key: Key) -> Tensor:
+    """x with x[key] replaced by a value, for a canonical key.
 
     Args:
         x: a tensor of any shape and dtype.
-        value: what goes there; broadcasts to the part, and takes x's dtype.
-        key: ints, slices and None in order, the ellipsis last.
+        value: the new values; broadcasts to x[key], and is converted to the dtype of x.
+        key: ints, slices and None in order, then the ellipsis.
 
     Raises:
-        ShapeError: for a value that does not broadcast to the part.
-        DTypeError: for a value of a kind that x's dtype does not hold.
+        ShapeError: for a value that does not broadcast to x[key].
+        DTypeError: for a value of a kind that cannot be converted to the dtype of x.
 
-    >>> pb.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
+    >>> pb.ops.strided_update([1, 2, 3], 0, key=(slice(0, 2, 1), ...)).tolist()
     [0, 0, 3]
     """
-    return primitive(
-        "It writes one part of a copy; where would ask at every element, and need a mask."
-    )
 
 
 strided_update.vjp(
-    x=lambda g, key: strided_update(g, 0, key=key),
+    x=lambda g, key: late.strided_update(g, 0, key=key),
     value=lambda g, value_shape, key: unbroadcast(strided_slice(g, key=key), value_shape),
 )
 
 
 def _placed(value: Shape, *, shape: Shape, key: Key) -> Shape:
-    """The shape that is asked for; the value has that of the part that the key names."""
+    """The requested shape; the value has the shape of x[key]."""
     target = sliced_shape(shape, key)
     if value != target:
-        raise errors.ShapeError(f"a value of shape {value} is no part of shape {target}")
+        raise errors.ShapeError(
+            f"a value of shape {value} does not have the shape {target} of x[key]"
+        )
     return shape
 
 
-@op(shape=_placed, dtype=dtypes.same, accuracy=EXACT)
-def strided_place(value: TensorLike, /, *, shape: ShapeLike, key: Key) -> Tensor:
-    """Zeros of `shape` with `value` in the part that a key in normal form names.
+@op(shape=_placed, dtype=dtypes.same, accuracy=EXACT, public=False)
+def strided_place(value: Tensor, /, *, shape: ShapeLike, key: Key) -> Tensor:
+    """Zeros of `shape` with `value` at a canonical key.
 
-    It is the transpose of `strided_slice`: the gradient of x[key].
+    It is the transpose of `strided_slice`, and so the gradient of x[key].
 
     Args:
-        value: what goes there, of the part's shape.
+        value: the values at the key.
         shape: the shape of the result.
-        key: ints, slices and None in order, the ellipsis last.
+        key: ints, slices and None in order, then the ellipsis.
 
     Raises:
-        ShapeError: for a value of another shape than the part's.
+        ShapeError: for a value of the wrong shape.
 
-    >>> pb.strided_place([1, 2], shape=4, key=(slice(0, 4, 2), ...)).tolist()
+    >>> pb.ops.strided_place([1, 2], shape=4, key=(slice(0, 4, 2), ...)).tolist()
     [1, 0, 2, 0]
     """
     return strided_update(full(shape, 0, dtype=value.dtype, device=value.device), value, key=key)

@@ -1,11 +1,11 @@
-"""Order along an axis. NaN counts as larger than every number."""
+"""Sorting, top-k and quantiles. NaN counts as larger than every number."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, promoting, real
 from pullback.ops.creation import full
 from pullback.ops.indexing import take_along_axis
@@ -16,7 +16,7 @@ from pullback.ops.reductions import count, reduce_some
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Axis, Shape, first, reduced
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
 
@@ -26,31 +26,29 @@ __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
     dtype=promoting("real", to=dtypes.int64),
     accuracy=EXACT,
     differentiable=False,
+    primitive="No bounded number of elementwise passes sorts.",
 )
 def argsort(
-    x: TensorLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
+    x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
     """The indices that sort x along `axis`, as int64.
 
-    Equal elements keep their order if `stable`, in descending order too.
+    With `stable`, equal elements keep their order, in descending order too.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
 
     >>> pb.argsort([30, 10, 20]).tolist()
     [1, 2, 0]
     """
-    return primitive("No bounded number of elementwise passes brings values into order.")
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)
-def sort(
-    x: TensorLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
-) -> Tensor:
+def sort(x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements of x in ascending order along `axis`.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
 
     >>> pb.sort([[3, 1, 2]], descending=True).tolist()
     [[3, 2, 1]]
@@ -61,35 +59,33 @@ def sort(
 
 @sort.vjp("x")
 def _(g: Tensor, x: Tensor, axis: int, descending: bool, stable: bool) -> Tensor:
-    # Where each element of x went: the inverse of the permutation.
+    # The position of each element of x in the result: the inverse permutation.
     places = argsort(argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
     return take_along_axis(g, places, axis=axis)
 
 
-def _top(x: Shape, *, k: int, axis: int, **_: Any) -> list[Shape]:
-    """Twice the shape of x with k elements along the axis."""
+def _top(x: Shape, *, k: int, axis: int, **_: object) -> list[Shape]:
+    """The shape of x with k elements along the axis, twice."""
     if not 0 <= k <= x[axis]:
-        raise errors.InputValueError(f"k is in [0, {x[axis]}] for shape {x}, got {k}")
+        raise errors.InputValueError(f"k must be in [0, {x[axis]}] for shape {x}, got {k}")
     shape = (*x[:axis], k, *x[axis + 1 :])
     return [shape, shape]
 
 
-def _with_index(operands: Operands, **_: Any) -> Resolution:
+def _with_index(operands: Operands, **_: object) -> Resolution:
     """Values in the dtype of x, indices in int64."""
     inputs, outputs = real(operands)
     return Resolution(inputs, (*outputs, dtypes.int64))
 
 
 @op(shape=_top, dtype=_with_index, accuracy=EXACT, outputs=("values", "indices"))
-def top_k(
-    x: TensorLike, /, k: int, *, axis: Axis = -1, largest: bool = True
-) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) elements along `axis`, the first one first, and their indices.
+def top_k(x: Tensor, /, k: int, *, axis: Axis = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) elements along `axis`, in order, and their indices.
 
-    Equal elements come in their order in x.
+    Equal elements keep their order.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for a k larger than the axis.
 
     >>> values, indices = pb.top_k([1, 5, 3], 2)
@@ -109,33 +105,33 @@ def top_k(
 def _quantile_shape(
     x: Shape, *, q: Any, axis: Shape | None = None, keepdims: bool = False
 ) -> Shape:
-    """The axis of the quantiles, if they are several, before what the reduction leaves."""
+    """The shape of the reduction, with an axis for several levels in front."""
     return (*_several(q), *reduce_some(x, axis=axis, keepdims=keepdims))
 
 
 def _several(q: Any) -> Shape:
-    """The axis that several levels have in the result."""
+    """The axis of several levels in the result, or no axis."""
     return () if isinstance(q, float) else (len(q),)
 
 
-def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: Any) -> dict[str, Any]:
+def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, object]:
     levels = tuple(float(one) for one in q) if isinstance(q, (tuple, list)) else float(q)
     for level in levels if isinstance(levels, tuple) else (levels,):
         if not 0 <= level <= 1:
-            raise errors.InputValueError(f"the level of a quantile is in [0, 1], got {level}")
+            raise errors.InputValueError(f"the level of a quantile must be in [0, 1], got {level}")
     return {"q": levels, **rest}
 
 
 @op(shape=_quantile_shape, dtype=dtypes.real_floating, accuracy=ACCUMULATED, normalize=_levels)
 def quantile(
-    x: TensorLike, /, q: float | tuple[float, ...], *, axis: Axes = None, keepdims: bool = False
+    x: Tensor, /, q: float | tuple[float, ...], *, axis: Axes = None, keepdims: bool = False
 ) -> Tensor:
-    """The value below which a part q of x lies, over `axis`; between two elements, linearly.
+    """The quantiles of x over `axis`, with linear interpolation between elements.
 
-    With several levels q the result has them along a new first axis. NaN where there is a NaN.
+    Several levels q are along a new first axis of the result. NaN if there is a NaN.
 
     Raises:
-        InputValueError: for levels outside [0, 1], and for quantiles of nothing.
+        InputValueError: for levels outside [0, 1], and if there are no elements.
 
     >>> pb.quantile([1.0, 2.0, 3.0, 4.0], 0.5).item()
     2.5
@@ -158,7 +154,7 @@ def quantile(
         part = level * last - below
         value = line[..., below]
         if part:
-            # From the nearer one, so that the ends are met exactly.
+            # Interpolated from the nearer end, so that both ends are exact.
             step = line[..., below + 1] - value
             value = value + step * part if part < 0.5 else line[..., below + 1] - step * (1 - part)
         value = where(missing, float("nan"), value)
@@ -168,11 +164,11 @@ def quantile(
 
 
 @op(shape=reduce_some, dtype=dtypes.real_floating, accuracy=ACCUMULATED)
-def median(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The middle of x in order over `axis`, or the mean of the two middle ones.
+def median(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The median of x over `axis`: the middle element, or the mean of the two middle ones.
 
     Raises:
-        InputValueError: for the median of nothing.
+        InputValueError: if there are no elements.
 
     >>> pb.median([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]], axis=1).tolist()
     [2.0, 5.0]

@@ -1,4 +1,4 @@
-"""Special functions: the error function and its inverse, the gamma function's logarithm."""
+"""Special functions: the error function, the gamma function, and related ones."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from pullback.ops.exponential import exp, log
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, as_int, broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "xlogy"]
 
 
 def _in_double(formula: Callable[..., Tensor], x: Tensor, **attributes: Any) -> Tensor:
-    """A formula whose steps cancel or add up, in float64; the result is rounded once."""
+    """A formula evaluated in float64, because its steps cancel; the result is rounded once."""
     return formula(NAMESPACE, x.astype(float64), **attributes).astype(x.dtype)
 
 
 def _bell(x: Tensor) -> Tensor:
-    """The slope of erf: 2 / sqrt(pi) * exp(-x**2), which is 0 long before 40."""
+    """The derivative of erf, 2 / sqrt(pi) * exp(-x**2), which is 0 from 40 on."""
     return exp(-square(clip(x, -40, 40))) * (2 / math.sqrt(math.pi))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def erf(x: TensorLike, /) -> Tensor:
+def erf(x: Tensor, /) -> Tensor:
     """The error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.
 
     >>> pb.erf([0.0, 1.0]).tolist()
     [0.0, 0.8427007794380188]
     """
-    if x.dtype == float64:
-        return error_function.erf(NAMESPACE, x)  # type: ignore[no-any-return]
-    return narrowed(error_function.erf32(NAMESPACE, widened(x)), x)
+    wide = widened(x)
+    formula = error_function.erf if x.dtype == float64 else error_function.erf32
+    return narrowed(formula(NAMESPACE, wide), x)
 
 
 erf.vjp(x=lambda g, x: g * _bell(x))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def erfc(x: TensorLike, /) -> Tensor:
-    """1 - erf(x), accurate where erf(x) is near 1.
+def erfc(x: Tensor, /) -> Tensor:
+    """The complementary error function 1 - erf(x), accurate where erf(x) is near 1.
 
     >>> pb.erfc([0.0, 5.0]).tolist()
     [1.0, 1.5374597704370953e-12]
@@ -61,8 +61,8 @@ erfc.vjp(x=lambda g, x: -g * _bell(x))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def erfinv(x: TensorLike, /) -> Tensor:
-    """The number whose erf is x: infinite at -1 and 1, NaN beyond.
+def erfinv(x: Tensor, /) -> Tensor:
+    """The inverse of erf: infinite at -1 and 1, NaN beyond.
 
     >>> pb.erfinv([0.0, 0.5, 1.0]).tolist()
     [0.0, 0.4769362807273865, inf]
@@ -73,16 +73,15 @@ def erfinv(x: TensorLike, /) -> Tensor:
 erfinv.vjp(x=lambda g, out: over(g, _bell(out)))
 
 
-# The gamma ops are ACCUMULATED: below 0 they are differences, for they are reflected from above it.
-# Near the zeros of a difference its relative error grows without bound, however exact its two terms
-# are. Above 0 there is one term, and the error is few ulp of it.
+# The gamma ops are ACCUMULATED: below 0, the reflection formula makes them differences, whose
+# relative error is unbounded near zeros. Above 0 there is one term, and the error is a few ulp.
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def lgamma(x: TensorLike, /) -> Tensor:
-    """The natural logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers.
+def lgamma(x: Tensor, /) -> Tensor:
+    """The natural logarithm of |gamma(x)|; infinite at 0 and the negative integers.
 
-    Near its zeros between the negative whole numbers the error is few ulp of 1.
+    Near its zeros between negative integers, the error is a few ulp of 1.
 
     >>> pb.lgamma([1.0, 5.0]).tolist()
     [0.0, 3.1780538558959961]
@@ -91,10 +90,10 @@ def lgamma(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def digamma(x: TensorLike, /) -> Tensor:
-    """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0 and inf at -0.0.
+def digamma(x: Tensor, /) -> Tensor:
+    """The derivative of lgamma; NaN at the negative integers, -inf at 0 and inf at -0.0.
 
-    Near its zeros between the negative whole numbers the error is few ulp of 1.
+    Near its zeros between negative integers, the error is a few ulp of 1.
 
     >>> pb.digamma(1.0)
     Tensor(-0.5772157, shape=(), dtype=float32, device=cpu:0)
@@ -102,7 +101,7 @@ def digamma(x: TensorLike, /) -> Tensor:
     return _in_double(gamma_function.digamma, x)
 
 
-def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
+def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, object]:
     n = as_int(n, "a whole number n")
     if not 0 <= n <= 100:
         raise errors.InputValueError(f"polygamma: n must be in [0, 100], got {n}")
@@ -115,12 +114,12 @@ def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, Any]:
     accuracy=ACCUMULATED,
     normalize=_order,
 )
-def polygamma(x: TensorLike, /, n: int) -> Tensor:
+def polygamma(x: Tensor, /, n: int) -> Tensor:
     """The derivative of order n of digamma; n = 1 is the trigamma function.
 
-    At 0 and the negative whole numbers it is infinite for odd n, and NaN for even n, whose sign
-    differs on the two sides. For even n it is a difference below 0, and near its zeros there the
-    error is few ulp of its terms.
+    At 0 and the negative integers it is infinite for odd n, and NaN for even n, since the signs of
+    the two sides differ. Below 0 and for even n it is a difference: near its zeros the error is
+    a few ulp of its terms.
 
     Raises:
         InputValueError: for n below 0 or above 100.
@@ -137,8 +136,8 @@ polygamma.vjp(x=lambda g, x, n: g * polygamma(x, n + 1))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def xlogy(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x * log(y), and 0 where x is 0 and y is not NaN: the term of an entropy.
+def xlogy(x: Tensor, y: Tensor, /) -> Tensor:
+    """x * log(y), and 0 where x is 0 and y is not NaN.
 
     >>> pb.xlogy([0.0, 2.0], [0.0, 1.0]).tolist()
     [0.0, 0.0]
@@ -149,7 +148,7 @@ def xlogy(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 @xlogy.vjp("x")
 def _(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    # At x = 0 and y = 0 the slope is infinite on one side of a term that is not there.
+    # At x = 0 and y = 0 the slope would be infinite, for a term that is 0.
     absent = (x == 0) & (y <= 0)
     return g * log(where(absent, 1, y))
 

@@ -1,10 +1,10 @@
-"""x[key] and x[key] = value: any key that NumPy takes, made of a few ops.
+"""x[key] and x[key] = value for any key that NumPy takes, composed of a few ops.
 
-A key is read once, into a `Plan`: a key in normal form for what is known without looking at the
-data (`strided_slice`), and integer tensors for the rest (`take`). Where tensors index several axes,
-these are laid beside each other and merged, and the tensors are combined into positions along the
-merged axis. Where the axes of the indices end up follows NumPy: in place of the first indexed axis
-if all indexed axes are neighbours in the key, else in front.
+A key becomes a `Plan`: a canonical key for the part that does not depend on data (`strided_slice`),
+and integer tensors for the rest (`take`). If tensors index several axes, these axes are moved
+together and merged, and the tensors are combined into indices along the merged axis. The axes of
+the indices go where NumPy puts them: in place of the first indexed axis if all indexed axes are
+neighbors in the key, else in front.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _EVERYTHING = slice(None)
 
 
 class Plan(NamedTuple):
-    """How a key is carried out on a tensor."""
+    """The steps for a key on a tensor."""
 
-    #: The key in normal form; None where it takes everything as it is.
+    #: The canonical key; None if it selects everything.
     basic: tuple[Any, ...] | None
-    #: For each tensor in the key: the first axis it indexes in the result of `basic`, and it.
+    #: The tensors of the key, each after the first axis that it indexes in the result of `basic`.
     tensors: list[tuple[int, Tensor]]
-    #: Whether the axes of the indices go in front.
+    #: True if the axes of the indices go in front.
     in_front: bool
 
 
 def _get(x: Tensor, key: Any) -> Tensor:
     shape = x._array.shape
     kind = type(key)
-    # What is written most, without a plan.
+    # The most frequent keys need no plan.
     if kind is int and shape and -shape[0] <= key < shape[0]:
         return strided_slice(x, key=(key if key >= 0 else key + shape[0], ...))
     if kind is slice and shape:
@@ -75,7 +75,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     if plan.basic is None and len(plan.tensors) == 1 and value.size == 1:
         axis, mask = plan.tensors[0]
         if mask.dtype == dtypes.bool_:
-            # Nothing has to be counted: one value goes wherever the mask says.
+            # One value for all elements of the mask: `where` does it, without counting them.
             places = reshape(mask, (*mask.shape, *[1] * (x.ndim - axis - mask.ndim)))
             return where(places, reshape(value, ()), x)
     part = x if plan.basic is None else strided_slice(x, key=plan.basic)
@@ -95,7 +95,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     return part if plan.basic is None else strided_update(x, part, key=plan.basic)
 
 
-def _is_indices(entry: Any) -> bool:
+def _is_indices(entry: object) -> bool:
     return type(entry) is Tensor and dtypes.kind(entry.dtype) == dtypes.INT
 
 
@@ -115,12 +115,12 @@ def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
     # By identity: == on a tensor is an op.
     ellipses = sum(entry is ... for entry in entries)
     if ellipses > 1:
-        raise errors.IndexingError("an index may hold one ellipsis (...) only")
+        raise errors.IndexingError("an index may have only one ellipsis (...)")
     if not ellipses:
         entries.append(...)
     basic: list[Any] = []
     tensors: list[tuple[int, Tensor]] = []
-    axis = place = 0  # in x, and in the result of `basic`
+    axis = place = 0  # the axis in x, and in the result of `basic`
     indexed = []  # the numbers of the entries that are ints, tensors and masks
     for number, entry in enumerate(entries):
         if entry is ...:
@@ -165,7 +165,7 @@ def _entry(entry: Any, x: Tensor) -> Any:
     tensor = as_tensor(entry)
     if tensor is None:
         if isinstance(entry, np.generic) and entry.dtype != dtypes.bool_:
-            listed = False  # NumPy's integers are integers
+            listed = False  # NumPy's integers are read as Python's
         else:
             listed = isinstance(entry, bool | list | tuple) or hasattr(entry, "__array__")
         if listed:
@@ -188,7 +188,7 @@ def _entry(entry: Any, x: Tensor) -> Any:
 
 
 def _fitting(mask: Tensor, axis: int, shape: Shape) -> Tensor:
-    """A mask of the shape of the axes that it is for. One with a size of 0 says no (standard)."""
+    """Checks that a mask has the shape of its axes; an empty mask selects nothing (standard)."""
     wanted = shape[axis : axis + mask.ndim]
     if mask.shape == wanted:
         return mask
@@ -199,8 +199,8 @@ def _fitting(mask: Tensor, axis: int, shape: Shape) -> Tensor:
     return full(wanted, False, device=mask.device)
 
 
-def _width(entry: Any) -> int:
-    """The number of axes that an entry takes up."""
+def _width(entry: object) -> int:
+    """The number of axes that an entry indexes."""
     if entry is None or entry is ...:
         return 0
     if type(entry) is Tensor and entry.dtype == dtypes.bool_:
@@ -212,12 +212,12 @@ def _normal_slice(entry: slice, size: int) -> slice:
     try:
         start, stop, step = entry.indices(size)
     except (TypeError, ValueError) as error:
-        raise errors.IndexingError(f"{entry} is no slice of integers: {error}") from None
+        raise errors.IndexingError(f"{entry} must be a slice of integers: {error}") from None
     if step > 0:
         if start == 0 and step == 1 and stop == size:
             return _EVERYTHING
         return slice(start, max(start, stop), step)
-    # Python's end before the first element is -1, which as a bound would mean the last one.
+    # Python's stop before the first element is -1, which as a bound means the last element.
     if start <= stop:
         return slice(0, 0, 1)
     return slice(start, None if stop < 0 else stop, step)
@@ -237,9 +237,9 @@ def _normal_int(entry: int, axis: int, shape: Shape) -> int:
 
 
 def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] | None]:
-    """x with the indexed axes as one, the positions along it, its number, and the order of axes.
+    """x with the indexed axes merged, the indices along that axis, the axis, the order of axes.
 
-    The order is None where the axes of x did not have to be moved.
+    The order is None if no axes of x were moved.
     """
     axes: list[int] = []
     sizes: list[int] = []
@@ -267,7 +267,7 @@ def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] 
 
 
 def _trimmed(value: TensorLike, ndim: int, x: Tensor) -> TensorLike:
-    """A value without axes of size 1 in front that the place it goes to does not have."""
+    """A value without leading axes of size 1 beyond `ndim` axes."""
     if type(value) in SCALAR_TYPES:
         return value
     value = _beside(x, value)
@@ -277,12 +277,12 @@ def _trimmed(value: TensorLike, ndim: int, x: Tensor) -> TensorLike:
 
 
 def _beside(x: Tensor, value: TensorLike) -> Tensor:
-    """A value as a tensor; host data go to where x is."""
+    """A value as a tensor; host data go to the device of x."""
     return from_any(value) if as_tensor(value) is not None else from_any(value, None, x.device)
 
 
 def _into(x: Tensor, value: TensorLike) -> Tensor:
-    """A value as a tensor of x's dtype, beside x."""
+    """A value as a tensor with the dtype and device of x."""
     kind = type(value) if type(value) in SCALAR_TYPES else None
     if kind is None:
         value = _beside(x, value)

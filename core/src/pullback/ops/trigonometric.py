@@ -1,19 +1,19 @@
-"""Trigonometric and hyperbolic functions, and what belongs to a right triangle."""
+"""Trigonometric and hyperbolic functions, and the hypotenuse."""
 
 from __future__ import annotations
 
 import math
 
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import float32, floating, is_complex, real_floating
-from pullback.ops import complex_trigonometry, rounding
+from pullback.ops import complex_trigonometry, late, rounding
 from pullback.ops.arithmetic import abs, maximum, minimum, sign
 from pullback.ops.calculus import over, where
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
 from pullback.spec import FEW_ULP
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "acos",
@@ -30,32 +30,35 @@ __all__ = [
     "sinh",
     "tan",
     "tanh",
-    "tanh_gradient",
 ]
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def sin(x: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="Reducing a large angle needs more digits of pi than any dtype has.",
+)
+def sin(x: Tensor, /) -> Tensor:
     """The sine of x in radians.
 
     >>> pb.sin(0.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "Taking whole turns off a large angle needs more digits of pi than any dtype has."
-    )
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def cos(x: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=floating,
+    accuracy=FEW_ULP,
+    primitive="As for sin; sin(x + pi / 2) loses digits of x, and all of them near zeros of cos.",
+)
+def cos(x: Tensor, /) -> Tensor:
     """The cosine of x in radians.
 
     >>> pb.cos(0.0)
     Tensor(1., shape=(), dtype=float32, device=cpu:0)
     """
-    return primitive(
-        "As sin; sin(x + pi / 2) would lose the digits of a small x, and near the zeros of cos all."
-    )
 
 
 sin.vjp(x=lambda g, x: g * cos(x))
@@ -63,7 +66,7 @@ cos.vjp(x=lambda g, x: -g * sin(x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def tan(x: TensorLike, /) -> Tensor:
+def tan(x: Tensor, /) -> Tensor:
     """The tangent of x in radians.
 
     >>> pb.tan(0.0)
@@ -79,7 +82,7 @@ tan.vjp(x=lambda g, out: g * (1 + out * out))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def asin(x: TensorLike, /) -> Tensor:
+def asin(x: Tensor, /) -> Tensor:
     """The angle in [-pi/2, pi/2] whose sine is x; NaN outside [-1, 1].
 
     >>> pb.asin([0.0, 1.0]).tolist()
@@ -95,7 +98,7 @@ asin.vjp(x=lambda g, x: over(g, sqrt(1 - x) * sqrt(1 + x)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def acos(x: TensorLike, /) -> Tensor:
+def acos(x: Tensor, /) -> Tensor:
     """The angle in [0, pi] whose cosine is x; NaN outside [-1, 1].
 
     >>> pb.acos([1.0, 0.0]).tolist()
@@ -111,7 +114,7 @@ acos.vjp(x=lambda g, x: over(-g, sqrt(1 - x) * sqrt(1 + x)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def atan(x: TensorLike, /) -> Tensor:
+def atan(x: Tensor, /) -> Tensor:
     """The angle in [-pi/2, pi/2] whose tangent is x.
 
     >>> pb.atan([0.0, 1.0]).tolist()
@@ -119,14 +122,14 @@ def atan(x: TensorLike, /) -> Tensor:
     """
     if is_complex(x.dtype):
         return complex_trigonometry.atan(x)
-    return atan2(x, 1)
+    return late.atan2(x, 1)
 
 
 @atan.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
     if is_complex(x.dtype):
         return over(g, 1 + x * x)
-    radius = hypot(1, x)
+    radius = late.hypot(1, x)
     return g / radius / radius
 
 
@@ -134,7 +137,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def hypot(x1: Tensor, x2: Tensor, /) -> Tensor:
     """sqrt(x1**2 + x2**2) without overflow. The gradient at the origin is 0.
 
     >>> pb.hypot(3.0, 4.0)
@@ -142,7 +145,7 @@ def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """
     x1, x2 = abs(x1), abs(x2)
     longer, shorter = maximum(x1, x2), minimum(x1, x2)
-    # Infinite beside anything, and 0 beside 0: the ratio would be NaN.
+    # If one side is infinite, or both are 0, the ratio would be NaN.
     plain = (longer > 0) & (longer < math.inf)
     ratio = where(plain, shorter, 0) / where(plain, longer, 1)
     infinite = (x1 == math.inf) | (x2 == math.inf)
@@ -162,8 +165,13 @@ hypot.vjp(
 )
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=broadcast,
+    dtype=real_floating,
+    accuracy=FEW_ULP,
+    primitive="No other op gives angles: all inverse functions are made of it.",
+)
+def atan2(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The angle in [-pi, pi] of the point with ordinate x1 and abscissa x2.
 
     The gradient at the origin and at infinity is 0.
@@ -171,7 +179,6 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.atan2([0.0, 1.0], [1.0, 0.0]).tolist()
     [0.0, 1.5707963705062866]
     """
-    return primitive("It is the one op that gives angles: every other inverse is made of it.")
 
 
 def _per_radius(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
@@ -192,19 +199,19 @@ atan2.vjp(
 
 
 _LOG_2 = math.log(2)
-#: From here on exp(-x) is nothing beside exp(x), in float64 too.
+#: From here on exp(x) + exp(-x) rounds to exp(x), in float64 too.
 _WIDE = 22.0
-#: From here on 1 is nothing beside x**2, in float64 too.
+#: From here on x**2 + 1 rounds to x**2, in float64 too.
 _HUGE = 1e9
 
 
 def copysign(size: Tensor, x: Tensor) -> Tensor:
-    """`size` with the sign of x: the op, for families above its own."""
+    """`size` with the sign of x: the op, for families before its own."""
     return rounding.copysign(size, x.astype(size.dtype))
 
 
 def _half_exp(size: Tensor) -> Tensor:
-    """exp(size) / 2 for large sizes, where exp(size) alone may overflow."""
+    """exp(size) / 2 for large sizes, for which exp(size) may overflow."""
     shift = 64 if size.dtype == float32 else 512
     far = size > shift
     # The difference is exact.
@@ -213,7 +220,7 @@ def _half_exp(size: Tensor) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def sinh(x: TensorLike, /) -> Tensor:
+def sinh(x: Tensor, /) -> Tensor:
     """The hyperbolic sine.
 
     >>> pb.sinh(0.0)
@@ -228,7 +235,7 @@ def sinh(x: TensorLike, /) -> Tensor:
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def cosh(x: TensorLike, /) -> Tensor:
+def cosh(x: Tensor, /) -> Tensor:
     """The hyperbolic cosine.
 
     >>> pb.cosh(0.0)
@@ -247,7 +254,7 @@ cosh.vjp(x=lambda g, x: g * sinh(x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def tanh(x: TensorLike, /) -> Tensor:
+def tanh(x: Tensor, /) -> Tensor:
     """The hyperbolic tangent.
 
     >>> pb.tanh([0.0, 100.0]).tolist()
@@ -260,15 +267,15 @@ def tanh(x: TensorLike, /) -> Tensor:
     return narrowed(copysign(grown / (grown + 2), x), x)
 
 
-@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def tanh_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
-    """g * (1 - out**2): the gradient of `tanh` whose result is `out`.
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP, public=False)
+def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
+    """The gradient of `tanh`, g * (1 - out**2), from its result `out`.
 
-    >>> pb.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
+    >>> pb.ops.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
     [1.5, 0.0]
     """
     h, wide = widened(g), widened(out)
-    # Both differences are exact where they are small; 1 - out * out has lost digits there.
+    # Both differences are exact where they are small; 1 - out * out loses digits there.
     return narrowed(h * ((1 - wide) * (1 + wide)), out)
 
 
@@ -280,8 +287,8 @@ tanh_gradient.vjp(
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def asinh(x: TensorLike, /) -> Tensor:
-    """The number whose hyperbolic sine is x.
+def asinh(x: Tensor, /) -> Tensor:
+    """The inverse hyperbolic sine.
 
     >>> pb.asinh([0.0, -3000.0]).tolist()
     [0.0, -8.699514389038086]
@@ -291,18 +298,18 @@ def asinh(x: TensorLike, /) -> Tensor:
     size = abs(widened(x))
     far = size > _HUGE
     near = where(far, 1, size)
-    near = log1p(near + near * near / (1 + hypot(1, near)))
+    near = log1p(near + near * near / (1 + late.hypot(1, near)))
     return narrowed(copysign(where(far, log(where(far, size, 1)) + _LOG_2, near), x), x)
 
 
 @asinh.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
-    return over(g, sqrt(1 + x * x) if is_complex(x.dtype) else hypot(1, x))
+    return over(g, sqrt(1 + x * x) if is_complex(x.dtype) else late.hypot(1, x))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def acosh(x: TensorLike, /) -> Tensor:
-    """The number whose hyperbolic cosine is x; NaN below 1.
+def acosh(x: Tensor, /) -> Tensor:
+    """The inverse hyperbolic cosine; NaN below 1.
 
     >>> pb.acosh(1.0)
     Tensor(0., shape=(), dtype=float32, device=cpu:0)
@@ -320,8 +327,8 @@ acosh.vjp(x=lambda g, x: over(over(g, sqrt(x - 1)), sqrt(x + 1)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
-def atanh(x: TensorLike, /) -> Tensor:
-    """The number whose hyperbolic tangent is x: infinite at -1 and 1, NaN beyond.
+def atanh(x: Tensor, /) -> Tensor:
+    """The inverse hyperbolic tangent: infinite at -1 and 1, NaN beyond.
 
     >>> pb.atanh([0.0, 0.5]).tolist()
     [0.0, 0.5493061542510986]

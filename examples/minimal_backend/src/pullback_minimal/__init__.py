@@ -130,7 +130,7 @@ OTHERS = (
 quiet = np.errstate(all="ignore")
 KERNELS = {name: quiet(getattr(np, name)) for name in NAMESAKES.split()}
 KERNELS |= {kernel.__name__: quiet(kernel) for kernel in OTHERS}
-KERNELS["whole_quotient"] = quiet(np.floor_divide)
+KERNELS["integer_floor_divide"] = quiet(np.floor_divide)
 
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 # Public dtypes and what `.dtype` of a native array gives: the same here.

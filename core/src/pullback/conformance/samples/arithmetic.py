@@ -130,7 +130,7 @@ suite(
     errors_=_WRONG_REAL,
 )
 suite(
-    "whole_quotient",
+    "integer_floor_divide",
     np.floor_divide,
     (
         _INTEGERS,

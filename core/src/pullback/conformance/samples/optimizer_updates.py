@@ -16,21 +16,26 @@ _V, _W = normal(3, 4, seed=3) ** 2 + 0.01, normal(3, 4, seed=4) ** 2 + 0.01
 _RATE, _STEP = np.asarray(0.25), np.asarray(3.0)
 
 
-def _samples(slots: tuple[Array, ...], numbers: tuple[Array, ...], *how: dict[str, Any]) -> Any:
-    samples = [Sample((_P, _G, *slots, *numbers), attributes) for attributes in ({}, *how)]
+def _samples(
+    reference: Any, slots: tuple[Array, ...], numbers: tuple[Array, ...], *how: dict[str, Any]
+) -> Any:
+    # The ops have no defaults for these.
+    usual: dict[str, Any] = reference.__kwdefaults__
+    samples = [Sample((_P, _G, *slots, *numbers), usual | attributes) for attributes in ({}, *how)]
     flat = tuple(np.asarray(slot[0, 0]) for slot in slots)
     empty = tuple(slot[:0] for slot in slots)
     return [
         *samples,
-        Sample((_P[0, 0], _G[0, 0], *flat, *numbers), note="0-d"),
-        Sample((_P[:0], _G[:0], *empty, *numbers), note="empty"),
+        Sample((_P[0, 0], _G[0, 0], *flat, *numbers), usual, note="0-d"),
+        Sample((_P[:0], _G[:0], *empty, *numbers), usual, note="empty"),
     ]
 
 
-def _errors(slots: tuple[Array, ...], numbers: tuple[Array, ...]) -> Any:
+def _errors(reference: Any, slots: tuple[Array, ...], numbers: tuple[Array, ...]) -> Any:
+    usual: dict[str, Any] = reference.__kwdefaults__
     return [
-        ((_P, _G[0], *slots, *numbers), {}, errors.ShapeError),
-        ((_P, _G, *slots, normal(3, 1), *numbers[1:]), {}, errors.ShapeError),
+        ((_P, _G[0], *slots, *numbers), usual, errors.ShapeError),
+        ((_P, _G, *slots, normal(3, 1), *numbers[1:]), usual, errors.ShapeError),
     ]
 
 
@@ -44,9 +49,9 @@ def _updates(name: str, reference: Any, slots: Any, numbers: Any, *how: dict[str
     suite(
         name,
         reference,
-        _samples(slots, numbers, *how),
+        _samples(reference, slots, numbers, *how),
         scale=_magnitude,
-        errors_=_errors(slots, numbers),
+        errors_=_errors(reference, slots, numbers),
     )
 
 
@@ -241,21 +246,22 @@ _updates("lamb_update", _lamb, (_M, _V), (_RATE, _STEP), _BETAS, _DECAY)
 _FACTORS = {"decay": 0.5, "epsilon": 1e-3, "least": 10.0, "threshold": 0.5}
 _updates("adafactor_vector_update", _adafactor_vector, (_V,), (_RATE, _STEP), {}, _FACTORS)
 _BLOCKS = normal(2, 3, 4), normal(2, 3, 4, seed=1), _W[:2, :3], _W[:2]
+_USUAL = dict(_adafactor.__kwdefaults__ or {})
 suite(
     "adafactor_update",
     _adafactor,
     [
-        Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP)),
+        Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP), _USUAL),
         Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP), _FACTORS),
-        Sample((_P, _G, _V[:, 0] * 0, _V[0] * 0, _RATE, np.asarray(1.0)), note="first"),
-        Sample((*_BLOCKS, _RATE, _STEP), note="blocks"),
-        Sample((_P[:0], _G[:0], _V[:0, 0], _V[0], _RATE, _STEP), note="empty"),
+        Sample((_P, _G, _V[:, 0] * 0, _V[0] * 0, _RATE, np.asarray(1.0)), _USUAL, note="first"),
+        Sample((*_BLOCKS, _RATE, _STEP), _USUAL, note="blocks"),
+        Sample((_P[:0], _G[:0], _V[:0, 0], _V[0], _RATE, _STEP), _USUAL, note="empty"),
     ],
     scale=_magnitude,
     errors_=[
-        ((_P[0], _G[0], _V[0], _V[0], _RATE, _STEP), {}, errors.ShapeError),
-        ((_P, _G[0], _V[:, 0], _V[0], _RATE, _STEP), {}, errors.ShapeError),
-        ((_P, _G, _V[0], _V[:, 0], _RATE, _STEP), {}, errors.ShapeError),
+        ((_P[0], _G[0], _V[0], _V[0], _RATE, _STEP), _USUAL, errors.ShapeError),
+        ((_P, _G[0], _V[:, 0], _V[0], _RATE, _STEP), _USUAL, errors.ShapeError),
+        ((_P, _G, _V[0], _V[:, 0], _RATE, _STEP), _USUAL, errors.ShapeError),
     ],
 )
 

@@ -8,10 +8,8 @@ with zeros at the end.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution
 from pullback.ops.complex import conj, real
 from pullback.ops.joining import concat
@@ -19,7 +17,7 @@ from pullback.ops.manipulation import flip
 from pullback.ops.padding import pad
 from pullback.shapes import Axis, Shape, as_int
 from pullback.spec import BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
 
@@ -27,13 +25,13 @@ __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
 SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def check_norm(norm: Any) -> None:
+def check_norm(norm: object) -> None:
     """Raises an InputValueError unless `norm` is one of the standard's three."""
     if norm not in SWAPPED:
         raise errors.InputValueError(f'norm is "backward", "ortho" or "forward", got {norm!r}')
 
 
-def check_size(n: Any) -> int:
+def check_size(n: object) -> int:
     """The number of elements of a transform along one axis; at least 1."""
     size = as_int(n, "the integer size of a transform")
     if size < 1:
@@ -41,42 +39,44 @@ def check_size(n: Any) -> int:
     return size
 
 
-def _as_given(shapes: tuple[Shape, ...], *, n: int | None, axis: int, norm: str) -> dict[str, Any]:
+def _as_given(
+    shapes: tuple[Shape, ...], *, n: int | None, axis: int, norm: str
+) -> dict[str, object]:
     check_norm(norm)
     return {"n": check_size(shapes[0][axis] if n is None else n), "axis": axis, "norm": norm}
 
 
 def _twice_less_one(
     shapes: tuple[Shape, ...], *, n: int | None, axis: int, norm: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     check_norm(norm)
     n = 2 * (shapes[0][axis] - 1) if n is None else n
     return {"n": check_size(n), "axis": axis, "norm": norm}
 
 
-def _whole(x: Shape, *, n: int, axis: int, **_: Any) -> Shape:
+def _whole(x: Shape, *, n: int, axis: int, **_: object) -> Shape:
     """n elements along the axis."""
     return (*x[:axis], n, *x[axis + 1 :])
 
 
-def _half(x: Shape, *, n: int, axis: int, **_: Any) -> Shape:
+def _half(x: Shape, *, n: int, axis: int, **_: object) -> Shape:
     """n // 2 + 1 elements along the axis."""
     return (*x[:axis], n // 2 + 1, *x[axis + 1 :])
 
 
-def to_complex(operands: Operands, **_: Any) -> Resolution:
+def to_complex(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: complex from anything."""
     dtype = dtypes.complex_of(dtypes.floating(operands).outputs[0])
     return Resolution((dtype,), (dtype,))
 
 
-def real_to_complex(operands: Operands, **_: Any) -> Resolution:
+def real_to_complex(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: complex from what is real."""
     dtype = dtypes.complex_of(dtypes.real_floating(operands).outputs[0])
     return Resolution((dtypes.real_of(dtype),), (dtype,))
 
 
-def complex_to_real(operands: Operands, **_: Any) -> Resolution:
+def complex_to_real(operands: Operands, **_: object) -> Resolution:
     """A dtype rule: real, by way of complex, from anything."""
     (dtype,) = to_complex(operands).outputs
     return Resolution((dtype,), (dtypes.real_of(dtype),))
@@ -106,10 +106,9 @@ def _part(x: Tensor, start: int, stop: int, axis: int) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.FFT,
     normalize=_as_given,
+    primitive="A product with the matrix of roots of unity costs n**2, not n log(n).",
 )
-def fft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along `axis`.
 
     Args:
@@ -119,13 +118,12 @@ def fft(
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.fft([1.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    return primitive("As a product with the matrix of roots of unity it costs n**2, not n log(n).")
 
 
 # The matrix of a transform is symmetric: it is its own transpose.
@@ -141,13 +139,11 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def ifft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def ifft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft` along `axis`, with the same arguments.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
@@ -172,9 +168,7 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def rfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def rfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The first n // 2 + 1 elements of the transform of a real x along `axis`: the others mirror.
 
     Args:
@@ -184,7 +178,7 @@ def rfft(
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
         DTypeError: for a complex x.
 
@@ -208,9 +202,7 @@ def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_twice_less_one,
 )
-def irfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def irfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The real tensor whose `rfft` along `axis` is x.
 
     The imaginary parts of the first element, and for an even n of the last, count for nothing.
@@ -222,7 +214,7 @@ def irfft(
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.irfft([1.0, 1.0, 1.0]).tolist()
@@ -254,9 +246,7 @@ def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
     tier=Tier.FFT,
     normalize=_twice_less_one,
 )
-def hfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def hfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The transform along `axis` of x with x_(n-j) = conj(x_j), of which the first half is given.
 
     Args:
@@ -266,7 +256,7 @@ def hfft(
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
 
     >>> pb.fft.hfft([1.0, 0.0, 0.0]).tolist()
@@ -282,9 +272,7 @@ def hfft(
     tier=Tier.FFT,
     normalize=_as_given,
 )
-def ihfft(
-    x: TensorLike, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward"
-) -> Tensor:
+def ihfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft` along `axis`: the first n // 2 + 1 elements.
 
     Args:
@@ -294,7 +282,7 @@ def ihfft(
         norm: where the factor 1 / n goes.
 
     Raises:
-        AxisError: for an axis that does not exist.
+        AxisError: for an axis out of range.
         InputValueError: for an n below 1, or another norm.
         DTypeError: for a complex x.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import NoneType
 from typing import Any
 
@@ -26,7 +26,7 @@ from pullback.ops.joining import concat
 from pullback.ops.repeating import roll
 from pullback.shapes import Axes, Shape, first, normal_axis
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "fftfreq",
@@ -47,7 +47,7 @@ def _sizes(
     axes: Sequence[int] | None,
     norm: str,
     mirrored: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`s` and `axes` in full; `mirrored` where the last axis of the input is half a spectrum."""
     (shape,) = shapes
     check_norm(norm)
@@ -68,29 +68,29 @@ def _sizes(
     return {"s": tuple(check_size(n) for n in s), "axes": places, "norm": norm}
 
 
-def _with_a_real_side(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _with_a_real_side(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     found = _sizes(shapes, **attributes)
     if not found["axes"]:
         raise errors.InputValueError("a real transform needs at least one axis")
     return found
 
 
-def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
+def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     return _with_a_real_side(shapes, mirrored=True, **attributes)
 
 
-def _whole(x: Shape, *, s: Shape, axes: Shape, **_: Any) -> Shape:
+def _whole(x: Shape, *, s: Shape, axes: Shape, **_: object) -> Shape:
     """The sizes s along the axes."""
     sizes = dict(zip(axes, s, strict=True))
     return tuple(sizes.get(axis, size) for axis, size in enumerate(x))
 
 
-def _half(x: Shape, *, s: Shape, axes: Shape, **_: Any) -> Shape:
+def _half(x: Shape, *, s: Shape, axes: Shape, **_: object) -> Shape:
     """The sizes s along the axes, of the last one s // 2 + 1."""
     return _whole(x, s=(*s[:-1], s[-1] // 2 + 1), axes=axes)
 
 
-def _each(transform: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
+def _each(transform: Callable[..., Tensor], x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
     for n, axis in zip(s, axes, strict=True):
         x = transform(x, n=n, axis=axis, norm=norm)
     return x
@@ -104,7 +104,7 @@ def _each(transform: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
     normalize=_sizes,
 )
 def fftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -137,7 +137,7 @@ def fftn(
     normalize=_sizes,
 )
 def ifftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -164,7 +164,7 @@ def ifftn(
     normalize=_with_a_real_side,
 )
 def rfftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -201,7 +201,7 @@ def rfftn(
     normalize=_from_half,
 )
 def irfftn(
-    x: TensorLike,
+    x: Tensor,
     /,
     *,
     s: Sequence[int] | None = None,
@@ -248,7 +248,7 @@ def fftfreq(
         n: the number of elements.
         d: the distance between two elements of what was transformed.
         dtype: a floating dtype; by default the default one.
-        device: where the result goes; by default the device in force.
+        device: where the result goes; by default the active device.
 
     Raises:
         InputValueError: for an n below 1.
@@ -276,7 +276,7 @@ def rfftfreq(
         n: the number of elements that were transformed.
         d: the distance between two of them.
         dtype: a floating dtype; by default the default one.
-        device: where the result goes; by default the device in force.
+        device: where the result goes; by default the active device.
 
     Raises:
         InputValueError: for an n below 1.
@@ -294,7 +294,7 @@ def _shifted(x: Tensor, axes: Any, way: int) -> Tensor:
 
 
 @op(shape=first, dtype=same, accuracy=EXACT)
-def fftshift(x: TensorLike, /, *, axes: Axes = None) -> Tensor:
+def fftshift(x: Tensor, /, *, axes: Axes = None) -> Tensor:
     """x with the element of frequency 0 moved to the middle of each of the axes.
 
     Raises:
@@ -307,7 +307,7 @@ def fftshift(x: TensorLike, /, *, axes: Axes = None) -> Tensor:
 
 
 @op(shape=first, dtype=same, accuracy=EXACT)
-def ifftshift(x: TensorLike, /, *, axes: Axes = None) -> Tensor:
+def ifftshift(x: Tensor, /, *, axes: Axes = None) -> Tensor:
     """The inverse of `fftshift`.
 
     Raises:

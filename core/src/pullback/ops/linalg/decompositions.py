@@ -6,11 +6,9 @@ of the gradients of vectors holds here too.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, is_complex
+from pullback._dispatch import op
+from pullback.dtypes import DTypeRule, Operands, Resolution, is_complex
 from pullback.ops.complex import imag, real
 from pullback.ops.data_types import finfo
 from pullback.ops.joining import concat
@@ -29,7 +27,7 @@ from pullback.ops.patterns import tril
 from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["matrix_rank", "pinv", "qr", "svd", "svdvals"]
 
@@ -44,7 +42,7 @@ def _known_mode(shapes: tuple[Shape, ...], *, mode: str) -> dict[str, str]:
     return {"mode": mode}
 
 
-def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
+def _factors(x: Shape, *, mode: str, **_: object) -> list[Shape]:
     """Q and R: square ones or those of the reduced form, by mode."""
     stack, rows, columns = matrices(x)
     inner = rows if mode == "complete" else min(rows, columns)
@@ -58,8 +56,9 @@ def _factors(x: Shape, *, mode: str, **_: Any) -> list[Shape]:
     tier=Tier.LINALG,
     outputs=("Q", "R"),
     normalize=_known_mode,
+    primitive="Reflections go column by column; each step depends on the one before.",
 )
-def qr(x: TensorLike, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+def qr(x: Tensor, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
 
     For (..., m, n) matrices "reduced" gives Q with min(m, n) columns, "complete" a square Q.
@@ -72,7 +71,6 @@ def qr(x: TensorLike, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     >>> pb.linalg.diagonal(abs(r)).numpy().round(3).tolist()
     [5.0, 0.4]
     """
-    return primitive("It reflects column by column, each with what the one before left.")
 
 
 @qr.vjp("x")
@@ -109,7 +107,7 @@ def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
 # Singular values.
 
 
-def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
+def _singular(x: Shape, *, full_matrices: bool, **_: object) -> list[Shape]:
     """U, the singular values as a vector, Vh: square, or with as many vectors as values."""
     stack, rows, columns = matrices(x)
     least = min(rows, columns)
@@ -123,8 +121,9 @@ def _singular(x: Shape, *, full_matrices: bool, **_: Any) -> list[Shape]:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("U", "S", "Vh"),
+    primitive="It iterates until it converges; eigh of x^H x loses the small singular values.",
 )
-def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
 
     For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only
@@ -141,7 +140,6 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor
     >>> pb.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
     [2.0, 1.0]
     """
-    return primitive("It iterates until the values say so; eigh of x^H x has lost the small ones.")
 
 
 @svd.vjp("x")
@@ -188,14 +186,14 @@ def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float
     return matmul(vectors[..., k:], matmul(adjoint(cotangent[..., k:]), first))
 
 
-def _singular_values(x: Shape, **_: Any) -> Shape:
+def _singular_values(x: Shape, **_: object) -> Shape:
     """The smaller of rows and columns in place of both."""
     stack, rows, columns = matrices(x)
     return (*stack, min(rows, columns))
 
 
 @op(shape=_singular_values, dtype=outputs("real"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def svdvals(x: TensorLike, /) -> Tensor:
+def svdvals(x: Tensor, /) -> Tensor:
     """The singular values of each matrix, in descending order.
 
     Raises:
@@ -211,13 +209,15 @@ def svdvals(x: TensorLike, /) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _with_tolerance(*kinds: str) -> Any:
+def _with_tolerance(*kinds: str) -> DTypeRule:
     """A dtype rule for matrices and a relative tolerance in the dtype of their singular values."""
     of_matrices = outputs(*kinds)
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    @DTypeRule
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Floating matrices, the tolerance in their real dtype; the result has theirs."""
         (dtype,), outputs = of_matrices(operands[:1])
+        assert dtype is not None
         tolerance = operands[1] if len(operands) > 1 else None
         return Resolution((dtype, None if tolerance is None else dtypes.real_of(dtype)), outputs)
 
@@ -233,7 +233,7 @@ def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
     return s[..., :1] * reshape(rtol, (*rtol.shape, 1))
 
 
-def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+def _each(x: Shape, rtol: Shape | None, **_: object) -> Shape:
     """One number for each matrix."""
     stack = matrices(x)[0]
     if rtol is not None and broadcast_shapes(stack, rtol) != stack:
@@ -241,7 +241,7 @@ def _each(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
     return stack
 
 
-def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
+def _rank_dtype(operands: Operands, **_: object) -> Resolution:
     """Floating matrices, the tolerance in their real dtype; the result is int64."""
     return Resolution(_with_tolerance("same")(operands).inputs, (dtypes.int64,))
 
@@ -254,7 +254,7 @@ def _rank_dtype(operands: Operands, **_: Any) -> Resolution:
     differentiable=False,
     normalize=checked(_each),
 )
-def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+def matrix_rank(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     """The number of singular values above `rtol` times the largest, as int64.
 
     Args:
@@ -272,7 +272,7 @@ def matrix_rank(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
     return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
 
 
-def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
+def _turned(x: Shape, rtol: Shape | None, **_: object) -> Shape:
     """The shape of the transposed matrices."""
     _each(x, rtol)
     stack, rows, columns = matrices(x)
@@ -286,7 +286,7 @@ def _turned(x: Shape, rtol: Shape | None, **_: Any) -> Shape:
     tier=Tier.LINALG,
     normalize=checked(_turned),
 )
-def pinv(x: TensorLike, /, rtol: TensorLike | None = None) -> Tensor:
+def pinv(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     """The pseudoinverse of Moore and Penrose: the shortest solution of least squares.
 
     Args:

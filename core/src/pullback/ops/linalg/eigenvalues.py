@@ -12,11 +12,9 @@ tape are their conjugates.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
-from pullback.dtypes import Operands, Resolution, floating, is_complex
+from pullback._dispatch import op
+from pullback.dtypes import DType, DTypeRule, Operands, Resolution, floating, is_complex, uniform
 from pullback.ops.arithmetic import abs
 from pullback.ops.complex import real
 from pullback.ops.data_types import finfo
@@ -27,7 +25,7 @@ from pullback.ops.reductions import max
 from pullback.ops.selection import where
 from pullback.shapes import Shape, checked
 from pullback.spec import BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -39,10 +37,11 @@ def matrices(x: Shape) -> tuple[Shape, int, int]:
     return x[:-2], x[-2], x[-1]
 
 
-def outputs(*kinds: str) -> Any:
+def outputs(*kinds: str) -> DTypeRule:
     """A dtype rule: floating inputs, and results that are "same", "real" or "complex"."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    @uniform
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Floating inputs; real, complex or as they are in each result."""
         (dtype,) = floating(operands).outputs
         if "complex" in kinds and dtype.itemsize == 2:
@@ -54,7 +53,6 @@ def outputs(*kinds: str) -> Any:
         }
         return Resolution((dtype,), tuple(by_kind[kind] for kind in kinds))
 
-    rule.uniform = True  # type: ignore[attr-defined]
     return rule
 
 
@@ -88,12 +86,12 @@ def diagonals(values: Tensor) -> Tensor:
 # Eigenvalues.
 
 
-def _pairs(x: Shape, **_: Any) -> list[Shape]:
+def _pairs(x: Shape, **_: object) -> list[Shape]:
     """The eigenvalues of each square matrix as a vector; matrices like x."""
     return [square(x)[:-1], x]
 
 
-def _values(x: Shape, **_: Any) -> Shape:
+def _values(x: Shape, **_: object) -> Shape:
     """The eigenvalues of each square matrix as a vector."""
     return square(x)[:-1]
 
@@ -105,8 +103,9 @@ def _values(x: Shape, **_: Any) -> Shape:
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
     normalize=checked(_pairs),
+    primitive="It iterates until the values converge.",
 )
-def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
 
     x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too. The
@@ -123,7 +122,6 @@ def eigh(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     >>> pb.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    return primitive("It iterates until the values say that it has converged.")
 
 
 @eigh.vjp("x")
@@ -144,7 +142,7 @@ def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Te
     tier=Tier.LINALG,
     normalize=checked(_values),
 )
-def eigvalsh(x: TensorLike, /) -> Tensor:
+def eigvalsh(x: Tensor, /) -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
     x stands for its Hermitian part (x + x^H) / 2.
@@ -165,8 +163,9 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("eigenvalues", "eigenvectors"),
+    primitive="It iterates until the values converge.",
 )
-def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.
 
     The eigenvectors are the columns.
@@ -178,11 +177,12 @@ def eig(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     >>> sorted(pb.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues.imag.tolist())
     [-1.0, 1.0]
     """
-    return primitive("It iterates until the values say that it has converged.")
 
 
 @eig.vjp("x")
-def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: Any) -> Tensor:
+def _(
+    g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: DType
+) -> Tensor:
     # Boeddeker et al., "On the computation of complex-valued gradients with application to
     # statistically optimum beamforming" (2017), (4.77): as eigh with V^-H for V, and without what
     # would change the norm of an eigenvector.
@@ -200,7 +200,7 @@ def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor, x_dty
 
 
 @op(shape=_values, dtype=outputs("complex"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def eigvals(x: TensorLike, /) -> Tensor:
+def eigvals(x: Tensor, /) -> Tensor:
     """The eigenvalues of square matrices, in no order; complex.
 
     Raises:

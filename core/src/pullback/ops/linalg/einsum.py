@@ -99,7 +99,7 @@ def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
     normalize=_in_full,
     name="einsum",
 )
-def _einsum(operands: Sequence[TensorLike], /, *, equation: str) -> Tensor:
+def _einsum(operands: Sequence[Tensor], /, *, equation: str) -> Tensor:
     """`einsum` with the operands in front."""
     read = _read(equation, tuple(x.shape for x in operands))
     terms = [_diagonals(x, names) for x, names in zip(operands, read.operands, strict=True)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from pullback import errors, shapes
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import DTypeLike, is_complex, numeric, same
 from pullback.ops.complex import conj
@@ -15,14 +15,19 @@ from pullback.ops.manipulation import moveaxis, permute_dims, reshape
 from pullback.ops.reductions import accumulating, sum
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 #: `cross`, `diagonal`, `outer` and `trace` are in `pullback.linalg`, as in the standard.
 __all__ = ["linear", "matmul", "tensordot", "vecdot"]
 
 
-@op(shape=shapes.matmul, dtype=numeric, accuracy=ACCUMULATED)
-def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=shapes.matmul,
+    dtype=numeric,
+    accuracy=ACCUMULATED,
+    primitive="A sum of products needs memory for all n * k * m of them.",
+)
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product of x1 (..., n, k) and x2 (..., k, m); the axes in front broadcast.
 
     A vector x1 is one row and a vector x2 one column, without that axis in the result.
@@ -33,7 +38,6 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
     [3.0, 7.0]
     """
-    return primitive("A sum of products would need room for all n * k * m of them.")
 
 
 # With Y = A B: dA = dY B^T and dB = A^T dY, summed over the stacks along which A or B was broadcast
@@ -94,7 +98,7 @@ def _linear_shape(x: Shape, weight: Shape, bias: Shape | None = None) -> Shape:
 
 
 @op(shape=_linear_shape, dtype=numeric, accuracy=ACCUMULATED)
-def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, /) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, /) -> Tensor:
     """x @ weight + bias over the last axis of x: a dense layer without its activation.
 
     Args:
@@ -148,7 +152,7 @@ def _common_axis(x1: Shape, x2: Shape, axis: int) -> None:
         raise errors.ShapeError(f"sizes along axis {axis} differ: {x1} and {x2}")
 
 
-def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
     """The inputs broadcast together; without the axis of the vectors."""
     _common_axis(x1, x2, axis)
     shape = list(broadcast_shapes(x1, x2))
@@ -157,7 +161,7 @@ def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
 
 
 @op(shape=_vecdot_shape, dtype=numeric, accuracy=ACCUMULATED)
-def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot product of the vectors along `axis`, sum(conj(x1) * x2); other axes broadcast.
 
     `axis` is negative: it counts from the end in both inputs.
@@ -178,7 +182,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     return reshape(product, product.shape[:-2])
 
 
-def _outer_shape(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def _outer_shape(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The lengths of both vectors."""
     if len(x1) != 1 or len(x2) != 1:
         raise errors.ShapeError(f"needs two vectors, got shapes {x1} and {x2}")
@@ -186,7 +190,7 @@ def _outer_shape(x1: Shape, x2: Shape, **_: Any) -> Shape:
 
 
 @op(shape=_outer_shape, dtype=numeric, accuracy=ROUNDED)
-def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The products of every element of the vector x1 with every element of the vector x2.
 
     Raises:
@@ -203,7 +207,7 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
+def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
     """The inputs broadcast together, with 3 elements along the axis."""
     _common_axis(x1, x2, axis)
     if x1[axis] != 3:
@@ -212,7 +216,7 @@ def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: Any) -> Shape:
 
 
 @op(shape=_cross_shape, dtype=numeric, accuracy=ACCUMULATED)
-def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of the vectors of 3 elements along `axis`; other axes broadcast.
 
     `axis` is negative: it counts from the end in both inputs.
@@ -258,7 +262,7 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
     return {"axes": (left, right)}
 
 
-def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: Any) -> Shape:
+def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: object) -> Shape:
     """The axes of x1 that are not summed, then those of x2."""
     left, right = axes
     return (
@@ -268,7 +272,7 @@ def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: Any) 
 
 
 @op(shape=_tensordot_shape, dtype=numeric, accuracy=ACCUMULATED, normalize=_pairs)
-def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: ContractionAxes = 2) -> Tensor:
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: ContractionAxes = 2) -> Tensor:
     """The sum of products over pairs of axes.
 
     `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or two
@@ -301,7 +305,7 @@ def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
     return start, max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
-def _diagonal_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     """The length of the diagonal in place of the last two axes."""
     if len(x) < 2:
         raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
@@ -309,7 +313,7 @@ def _diagonal_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
 
 
 @op(shape=_diagonal_shape, dtype=same, accuracy=EXACT)
-def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
 
     Raises:
@@ -327,13 +331,13 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     return line[..., start : start + (length - 1) * (columns + 1) + 1 : columns + 1]
 
 
-def _trace_shape(x: Shape, offset: int = 0, **_: Any) -> Shape:
+def _trace_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     """Without the last two axes."""
     return _diagonal_shape(x, offset)[:-1]
 
 
 @op(shape=_trace_shape, dtype=accumulating, accuracy=ACCUMULATED)
-def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of the diagonal of each matrix in the last two axes.
 
     Raises:

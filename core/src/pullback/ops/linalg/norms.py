@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, floating, is_complex
+from pullback.dtypes import Operands, Resolution, floating, is_complex, uniform
 from pullback.ops.arithmetic import abs, pow, sign
 from pullback.ops.comparison import isinf
 from pullback.ops.complex import conj
@@ -19,20 +19,18 @@ from pullback.ops.reductions import count_nonzero, expand, max, min, reduce_some
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduced
 from pullback.spec import ACCUMULATED, BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["matrix_norm", "vector_norm"]
 
 _INF = float("inf")
 
 
-def _real_result(operands: Operands, **_: Any) -> Resolution:
+@uniform
+def _real_result(operands: Operands, **_: object) -> Resolution:
     """Floating inputs; the result has the real dtype of their parts."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtypes.real_of(dtype),))
-
-
-_real_result.uniform = True  # type: ignore[attr-defined]
 
 
 def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Shape:
@@ -42,7 +40,7 @@ def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Sha
     return reduced(x, axis, keepdims)
 
 
-def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[str, Any]:
+def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
     if not isinstance(ord, (int, float)):
         raise errors.InputTypeError(f"the order of a vector norm is a number, got {ord!r}")
     return {"ord": ord, **rest}
@@ -50,7 +48,7 @@ def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[str, An
 
 @op(shape=_vectors, dtype=_real_result, accuracy=ACCUMULATED, normalize=_number)
 def vector_norm(
-    x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
+    x: Tensor, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
 ) -> Tensor:
     """The norm of x over `axis`, as one vector over several axes or all of them.
 
@@ -131,7 +129,7 @@ def _conjugate(x: Tensor) -> Tensor:
 _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 
 
-def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: Any) -> dict[str, Any]:
+def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
     if ord not in _ORDERS:
         listed = ", ".join(repr(one) for one in _ORDERS)
         raise errors.InputValueError(f"the order of a matrix norm is one of {listed}, got {ord!r}")
@@ -153,9 +151,7 @@ def _one_each(x: Shape, *, keepdims: bool, ord: Any) -> Shape:
     tier=Tier.LINALG,
     normalize=_known_order,
 )
-def matrix_norm(
-    x: TensorLike, /, *, keepdims: bool = False, ord: int | float | str = "fro"
-) -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: int | float | str = "fro") -> Tensor:
     """The norm of each matrix.
 
     Args:

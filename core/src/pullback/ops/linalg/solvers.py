@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
-from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric
+from pullback.dtypes import Operands, Resolution, floating, is_complex, numeric, uniform
 from pullback.ops import late
 from pullback.ops.calculus import where, zeros
 from pullback.ops.complex import conj, imag
@@ -25,19 +25,19 @@ from pullback.ops.patterns import eye, tril
 from pullback.ops.reductions import any, prod, sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
 
 
-def square(x: Shape, **_: Any) -> Shape:
+def square(x: Shape, **_: object) -> Shape:
     """The shape of square matrices, which an op keeps."""
     if len(x) < 2 or x[-1] != x[-2]:
         raise errors.ShapeError(f"needs square matrices in the last two axes, got shape {x}")
     return x
 
 
-def scalar_each(x: Shape, **_: Any) -> Shape:
+def scalar_each(x: Shape, **_: object) -> Shape:
     """One number for each square matrix."""
     return square(x)[:-2]
 
@@ -60,7 +60,7 @@ def identity(like: Tensor, n: int) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _solved(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The right sides, with the stacks of both broadcast together."""
     n = square(x1)[-1]
     if len(x2) == 1:
@@ -75,8 +75,14 @@ def _solved(x1: Shape, x2: Shape, **_: Any) -> Shape:
     return (*broadcast_shapes(x1[:-2], x2[:-2]), n, x2[-1])
 
 
-@op(shape=_solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+@op(
+    shape=_solved,
+    dtype=floating,
+    accuracy=BACKWARD_STABLE,
+    tier=Tier.LINALG,
+    primitive="Elimination goes column by column; each step depends on the one before.",
+)
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution x of x1 @ x = x2, for square x1 of full rank.
 
     x2 is a vector if it has one axis, else matrices (..., n, k); the axes in front broadcast.
@@ -88,7 +94,6 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> pb.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    return primitive("Elimination goes on column by column, each with what the one before left.")
 
 
 @solve.vjp("x1", "x2")
@@ -109,7 +114,7 @@ def _(
 
 
 @op(shape=square, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def inv(x: TensorLike, /) -> Tensor:
+def inv(x: Tensor, /) -> Tensor:
     """The inverse of each matrix.
 
     Raises:
@@ -138,7 +143,7 @@ def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
     tier=Tier.LINALG,
     normalize=_whole_power,
 )
-def matrix_power(x: TensorLike, /, n: int) -> Tensor:
+def matrix_power(x: Tensor, /, n: int) -> Tensor:
     """The product of n times the matrix x; of its inverse for a negative n; x ** 0 is the identity.
 
     Raises:
@@ -173,16 +178,14 @@ def matrix_power(x: TensorLike, /, n: int) -> Tensor:
 # Determinants.
 
 
-def _sign_and_size(operands: Operands, **_: Any) -> Resolution:
+@uniform
+def _sign_and_size(operands: Operands, **_: object) -> Resolution:
     """The sign in the dtype of x, the logarithm in its real one."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtype, dtypes.real_of(dtype)))
 
 
-_sign_and_size.uniform = True  # type: ignore[attr-defined]
-
-
-def _two_each(x: Shape, **_: Any) -> list[Shape]:
+def _two_each(x: Shape, **_: object) -> list[Shape]:
     """Twice one number for each square matrix."""
     return [scalar_each(x)] * 2
 
@@ -193,8 +196,9 @@ def _two_each(x: Shape, **_: Any) -> list[Shape]:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     outputs=("sign", "logabsdet"),
+    primitive="solve does not show its pivots, and qr does not give the sign of det(Q).",
 )
-def slogdet(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its size: what does not overflow.
 
     The sign of a complex determinant is a number of size 1. A singular matrix has sign 0 and
@@ -208,9 +212,6 @@ def slogdet(x: TensorLike, /) -> tuple[Tensor, Tensor]:
     >>> sign.item(), logabsdet.item()
     (-1.0, 0.0)
     """
-    return primitive(
-        "solve does not show its pivots, and the sign of the determinant of Q is lost in qr."
-    )
 
 
 @slogdet.vjp("x")
@@ -232,7 +233,7 @@ def _inverse(x: Tensor, singular: Tensor) -> Tensor:
 
 
 @op(shape=scalar_each, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
-def det(x: TensorLike, /) -> Tensor:
+def det(x: Tensor, /) -> Tensor:
     """The determinant of each matrix. Its gradient is right for singular matrices as well.
 
     Raises:
@@ -257,7 +258,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
     tier=Tier.LINALG,
     name="_cofactors",
 )
-def _cofactors(x: TensorLike, /) -> Tensor:
+def _cofactors(x: Tensor, /) -> Tensor:
     """The derivative of the determinant: det(x) times the transposed inverse, without dividing.
 
     With x = U diag(s) V^H it is det(U) det(V^H) conj(U) diag(p) conj(V)^H, where p_i is the product
@@ -334,8 +335,9 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
     normalize=checked(square),
+    primitive="It goes column by column; each step depends on the one before.",
 )
-def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.
 
     x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too.
@@ -347,7 +349,6 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    return primitive("It goes on column by column, each with what the one before left.")
 
 
 @cholesky.vjp("x")

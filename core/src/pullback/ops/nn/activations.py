@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from pullback import errors
 from pullback._dispatch import op
@@ -16,13 +16,12 @@ from pullback.ops.special import erfc
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Axis, Shape, broadcast, first
 from pullback.spec import ACCUMULATED, EXACT, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "celu",
     "elu",
     "gelu",
-    "gelu_gradient",
     "glu",
     "hard_sigmoid",
     "hard_silu",
@@ -33,12 +32,9 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
-    "relu_gradient",
     "selu",
     "sigmoid",
-    "sigmoid_gradient",
     "silu",
-    "silu_gradient",
     "softplus",
     "softsign",
 ]
@@ -47,7 +43,7 @@ __all__ = [
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)
-def relu(x: TensorLike, /) -> Tensor:
+def relu(x: Tensor, /) -> Tensor:
     """The rectified linear unit max(x, 0) (Nair and Hinton, 2010). Its gradient at 0 is 0.
 
     >>> pb.relu([-1.0, 2.0]).tolist()
@@ -56,11 +52,11 @@ def relu(x: TensorLike, /) -> Tensor:
     return maximum(x, 0)
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
-def relu_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+@op(shape=broadcast, dtype=real, accuracy=EXACT, public=False)
+def relu_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g where out is positive, 0 elsewhere: the gradient of `relu` whose result is `out`.
 
-    >>> pb.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
+    >>> pb.ops.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
     [0.0, 4.0]
     """
     return where(out > 0, g, 0)
@@ -71,7 +67,7 @@ relu_gradient.vjp(g=lambda h, out: relu_gradient(h, out), out=None)
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)
-def relu6(x: TensorLike, /) -> Tensor:
+def relu6(x: Tensor, /) -> Tensor:
     """min(max(x, 0), 6) (Krizhevsky, 2010, Convolutional Deep Belief Networks on CIFAR-10).
 
     >>> pb.relu6([-1.0, 2.0, 7.0]).tolist()
@@ -84,7 +80,7 @@ relu6.vjp(x=lambda g, out: where((out > 0) & (out < 6), g, 0))
 
 
 @op(shape=first, dtype=real_floating, accuracy=ROUNDED)
-def leaky_relu(x: TensorLike, /, *, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(x: Tensor, /, *, negative_slope: float = 0.01) -> Tensor:
     """x where it is positive, negative_slope * x elsewhere (Maas et al., 2013).
 
     >>> pb.leaky_relu([-2.0, 2.0], negative_slope=0.5).tolist()
@@ -98,7 +94,7 @@ leaky_relu.vjp(x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
-def prelu(x: TensorLike, negative_slope: TensorLike, /) -> Tensor:
+def prelu(x: Tensor, negative_slope: Tensor, /) -> Tensor:
     """x where it is positive, negative_slope * x elsewhere, the slope learned (He et al., 2015).
 
     >>> pb.prelu([[-2.0, 2.0], [-4.0, 3.0]], [0.5, 0.1]).tolist()
@@ -114,7 +110,7 @@ prelu.vjp(
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)
-def hard_tanh(x: TensorLike, /) -> Tensor:
+def hard_tanh(x: Tensor, /) -> Tensor:
     """min(max(x, -1), 1) (Collobert, 2004).
 
     >>> pb.hard_tanh([-2.0, 0.5, 2.0]).tolist()
@@ -127,7 +123,7 @@ hard_tanh.vjp(x=lambda g, x: where(abs(x) < 1, g, 0))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def hard_sigmoid(x: TensorLike, /) -> Tensor:
+def hard_sigmoid(x: Tensor, /) -> Tensor:
     """relu6(x + 3) / 6, a piecewise linear sigmoid (Howard et al., 2019).
 
     >>> pb.hard_sigmoid([-4.0, 0.0, 4.0]).tolist()
@@ -141,7 +137,7 @@ hard_sigmoid.vjp(x=lambda g, x: where(abs(x) < 3, g / 6, 0))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def hard_silu(x: TensorLike, /) -> Tensor:
+def hard_silu(x: Tensor, /) -> Tensor:
     """x * relu6(x + 3) / 6, the hard swish of MobileNetV3 (Howard et al., 2019).
 
     >>> pb.hard_silu([-4.0, 3.0]).tolist()
@@ -161,7 +157,7 @@ hard_silu.vjp(x=lambda g, x: where(x < 3, where(x > -3, g * (x / 3 + 0.5), 0), g
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+def elu(x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al., 2016).
 
     >>> pb.elu([-1e9, 2.0]).tolist()
@@ -175,7 +171,7 @@ elu.vjp(x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(minimum(x, 0))))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def celu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+def celu(x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron, 2017).
 
     >>> pb.celu([-1e9, 2.0], alpha=0.5).tolist()
@@ -192,7 +188,7 @@ _SELU_SCALE = 1.0507009873554805
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def selu(x: TensorLike, /) -> Tensor:
+def selu(x: Tensor, /) -> Tensor:
     """The scaled exponential linear unit of self-normalizing networks (Klambauer et al., 2017).
 
     >>> print(f"{pb.selu(1.0):.4f}")
@@ -212,7 +208,7 @@ selu.vjp(
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def sigmoid(x: TensorLike, /) -> Tensor:
+def sigmoid(x: Tensor, /) -> Tensor:
     """The logistic function 1 / (1 + exp(-x)), exact to a few ulp on both sides.
 
     >>> pb.sigmoid([-1e4, 0.0, 1e4]).tolist()
@@ -223,11 +219,11 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     return narrowed(where(wide < 0, e, 1) / (e + 1), x)
 
 
-@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def sigmoid_gradient(g: TensorLike, out: TensorLike, /) -> Tensor:
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, public=False)
+def sigmoid_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     """g * out * (1 - out): the gradient of `sigmoid` whose result is `out`.
 
-    >>> pb.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
+    >>> pb.ops.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
     [1.0, 0.0]
     """
     h, wide = widened(g), widened(out)
@@ -242,7 +238,7 @@ sigmoid_gradient.vjp(
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def softplus(x: TensorLike, /) -> Tensor:
+def softplus(x: Tensor, /) -> Tensor:
     """log(1 + exp(x)), a smooth max(x, 0) (Dugas et al., 2001), safe for large x.
 
     >>> pb.softplus([-1e4, 1e4]).tolist()
@@ -256,7 +252,7 @@ softplus.vjp(x=lambda g, x: g * sigmoid(x))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def log_sigmoid(x: TensorLike, /) -> Tensor:
+def log_sigmoid(x: Tensor, /) -> Tensor:
     """log(1 / (1 + exp(-x))) = -softplus(-x).
 
     >>> pb.log_sigmoid([-1e4, 1e4]).tolist()
@@ -274,7 +270,7 @@ _FAR = 1000
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def silu(x: TensorLike, /) -> Tensor:
+def silu(x: Tensor, /) -> Tensor:
     """x * sigmoid(x), also called swish (Elfwing et al., 2018; Ramachandran et al., 2017).
 
     >>> pb.silu(0.0).tolist()
@@ -285,11 +281,11 @@ def silu(x: TensorLike, /) -> Tensor:
 
 
 # ACCUMULATED: the terms cancel where the slope changes its sign.
-@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def silu_gradient(g: TensorLike, x: TensorLike, /) -> Tensor:
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, public=False)
+def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     """The gradient of `silu` at x, given that of its result.
 
-    >>> pb.silu_gradient(2.0, 0.0).item()
+    >>> pb.ops.silu_gradient(2.0, 0.0).item()
     1.0
     """
     h, wide = widened(g), clip(widened(x), -_FAR, _FAR)
@@ -301,7 +297,7 @@ silu.vjp(x=lambda g, x: silu_gradient(g, x))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def mish(x: TensorLike, /) -> Tensor:
+def mish(x: Tensor, /) -> Tensor:
     """x * tanh(softplus(x)) (Misra, 2019).
 
     >>> pb.mish(0.0).tolist()
@@ -318,7 +314,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
-def softsign(x: TensorLike, /) -> Tensor:
+def softsign(x: Tensor, /) -> Tensor:
     """x / (1 + |x|) (Glorot and Bengio, 2010).
 
     >>> pb.softsign([-1.0, 3.0]).tolist()
@@ -343,7 +339,7 @@ _TANH_CUBIC = 0.044715
 
 def _approximation(
     shapes: tuple[Shape, ...], *, approximate: bool | Literal["none", "tanh"]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     if approximate in (False, "none"):
         return {"approximate": False}
     if approximate in (True, "tanh"):
@@ -355,7 +351,7 @@ def _approximation(
 
 # ACCUMULATED: erfc and tanh get a rounded argument, and make x**2 times its relative error of that.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
-def gelu(x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = False) -> Tensor:
+def gelu(x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False) -> Tensor:
     """x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel, 2016).
 
     Args:
@@ -377,13 +373,19 @@ def gelu(x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = Fals
 
 
 # ACCUMULATED: as gelu, and the terms cancel where the slope changes its sign.
-@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
+@op(
+    shape=broadcast,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=_approximation,
+    public=False,
+)
 def gelu_gradient(
-    g: TensorLike, x: TensorLike, /, *, approximate: bool | Literal["none", "tanh"] = False
+    g: Tensor, x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False
 ) -> Tensor:
     """The gradient of `gelu` at x, given that of its result.
 
-    >>> print(f"{pb.gelu_gradient(2.0, 0.0).item():.4f}")
+    >>> print(f"{pb.ops.gelu_gradient(2.0, 0.0).item():.4f}")
     1.0000
     """
     # Beyond, the slope is 0 or 1; the products have to stay finite.
@@ -400,7 +402,7 @@ def gelu_gradient(
 gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate))
 
 
-def _halves(x: Shape, axis: int, **_: Any) -> Shape:
+def _halves(x: Shape, axis: int, **_: object) -> Shape:
     """Half the size along the axis."""
     if x[axis] % 2:
         raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size to be halved")
@@ -408,7 +410,7 @@ def _halves(x: Shape, axis: int, **_: Any) -> Shape:
 
 
 @op(shape=_halves, dtype=real_floating, accuracy=FEW_ULP)
-def glu(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+def glu(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """The gated linear unit a * sigmoid(b), for a and b the halves of x (Dauphin et al., 2017).
 
     Raises:

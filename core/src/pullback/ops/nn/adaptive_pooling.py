@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from pullback import errors
 from pullback._dispatch import op
@@ -20,7 +20,7 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean
 from pullback.shapes import Shape, as_int, reduced
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"]
 
@@ -28,7 +28,7 @@ __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_
 _MOST = 65536
 
 
-def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
+def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
     """The spatial sizes that are asked for."""
     check_format(data_format)
     if len(x) < 3:
@@ -49,7 +49,7 @@ def _adapted(x: Shape, *, output_size: Any, data_format: str) -> Shape:
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
-def _adapt(x: Tensor, pool: Any, output_size: Any, data_format: str) -> Tensor:
+def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_format: str) -> Tensor:
     # A window is a product of spans, and so is the work: one spatial dimension after the other.
     out = spatial_of(_adapted(x.shape, output_size=output_size, data_format=data_format),
                      data_format)  # fmt: skip
@@ -63,7 +63,7 @@ def _adapt(x: Tensor, pool: Any, output_size: Any, data_format: str) -> Tensor:
 
 @op(shape=_adapted, dtype=real_floating, accuracy=ACCUMULATED)
 def adaptive_avg_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     output_size: Sizes,
     data_format: DataFormat = "channels_last",
@@ -88,7 +88,7 @@ def adaptive_avg_pool(
 
 @op(shape=_adapted, dtype=real, accuracy=EXACT)
 def adaptive_max_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     output_size: Sizes,
     data_format: DataFormat = "channels_last",
@@ -129,7 +129,7 @@ def _spatial_axes(x: Shape, data_format: str) -> Shape:
 
 @op(shape=_of_whole, dtype=real_floating, accuracy=ACCUMULATED)
 def global_avg_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     keepdims: bool = False,
     data_format: DataFormat = "channels_last",
@@ -152,7 +152,7 @@ def global_avg_pool(
 
 @op(shape=_of_whole, dtype=real, accuracy=EXACT)
 def global_max_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     keepdims: bool = False,
     data_format: DataFormat = "channels_last",

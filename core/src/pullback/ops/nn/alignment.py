@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution
@@ -20,7 +18,7 @@ from pullback.ops.selection import where
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["ctc_loss"]
 
@@ -29,7 +27,7 @@ _NEVER = -1e30
 
 
 def _ctc_shape(
-    logits: Shape, labels: Shape, logit_lengths: Shape, label_lengths: Shape, **_: Any
+    logits: Shape, labels: Shape, logit_lengths: Shape, label_lengths: Shape, **_: object
 ) -> Shape:
     """One loss for each example."""
     if len(logits) != 3 or len(labels) != 2 or labels[0] != logits[0]:
@@ -43,7 +41,7 @@ def _ctc_shape(
     return logits[:1]
 
 
-def _ctc_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _ctc_dtypes(operands: Operands, **_: object) -> Resolution:
     """Real floating logits, whose dtype the result has; integer labels and lengths."""
     logits = dtypes.real_floating(operands[:1]).inputs[0]
     integers = [dtypes.integer((operand,)).inputs[0] for operand in operands[1:]]
@@ -51,7 +49,7 @@ def _ctc_dtypes(operands: Operands, **_: Any) -> Resolution:
     return Resolution((logits, *integers), (logits,))
 
 
-def _ctc_checked(shapes: tuple[Any, ...], *, blank: int) -> dict[str, Any]:
+def _ctc_checked(shapes: tuple[Shape, ...], *, blank: int) -> dict[str, object]:
     _ctc_shape(*shapes)
     classes = shapes[0][2]
     if not -classes <= blank < classes:
@@ -62,10 +60,10 @@ def _ctc_checked(shapes: tuple[Any, ...], *, blank: int) -> dict[str, Any]:
 # ACCUMULATED: sums over all alignments, step by step.
 @op(shape=_ctc_shape, dtype=_ctc_dtypes, accuracy=ACCUMULATED, normalize=_ctc_checked)
 def ctc_loss(
-    logits: TensorLike,
-    labels: TensorLike,
-    logit_lengths: TensorLike,
-    label_lengths: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
+    logit_lengths: Tensor,
+    label_lengths: Tensor,
     *,
     blank: int = 0,
 ) -> Tensor:

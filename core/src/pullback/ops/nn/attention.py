@@ -18,12 +18,16 @@ from pullback.ops.reductions import max, sum
 from pullback.ops.selection import where
 from pullback.shapes import Shape, broadcast_shapes
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["scaled_dot_product_attention", "scaled_dot_product_attention_gradient"]
+__all__ = [
+    "scaled_dot_product_attention",
+]
 
 
-def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: Any) -> Shape:
+def _attention_shape(
+    query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: object
+) -> Shape:
     """The shape of the query with the depth of the values."""
     if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
         raise errors.ShapeError(
@@ -46,7 +50,7 @@ def _attention_shape(query: Shape, key: Shape, value: Shape, mask: Shape | None,
     return (*query[:-1], value[-1])
 
 
-def _attention_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _attention_dtypes(operands: Operands, **_: object) -> Resolution:
     """Real floating inputs; a mask of truth values, or of summands in their dtype."""
     inputs, outputs = dtypes.real_floating(operands[:3])
     dtype = outputs[0]
@@ -56,8 +60,8 @@ def _attention_dtypes(operands: Operands, **_: Any) -> Resolution:
 
 
 def _default_scale(
-    shapes: tuple[Any, ...], *, is_causal: bool, scale: float | None
-) -> dict[str, Any]:
+    shapes: tuple[Shape, ...], *, is_causal: bool, scale: float | None
+) -> dict[str, object]:
     _attention_shape(*shapes[:4])
     if scale is None:
         scale = 1 / math.sqrt(shapes[0][-1]) if shapes[0][-1] else 1.0
@@ -73,10 +77,10 @@ def _default_scale(
     normalize=_default_scale,
 )
 def scaled_dot_product_attention(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
     *,
     is_causal: bool = False,
     scale: float | None = None,
@@ -149,18 +153,20 @@ def _onto_shared(x: Tensor, shared: Tensor) -> Tensor:
     return sum(reshape(x, _split(x, shared)), axis=-3)
 
 
-def _gradient_shapes(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> list[Shape]:
+def _gradient_shapes(
+    query: Shape, key: Shape, value: Shape, *_: object, **__: object
+) -> list[Shape]:
     """The shapes of query, key and value."""
     return [query, key, value]
 
 
-def _gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have those of query, key and value."""
     kept = dtypes.each("any")(operands).inputs
     return Resolution(kept, tuple(dtype for dtype in kept[:3] if dtype is not None))
 
 
-def _same_attributes(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _same_attributes(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     return _default_scale(shapes, **attributes)
 
 
@@ -170,15 +176,16 @@ def _same_attributes(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, An
     accuracy=ACCUMULATED,
     outputs=("query_gradient", "key_gradient", "value_gradient"),
     normalize=_same_attributes,
+    public=False,
 )
 def scaled_dot_product_attention_gradient(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None,
-    out: TensorLike,
-    normalizer: TensorLike,
-    g: TensorLike,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    out: Tensor,
+    normalizer: Tensor,
+    g: Tensor,
     *,
     is_causal: bool = False,
     scale: float | None = None,
@@ -201,7 +208,7 @@ def scaled_dot_product_attention_gradient(
         scale: as of the op.
 
     >>> query, key, value = pb.zeros((1, 1)), pb.ones((2, 1)), [[1.0], [3.0]]
-    >>> found = pb.scaled_dot_product_attention_gradient(
+    >>> found = pb.ops.scaled_dot_product_attention_gradient(
     ...     query, key, value, None, [[2.0]], [[0.6931472]], [[1.0]]
     ... )
     >>> [one.tolist() for one in found]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
@@ -21,13 +19,16 @@ from pullback.ops.reductions import mean as mean_of
 from pullback.ops.reductions import sum
 from pullback.shapes import Axis, Shape, checked
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_inference"]
+__all__ = [
+    "batch_norm",
+    "batch_norm_inference",
+]
 
 
 def _batch_shapes(
-    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, **_: Any
+    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, **_: object
 ) -> list[Shape]:
     """The shape of x; mean and variance are vectors of its channels."""
     channels = (x[axis],)
@@ -36,7 +37,7 @@ def _batch_shapes(
     return [x, channels, channels]
 
 
-def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _batch_dtypes(operands: Operands, **_: object) -> Resolution:
     """Real floating inputs; mean and variance of 16-bit floats in float32."""
     inputs, outputs = real_floating(operands)
     statistics = dtypes.float32 if outputs[0].itemsize < 4 else outputs[0]
@@ -51,9 +52,9 @@ def _batch_dtypes(operands: Operands, **_: Any) -> Resolution:
     normalize=checked(_batch_shapes),
 )
 def batch_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-3,
@@ -98,7 +99,7 @@ def _gradient_shapes(
     variance_g: Shape,
     *,
     axis: int,
-    **_: Any,
+    **_: object,
 ) -> list[Shape]:
     """The shape of x, and twice a vector of its channels."""
     channels = (x[axis],)
@@ -117,15 +118,16 @@ def _gradient_shapes(
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient", "offset_gradient"),
     normalize=checked(_gradient_shapes),
+    public=False,
 )
 def batch_norm_gradient(
-    x: TensorLike,
-    scale: TensorLike | None,
-    mean: TensorLike,
-    variance: TensorLike,
-    g: TensorLike,
-    mean_g: TensorLike,
-    variance_g: TensorLike,
+    x: Tensor,
+    scale: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    g: Tensor,
+    mean_g: Tensor,
+    variance_g: Tensor,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-3,
@@ -144,7 +146,7 @@ def batch_norm_gradient(
         epsilon: as of the op.
 
     >>> x, mean, variance, none = [[1.0], [3.0]], [2.0], [1.0], [0.0]
-    >>> found = pb.batch_norm_gradient(
+    >>> found = pb.ops.batch_norm_gradient(
     ...     x, None, mean, variance, [[1.0], [0.0]], none, none, epsilon=0.0
     ... )
     >>> [one.tolist() for one in found]
@@ -183,7 +185,7 @@ def _inference_shape(
     offset: Shape | None,
     *,
     axis: int,
-    **_: Any,
+    **_: object,
 ) -> Shape:
     """The shape of x; the others are vectors of its channels."""
     channels = (x[axis],)
@@ -193,7 +195,7 @@ def _inference_shape(
     return x
 
 
-def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _inference_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its real floating dtype; the result has that of x."""
     dtype = real_floating(operands[:1]).outputs[0]
     rest = dtypes.each("real floating")
@@ -208,11 +210,11 @@ def _inference_dtypes(operands: Operands, **_: Any) -> Resolution:
     normalize=checked(_inference_shape),
 )
 def batch_norm_inference(
-    x: TensorLike,
-    mean: TensorLike,
-    variance: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-3,

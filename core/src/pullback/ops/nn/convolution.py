@@ -39,9 +39,11 @@ from pullback.ops.nn.windows import (
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, ShapeLike, as_shape, size_of
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["conv", "conv_input_gradient", "conv_kernel_gradient"]
+__all__ = [
+    "conv",
+]
 
 
 def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def _conv_shape(
     padding: Pads,
     dilation: Shape,
     data_format: str,
-    **_: Any,
+    **_: object,
 ) -> Shape:
     """One image for each kernel; sizes by stride, padding and dilation."""
     spatial = spatial_of(x, data_format)
@@ -103,8 +105,8 @@ def _conv_shape(
 
 @op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_conv)
 def conv(
-    x: TensorLike,
-    kernel: TensorLike,
+    x: Tensor,
+    kernel: Tensor,
     *,
     strides: Sizes = 1,
     padding: Padding = "valid",
@@ -173,7 +175,7 @@ def _normalize_input_gradient(
     return {"input_shape": input_shape, **attributes}
 
 
-def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
     """The shape of the images, which is given."""
     return input_shape
 
@@ -183,10 +185,11 @@ def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
     dtype=real_floating,
     accuracy=ACCUMULATED,
     normalize=_normalize_input_gradient,
+    public=False,
 )
 def conv_input_gradient(
-    g: TensorLike,
-    kernel: TensorLike,
+    g: Tensor,
+    kernel: Tensor,
     *,
     input_shape: ShapeLike,
     strides: Sizes = 1,
@@ -211,7 +214,7 @@ def conv_input_gradient(
         ShapeError: when g is not what `conv` gives for these shapes.
 
     >>> g = pb.ones((1, 2, 1))
-    >>> pb.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
+    >>> pb.ops.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
     [[[1.0], [2.0], [1.0]]]
     """
     # A convolution at stride 1 of g, spread out by the strides, with the kernel turned around.
@@ -257,7 +260,7 @@ def _normalize_kernel_gradient(
     return {"kernel_shape": kernel_shape, **attributes}
 
 
-def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
+def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: object) -> Shape:
     """The shape of the kernel, which is given."""
     return kernel_shape
 
@@ -267,10 +270,11 @@ def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: Any) -> Shape:
     dtype=real_floating,
     accuracy=ACCUMULATED,
     normalize=_normalize_kernel_gradient,
+    public=False,
 )
 def conv_kernel_gradient(
-    x: TensorLike,
-    g: TensorLike,
+    x: Tensor,
+    g: Tensor,
     *,
     kernel_shape: ShapeLike,
     strides: Sizes = 1,
@@ -295,7 +299,7 @@ def conv_kernel_gradient(
         ShapeError: when g is not what `conv` gives for these shapes.
 
     >>> x = pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))
-    >>> pb.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()
+    >>> pb.ops.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()
     [[[3.0]], [[5.0]]]
     """
     x, like = widened(channels_last(x, data_format)), x
@@ -314,8 +318,8 @@ def conv_kernel_gradient(
 
 
 @conv.vjp("x")
-def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_input_gradient(
         g, kernel, input_shape=tuple(x_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -323,8 +327,8 @@ def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Any, padding: Any, dil
 
 
 @conv.vjp("kernel")
-def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_kernel_gradient(
         x, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -332,8 +336,8 @@ def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dil
 
 
 @conv_input_gradient.vjp("g")
-def _(h: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, kernel: Tensor, strides: Shape, padding: Pads, dilation: Shape, groups: int,
+      data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv(
         h, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
@@ -341,8 +345,8 @@ def _(h: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, grou
 
 
 @conv_input_gradient.vjp("kernel")
-def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_kernel_gradient(
         h, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -350,8 +354,8 @@ def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Any, padding: Any, dil
 
 
 @conv_kernel_gradient.vjp("x")
-def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation: Any,
-      groups: int, data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
+      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv_input_gradient(
         g, h, input_shape=tuple(x_shape), strides=strides, padding=padding,
         dilation=dilation, groups=groups, data_format=data_format,
@@ -359,8 +363,8 @@ def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Any, padding: Any, dilation
 
 
 @conv_kernel_gradient.vjp("g")
-def _(h: Tensor, x: Tensor, strides: Any, padding: Any, dilation: Any, groups: int,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(h: Tensor, x: Tensor, strides: Shape, padding: Pads, dilation: Shape, groups: int,
+      data_format: DataFormat) -> Tensor:  # fmt: skip
     return conv(
         x, h, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,

@@ -21,14 +21,14 @@ from pullback.ops.nn.windows import (
 )
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["conv_transpose"]
 
 
 def _transposed_image(
-    x: Shape, kernel: Shape, strides: Any, padding: Any, output_padding: Any, dilation: Any,
-    groups: int, data_format: Any,
+    x: Shape, kernel: Shape, strides: Sizes, padding: Padding, output_padding: Sizes,
+    dilation: Sizes, groups: int, data_format: DataFormat,
 ) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
     """The shape of the result, and the attributes of the convolution that it is the gradient of."""
     check_format(data_format)
@@ -75,8 +75,8 @@ def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
 
 @op(shape=_transposed_shape, dtype=real_floating, accuracy=ACCUMULATED)
 def conv_transpose(
-    x: TensorLike,
-    kernel: TensorLike,
+    x: Tensor,
+    kernel: Tensor,
     *,
     strides: Sizes = 1,
     padding: Padding = "valid",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, real_floating
+from pullback.dtypes import DType, Operands, Resolution, real_floating
 from pullback.ops.arithmetic import abs, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.nn.activations import sigmoid
@@ -17,7 +15,7 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Axis, Shape, broadcast, checked, reduced
 from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "absolute_error",
@@ -28,7 +26,6 @@ __all__ = [
     "log_cosh_loss",
     "sigmoid_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits",
-    "sparse_softmax_cross_entropy_gradient",
     "sparse_softmax_cross_entropy_with_logits",
     "squared_error",
 ]
@@ -44,7 +41,7 @@ def times(weight: Tensor, value: Tensor) -> Tensor:
 # Cross entropies of logits --------------------------------------------------------------------
 
 
-def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of the logits, which is that of the labels, without the axis of classes."""
     if logits != labels:
         raise errors.ShapeError(
@@ -68,8 +65,8 @@ def _log_normalizer(wide: Tensor, axis: int) -> Tensor:
     residuals=("normalizer",),
 )
 def softmax_cross_entropy_with_logits(
-    logits: TensorLike,
-    labels: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
     *,
     axis: Axis = -1,
     label_smoothing: float = 0.0,
@@ -128,13 +125,13 @@ def _(
 
 @softmax_cross_entropy_with_logits.vjp("labels")
 def _(
-    g: Tensor, logits: Tensor, labels_dtype: Any, normalizer: Tensor, label_smoothing: float
+    g: Tensor, logits: Tensor, labels_dtype: DType, normalizer: Tensor, label_smoothing: float
 ) -> Tensor:
     slope = (normalizer - widened(logits)) * (1 - label_smoothing)
     return (widened(g).reshape(normalizer.shape) * slope).astype(labels_dtype)
 
 
-def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
+def _logits_and_classes(operands: Operands, **_: object) -> Resolution:
     """Real floating logits, whose dtype the result has; integer labels."""
     logits = dtypes.real_floating(operands[:1]).inputs[0]
     labels = dtypes.integer(operands[1:]).inputs[0]
@@ -142,7 +139,7 @@ def _logits_and_classes(operands: Operands, **_: Any) -> Resolution:
     return Resolution((logits, labels), (logits,))
 
 
-def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: Any) -> Shape:
+def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of the labels, which is that of the logits without the axis of classes."""
     expected = reduced(logits, (axis,), False)
     if labels != expected:
@@ -166,8 +163,8 @@ def _one_hot(labels: Tensor, like: Tensor, axis: int, smoothing: float) -> Tenso
     residuals=("normalizer",),
 )
 def sparse_softmax_cross_entropy_with_logits(
-    logits: TensorLike,
-    labels: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
     *,
     axis: Axis = -1,
     label_smoothing: float = 0.0,
@@ -202,7 +199,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
 
 def _like_logits(
-    logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: Any
+    logits: Shape, labels: Shape, normalizer: Shape, g: Shape, *, axis: int, **_: object
 ) -> Shape:
     """The shape of the logits."""
     one_each = _classes_without_axis(logits, labels, axis=axis)
@@ -215,18 +212,24 @@ def _like_logits(
     return logits
 
 
-def _keep(operands: Operands, **_: Any) -> Resolution:
+def _keep(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the result has that of the first."""
     kept = dtypes.each("any")(operands)
     return Resolution(kept.inputs, kept.outputs)
 
 
-@op(shape=_like_logits, dtype=_keep, accuracy=ACCUMULATED, normalize=checked(_like_logits))
+@op(
+    shape=_like_logits,
+    dtype=_keep,
+    accuracy=ACCUMULATED,
+    normalize=checked(_like_logits),
+    public=False,
+)
 def sparse_softmax_cross_entropy_gradient(
-    logits: TensorLike,
-    labels: TensorLike,
-    normalizer: TensorLike,
-    g: TensorLike,
+    logits: Tensor,
+    labels: Tensor,
+    normalizer: Tensor,
+    g: Tensor,
     *,
     axis: Axis = -1,
     label_smoothing: float = 0.0,
@@ -244,7 +247,7 @@ def sparse_softmax_cross_entropy_gradient(
         A tensor like logits; NaN where the label is no class, 0 where it is `ignore_label`.
 
     >>> logits, normalizer = [[0.0, 0.0]], [[0.6931472]]
-    >>> pb.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
+    >>> pb.ops.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
     [[1.0, -1.0]]
     """
     wide = widened(logits)
@@ -281,7 +284,7 @@ sparse_softmax_cross_entropy_with_logits.vjp(labels=None)
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def sigmoid_cross_entropy_with_logits(logits: TensorLike, labels: TensorLike) -> Tensor:
+def sigmoid_cross_entropy_with_logits(logits: Tensor, labels: Tensor) -> Tensor:
     """-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits)), elementwise.
 
     Args:
@@ -307,7 +310,7 @@ sigmoid_cross_entropy_with_logits.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def squared_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     """(predictions - targets)**2, elementwise.
 
     >>> pb.squared_error([1.0, 2.0], [1.0, 4.0]).tolist()
@@ -324,7 +327,7 @@ squared_error.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
-def absolute_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def absolute_error(predictions: Tensor, targets: Tensor) -> Tensor:
     """|predictions - targets|, elementwise.
 
     >>> pb.absolute_error([1.0, 2.0], [1.0, 4.0]).tolist()
@@ -334,7 +337,7 @@ def absolute_error(predictions: TensorLike, targets: TensorLike) -> Tensor:
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def huber_loss(predictions: TensorLike, targets: TensorLike, *, delta: float = 1.0) -> Tensor:
+def huber_loss(predictions: Tensor, targets: Tensor, *, delta: float = 1.0) -> Tensor:
     """Half the squared error up to a difference of delta, from there on linear (Huber, 1964).
 
     >>> pb.huber_loss([1.0, 4.0], [0.0, 0.0]).tolist()
@@ -358,7 +361,7 @@ huber_loss.vjp(
 
 # ACCUMULATED: for differences near 0 the terms cancel.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
-def log_cosh_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def log_cosh_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     """log(cosh(predictions - targets)), elementwise: half the square near 0, |x| - log(2) far off.
 
     >>> pb.log_cosh_loss([0.0, 1e4], [0.0, 0.0]).tolist()
@@ -375,7 +378,7 @@ log_cosh_loss.vjp(
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
-def hinge_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
+def hinge_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     """max(0, 1 - targets * predictions), elementwise, for targets -1 and 1.
 
     >>> pb.hinge_loss([0.5, 2.0, 0.5], [1.0, 1.0, -1.0]).tolist()
@@ -387,7 +390,7 @@ def hinge_loss(predictions: TensorLike, targets: TensorLike) -> Tensor:
 # Distributions and directions -----------------------------------------------------------------
 
 
-def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: Any) -> Shape:
+def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of both inputs without the axis."""
     if x1 != x2:
         raise errors.ShapeError(f"both inputs must have one shape, got {x1} and {x2}")
@@ -396,7 +399,7 @@ def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: Any) -> Shape:
 
 # ACCUMULATED: a sum of terms of both signs.
 @op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
-def kl_divergence(targets: TensorLike, predictions: TensorLike, *, axis: Axis = -1) -> Tensor:
+def kl_divergence(targets: Tensor, predictions: Tensor, *, axis: Axis = -1) -> Tensor:
     """sum(targets * log(targets / predictions)) along axis (Kullback and Leibler, 1951).
 
     Where a target is 0 it adds nothing.
@@ -421,9 +424,7 @@ def kl_divergence(targets: TensorLike, predictions: TensorLike, *, axis: Axis = 
 
 # ACCUMULATED: an inner product.
 @op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
-def cosine_similarity(
-    x1: TensorLike, x2: TensorLike, *, axis: Axis = -1, epsilon: float = 1e-12
-) -> Tensor:
+def cosine_similarity(x1: Tensor, x2: Tensor, *, axis: Axis = -1, epsilon: float = 1e-12) -> Tensor:
     """The cosine of the angle between x1 and x2 along axis; 0 where one of them is 0.
 
     Args:

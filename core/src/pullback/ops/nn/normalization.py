@@ -17,15 +17,13 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean, sum
 from pullback.shapes import Axes, Axis, Shape, checked, reduced
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "group_norm",
     "instance_norm",
     "layer_norm",
-    "layer_norm_gradient",
     "rms_norm",
-    "rms_norm_gradient",
 ]
 
 
@@ -51,7 +49,7 @@ def others_of(x: Shape, axes: Any) -> tuple[int, ...]:
 
 
 def _normalized_shape(
-    x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: Any
+    x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: object
 ) -> Shape:
     """The shape of x; the parameters have that of the normalized axes."""
     expected = _parameter_shape(x, axis)
@@ -72,9 +70,9 @@ def _normalized_shape(
     normalize=checked(_normalized_shape),
 )
 def layer_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axes = -1,
     epsilon: float = 1e-5,
@@ -102,7 +100,7 @@ def layer_norm(
     return narrowed(y, x), center, spread  # type: ignore[return-value]
 
 
-def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Any) -> Tensor:
+def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Axes) -> Tensor:
     if scale is not None:
         y = y * laid_out(scale, y.shape, axis)
     if offset is not None:
@@ -110,7 +108,7 @@ def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Any) ->
     return y
 
 
-def gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+def gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have that of x."""
     kept = dtypes.each("any")(operands)
     dtype = kept.inputs[0]
@@ -136,13 +134,14 @@ def _gradient_shapes(
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient", "offset_gradient"),
     normalize=checked(_gradient_shapes),
+    public=False,
 )
 def layer_norm_gradient(
-    x: TensorLike,
-    scale: TensorLike | None,
-    center: TensorLike,
-    spread: TensorLike,
-    g: TensorLike,
+    x: Tensor,
+    scale: Tensor | None,
+    center: Tensor,
+    spread: Tensor,
+    g: Tensor,
     *,
     axis: Axes = -1,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,7 +156,7 @@ def layer_norm_gradient(
         axis: the normalized axes.
 
     >>> x, center, spread = [[1.0, 3.0]], [[2.0]], [[1.0]]
-    >>> found = pb.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
+    >>> found = pb.ops.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
     >>> [one.tolist() for one in found]
     [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]]
     """
@@ -177,7 +176,7 @@ def layer_norm_gradient(
 
 @layer_norm.vjp("x", "scale", "offset")
 def _(
-    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Any,
+    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Axes,
     wanted: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     found = layer_norm_gradient(x, scale, center, spread, g, axis=axis)
@@ -195,8 +194,8 @@ def _(
     normalize=checked(_normalized_shape),
 )
 def rms_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
     *,
     axis: Axes = -1,
     epsilon: float = 1e-5,
@@ -220,7 +219,7 @@ def rms_norm(
     return narrowed(affine(wide * spread, scale, None, axis), x), spread  # type: ignore[return-value]
 
 
-def _rms_gradient_dtypes(operands: Operands, **_: Any) -> Resolution:
+def _rms_gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have that of x."""
     inputs, outputs = gradient_dtypes(operands)
     return Resolution(inputs, outputs[:2])
@@ -239,12 +238,13 @@ def _rms_gradient_shapes(
     accuracy=ACCUMULATED,
     outputs=("x_gradient", "scale_gradient"),
     normalize=checked(_rms_gradient_shapes),
+    public=False,
 )
 def rms_norm_gradient(
-    x: TensorLike,
-    scale: TensorLike | None,
-    spread: TensorLike,
-    g: TensorLike,
+    x: Tensor,
+    scale: Tensor | None,
+    spread: Tensor,
+    g: Tensor,
     *,
     axis: Axes = -1,
 ) -> tuple[Tensor, Tensor]:
@@ -257,7 +257,7 @@ def rms_norm_gradient(
         g: the gradient with respect to the result.
         axis: the normalized axes.
 
-    >>> found = pb.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
+    >>> found = pb.ops.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
     >>> [one.tolist() for one in found]
     [[[0.5, -0.5]], [1.0, 0.0]]
     """
@@ -271,7 +271,7 @@ def rms_norm_gradient(
 
 @rms_norm.vjp("x", "scale")
 def _(
-    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Any,
+    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Axes,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     found = rms_norm_gradient(x, scale, spread, g, axis=axis)
@@ -282,7 +282,7 @@ def _(
 
 
 def _grouped_shape(
-    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, groups: int = 1, **_: Any
+    x: Shape, scale: Shape | None, offset: Shape | None, *, axis: int, groups: int = 1, **_: object
 ) -> Shape:
     """The shape of x; the parameters are vectors of its channels."""
     if len(x) < 2 or axis == 0:
@@ -302,9 +302,9 @@ def _grouped_shape(
     normalize=checked(_grouped_shape),
 )
 def group_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     groups: int,
     axis: Axis = -1,
@@ -340,9 +340,9 @@ def group_norm(
     normalize=checked(_grouped_shape),
 )
 def instance_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    offset: TensorLike | None = None,
+    x: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
     *,
     axis: Axis = -1,
     epsilon: float = 1e-5,

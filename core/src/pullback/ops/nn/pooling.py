@@ -37,26 +37,24 @@ from pullback.ops.searching import argmax
 from pullback.ops.selection import where
 from pullback.shapes import Shape, ShapeLike, size_of
 from pullback.spec import ACCUMULATED, EXACT
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = [
     "avg_pool",
-    "avg_pool_gradient",
     "max_pool",
     "max_pool_gather",
-    "max_pool_gradient",
 ]
 
 
 def _normal(
-    shape: Shape, window: Any, strides: Any, padding: Any, data_format: Any
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
 ) -> dict[str, Any]:
     return {**_checked(shape, window, strides, padding, data_format)}
 
 
 @remembered
 def _checked(
-    shape: Shape, window: Any, strides: Any, padding: Any, data_format: Any
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
 ) -> dict[str, Any]:
     check_format(data_format)
     if len(shape) < 3:
@@ -104,7 +102,13 @@ def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
 
 
 def _pooled(
-    x: Shape, *_: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str, **__: Any
+    x: Shape,
+    *_: Shape,
+    window: Shape,
+    strides: Shape,
+    padding: Pads,
+    data_format: str,
+    **__: object,
 ) -> Shape:
     """One element for each window."""
     one = (1,) * len(window)
@@ -112,12 +116,14 @@ def _pooled(
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
-def _input_shape(*_: Shape, input_shape: Shape, **__: Any) -> Shape:
+def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
     """The shape of the images, which is given."""
     return input_shape
 
 
-def _taps(x: Tensor, window: Any, strides: Any, padding: Any, fill: float = 0) -> list[Tensor]:
+def _taps(
+    x: Tensor, window: Sizes, strides: Sizes, padding: Padding, fill: float = 0
+) -> list[Tensor]:
     return taps(x, window, strides, padding, (1,) * len(window), fill)
 
 
@@ -132,7 +138,7 @@ def _taps(x: Tensor, window: Any, strides: Any, padding: Any, fill: float = 0) -
     normalize=_normalize,
 )
 def max_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     window: Sizes,
     strides: Sizes | None = None,
@@ -172,15 +178,15 @@ def _least(dtype: dtypes.DType) -> float | int:
 
 
 @max_pool.vjp("x")
-def _(g: Tensor, indices: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Any,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, indices: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Pads,
+      data_format: DataFormat) -> Tensor:  # fmt: skip
     return max_pool_gradient(
         g, indices, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
         data_format=data_format,
     )  # fmt: skip
 
 
-def _values_and_indices(operands: Operands, **_: Any) -> Resolution:
+def _values_and_indices(operands: Operands, **_: object) -> Resolution:
     """Real values, whose dtype the result has; indices in int32."""
     values = dtypes.real(operands[:1]).inputs[0]
     assert values is not None
@@ -192,10 +198,11 @@ def _values_and_indices(operands: Operands, **_: Any) -> Resolution:
     dtype=_values_and_indices,
     accuracy=ACCUMULATED,
     normalize=_normalize_gradient,
+    public=False,
 )
 def max_pool_gradient(
-    g: TensorLike,
-    indices: TensorLike,
+    g: Tensor,
+    indices: Tensor,
     *,
     input_shape: ShapeLike,
     window: Sizes,
@@ -218,7 +225,7 @@ def max_pool_gradient(
         ShapeError: when g or indices are not what `max_pool` gives for these shapes.
 
     >>> g, indices = pb.ones((1, 2, 1)), pb.reshape([1, 0], (1, 2, 1))
-    >>> pb.max_pool_gradient(g, indices, input_shape=(1, 4, 1), window=2).tolist()
+    >>> pb.ops.max_pool_gradient(g, indices, input_shape=(1, 4, 1), window=2).tolist()
     [[[0.0], [1.0], [1.0], [0.0]]]
     """
     shape = channels_last_shape(input_shape, data_format)
@@ -232,8 +239,8 @@ def max_pool_gradient(
 
 @op(shape=_pooled, dtype=_values_and_indices, accuracy=EXACT, normalize=_normalize_gather)
 def max_pool_gather(
-    x: TensorLike,
-    indices: TensorLike,
+    x: Tensor,
+    indices: Tensor,
     *,
     window: Sizes,
     strides: Sizes | None = None,
@@ -285,7 +292,7 @@ max_pool_gather.vjp(
 
 @op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize)
 def avg_pool(
-    x: TensorLike,
+    x: Tensor,
     *,
     window: Sizes,
     strides: Sizes | None = None,
@@ -316,7 +323,7 @@ def avg_pool(
 
 
 def _counts(
-    images: Tensor, window: Any, strides: Any, padding: Any, count_include_pad: bool
+    images: Tensor, window: Shape, strides: Sizes, padding: Pads, count_include_pad: bool
 ) -> Tensor:
     """How many elements each window's mean is over, at least 1."""
     shape = (1, *images.shape[1:-1], 1)
@@ -331,9 +338,10 @@ def _counts(
     dtype=real_floating,
     accuracy=ACCUMULATED,
     normalize=_normalize_gradient,
+    public=False,
 )
 def avg_pool_gradient(
-    g: TensorLike,
+    g: Tensor,
     *,
     input_shape: ShapeLike,
     window: Sizes,
@@ -357,7 +365,7 @@ def avg_pool_gradient(
         ShapeError: when g is not what `avg_pool` gives for these shapes.
 
     >>> g = pb.reshape([2.0, 4.0], (1, 2, 1))
-    >>> pb.avg_pool_gradient(g, input_shape=(1, 4, 1), window=2).tolist()
+    >>> pb.ops.avg_pool_gradient(g, input_shape=(1, 4, 1), window=2).tolist()
     [[[1.0], [1.0], [2.0], [2.0]]]
     """
     shape = channels_last_shape(input_shape, data_format)
@@ -371,8 +379,8 @@ def avg_pool_gradient(
 
 
 @avg_pool.vjp("x")
-def _(g: Tensor, x_shape: Shape, window: Any, strides: Any, padding: Any, count_include_pad: bool,
-      data_format: Any) -> Tensor:  # fmt: skip
+def _(g: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Pads,
+      count_include_pad: bool, data_format: DataFormat) -> Tensor:  # fmt: skip
     return avg_pool_gradient(
         g, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
         count_include_pad=count_include_pad, data_format=data_format,

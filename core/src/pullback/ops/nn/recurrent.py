@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, bool_
+from pullback.dtypes import DTypeRule, Operands, Resolution, bool_
 from pullback.ops.creation import zeros
 from pullback.ops.joining import concat, stack
 from pullback.ops.linalg.linear_algebra import linear, matmul
@@ -23,7 +23,7 @@ from pullback.ops.slicing import strided_slice
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["simple_rnn"]
 
@@ -64,10 +64,11 @@ def check_results(expected: dict[str, tuple[Shape, Shape]]) -> None:
             raise errors.ShapeError(f"{name} must have shape {wanted}, got {shape}")
 
 
-def float_and_mask(outputs: int) -> Any:
+def float_and_mask(outputs: int) -> DTypeRule:
     """All inputs have one real floating dtype; the last one is a mask of truth values."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    @DTypeRule
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Real floating inputs in one dtype, which the results have; a mask of truth values."""
         inputs, found = dtypes.real_floating(operands[:-1])
         mask = None if operands[-1] is None else bool_
@@ -133,8 +134,9 @@ def states_before(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
     return concat([rest, first] if reverse else [first, rest], axis=1)
 
 
-def gradient_dtypes(count: int) -> Any:
-    def rule(operands: Operands, **_: Any) -> Resolution:
+def gradient_dtypes(count: int) -> DTypeRule:
+    @DTypeRule
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Each input keeps its dtype; the results have that of x."""
         kept = dtypes.each("any")(operands).inputs
         dtype = kept[0]
@@ -156,13 +158,13 @@ def _rnn_units(
     )
 
 
-def _rnn_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _rnn_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The states at all times (batch, time, units), and the last one."""
     units, (batch, time, _features) = _rnn_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 
 
-def _rnn_checked(shapes: tuple[Any, ...], *, activation: str, reverse: bool) -> dict[str, Any]:
+def _rnn_checked(shapes: tuple[Shape, ...], *, activation: str, reverse: bool) -> dict[str, object]:
     _rnn_units(*shapes)
     if activation not in ("tanh", "relu"):
         raise errors.InputValueError(f'activation is "tanh" or "relu", got {activation!r}')
@@ -177,12 +179,12 @@ def _rnn_checked(shapes: tuple[Any, ...], *, activation: str, reverse: bool) -> 
     normalize=_rnn_checked,
 )
 def simple_rnn(
-    x: TensorLike,
-    initial_h: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
+    x: Tensor,
+    initial_h: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     activation: Literal["tanh", "relu"] = "tanh",
     reverse: bool = False,

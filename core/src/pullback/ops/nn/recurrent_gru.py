@@ -30,26 +30,28 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["gru", "gru_gradient"]
+__all__ = [
+    "gru",
+]
 
 
 def _gru_units(
     x: Shape, initial_h: Shape, kernel: Shape, recurrent_kernel: Shape, bias: Shape | None,
-    recurrent_bias: Shape | None, mask: Shape | None, *_: Any,
+    recurrent_bias: Shape | None, mask: Shape | None, *_: object,
 ) -> int:  # fmt: skip
     biases = {"bias": bias, "recurrent_bias": recurrent_bias}
     return check_shapes(3, x, {"initial_h": initial_h}, kernel, recurrent_kernel, biases, mask)
 
 
-def _gru_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _gru_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The states at all times (batch, time, units), and the last one."""
     units, (batch, time, _features) = _gru_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 
 
-def _gru_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _gru_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     _gru_units(*shapes)
     return attributes
 
@@ -63,13 +65,13 @@ def _gru_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
     normalize=_gru_checked,
 )
 def gru(
-    x: TensorLike,
-    initial_h: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    bias: TensorLike | None = None,
-    recurrent_bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
+    x: Tensor,
+    initial_h: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None = None,
+    recurrent_bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, Tensor]:
@@ -123,13 +125,13 @@ def gru(
     )
 
 
-def _gru_same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _gru_same_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The shapes of what the gradients are for."""
     x, h, kernel, recurrent = shapes[:4]
     return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]
 
 
-def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     *given, mask, out, gates, candidates, out_g, h_g = shapes
     units = _gru_units(*given, None, None, mask)
     batch, time, _ = given[0]
@@ -152,18 +154,19 @@ def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, A
     accuracy=ACCUMULATED,
     outputs=("dx", "dh", "dkernel", "drecurrent", "dbias", "drecurrent_bias"),
     normalize=_gradient_checked,
+    public=False,
 )
 def gru_gradient(
-    x: TensorLike,
-    initial_h: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    mask: TensorLike | None,
-    out: TensorLike,
-    gates: TensorLike,
-    candidates: TensorLike,
-    out_g: TensorLike,
-    h_g: TensorLike,
+    x: Tensor,
+    initial_h: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    mask: Tensor | None,
+    out: Tensor,
+    gates: Tensor,
+    candidates: Tensor,
+    out_g: Tensor,
+    h_g: Tensor,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, ...]:
@@ -184,7 +187,7 @@ def gru_gradient(
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
     >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))
-    >>> found = pb.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
+    >>> found = pb.ops.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
     >>> found[1].tolist(), found[4].tolist()
     ([[0.5]], [-0.125, 0.0, 0.375])
     """

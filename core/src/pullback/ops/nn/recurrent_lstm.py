@@ -30,26 +30,28 @@ from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["lstm", "lstm_gradient"]
+__all__ = [
+    "lstm",
+]
 
 
 def _lstm_units(
     x: Shape, initial_h: Shape, initial_c: Shape, kernel: Shape, recurrent_kernel: Shape,
-    bias: Shape | None, mask: Shape | None, *_: Any,
+    bias: Shape | None, mask: Shape | None, *_: object,
 ) -> int:  # fmt: skip
     states = {"initial_h": initial_h, "initial_c": initial_c}
     return check_shapes(4, x, states, kernel, recurrent_kernel, {"bias": bias}, mask)
 
 
-def _lstm_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _lstm_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The states at all times (batch, time, units), the last one, and the last cell."""
     units, (batch, time, _features) = _lstm_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units), (batch, units)]
 
 
-def _lstm_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _lstm_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     _lstm_units(*shapes)
     return attributes
 
@@ -64,13 +66,13 @@ def _lstm_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
     normalize=_lstm_checked,
 )
 def lstm(
-    x: TensorLike,
-    initial_h: TensorLike,
-    initial_c: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
+    x: Tensor,
+    initial_h: Tensor,
+    initial_c: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -123,13 +125,13 @@ def lstm(
     )
 
 
-def _same_shapes(*shapes: Any, **_: Any) -> list[Shape]:
+def _same_shapes(*shapes: Any, **_: object) -> list[Shape]:
     """The shapes of what the gradients are for."""
     x, h, c, kernel, recurrent = shapes[:5]
     return [x, h, c, kernel, recurrent, (recurrent[1],)]
 
 
-def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, Any]:
+def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     *given, mask, out, gates, cells, out_g, h_g, c_g = shapes
     units = _lstm_units(*given, None, mask)
     batch, time, _ = given[0]
@@ -153,20 +155,21 @@ def _gradient_checked(shapes: tuple[Any, ...], **attributes: Any) -> dict[str, A
     accuracy=ACCUMULATED,
     outputs=("dx", "dh", "dc", "dkernel", "drecurrent", "dbias"),
     normalize=_gradient_checked,
+    public=False,
 )
 def lstm_gradient(
-    x: TensorLike,
-    initial_h: TensorLike,
-    initial_c: TensorLike,
-    kernel: TensorLike,
-    recurrent_kernel: TensorLike,
-    mask: TensorLike | None,
-    out: TensorLike,
-    gates: TensorLike,
-    cells: TensorLike,
-    out_g: TensorLike,
-    h_g: TensorLike,
-    c_g: TensorLike,
+    x: Tensor,
+    initial_h: Tensor,
+    initial_c: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    mask: Tensor | None,
+    out: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    out_g: Tensor,
+    h_g: Tensor,
+    c_g: Tensor,
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, ...]:
@@ -189,7 +192,7 @@ def lstm_gradient(
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 4))
     >>> gates, cells = pb.full((1, 1, 4), 0.5), pb.zeros((1, 1, 1))
-    >>> found = pb.lstm_gradient(
+    >>> found = pb.ops.lstm_gradient(
     ...     x, state, state, weights, weights, None, cells, gates, cells, x, state, state
     ... )
     >>> found[2].tolist(), found[5].tolist()

@@ -23,19 +23,19 @@ from pullback.ops.nn.windows import (
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
 __all__ = ["resize"]
 
 
-def _resized(x: Shape, *, size: Shape, data_format: str, **_: Any) -> Shape:
+def _resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
     """The spatial sizes that are asked for."""
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
 
 
 def _normal(
     shapes: tuple[Shape, ...], *, size: Any, method: str, data_format: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     check_format(data_format)
     (x,) = shapes
     if len(x) < 3:
@@ -58,7 +58,7 @@ def _normal(
 # ACCUMULATED: a weighted sum of neighbours that may cancel.
 @op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normal)
 def resize(
-    x: TensorLike,
+    x: Tensor,
     *,
     size: Sizes,
     method: Literal["nearest", "bilinear"] = "bilinear",

@@ -10,9 +10,12 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.shapes import Axis, Shape, checked, first
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["log_softmax", "log_softmax_gradient", "softmax", "softmax_gradient"]
+__all__ = [
+    "log_softmax",
+    "softmax",
+]
 
 
 def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
@@ -25,7 +28,7 @@ def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
 # ACCUMULATED: the difference x - max is rounded, and exp makes a relative error of that: as many
 # ulp as x is below the maximum.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along axis, safe for large x; -inf gives 0.
 
     A slice that is -inf throughout has no softmax: it gives NaN.
@@ -41,12 +44,16 @@ def softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
 
 
 @op(
-    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+    shape=_of_one_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_of_one_shape),
+    public=False,
 )
-def softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+def softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """out * (g - sum(g * out)): the gradient of `softmax` along axis, whose result is `out`.
 
-    >>> pb.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
+    >>> pb.ops.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
     [0.25, -0.25]
     """
     h, wide = widened(g), widened(out)
@@ -69,7 +76,7 @@ def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
 
 # ACCUMULATED: x - log(sum(exp(x))) may cancel to anything near 0.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def log_softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+def log_softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """x - log(sum(exp(x))) along axis, safe for large x.
 
     >>> pb.log_softmax([1e4, -1e4]).tolist()
@@ -83,12 +90,16 @@ def log_softmax(x: TensorLike, /, *, axis: Axis = -1) -> Tensor:
 
 
 @op(
-    shape=_of_one_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=checked(_of_one_shape)
+    shape=_of_one_shape,
+    dtype=real_floating,
+    accuracy=ACCUMULATED,
+    normalize=checked(_of_one_shape),
+    public=False,
 )
-def log_softmax_gradient(g: TensorLike, out: TensorLike, /, *, axis: Axis = -1) -> Tensor:
+def log_softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """g - exp(out) * sum(g): the gradient of `log_softmax` along axis, whose result is `out`.
 
-    >>> pb.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
+    >>> pb.ops.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
     [0.0, 0.0]
     """
     h, wide = widened(g), widened(out)

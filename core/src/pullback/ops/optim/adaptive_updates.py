@@ -1,4 +1,4 @@
-"""One step of each optimizer that divides by the size of past gradients (see optimizer_updates)."""
+"""Update steps of optimizers that divide by the size of past gradients."""
 
 from __future__ import annotations
 
@@ -7,38 +7,33 @@ from pullback.ops.exponential import sqrt
 from pullback.ops.optim.optimizer_updates import decayed, update
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.selection import where
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = [
-    "adadelta_update",
-    "adagrad_update",
-    "ftrl_update",
-    "rmsprop_momentum_update",
-    "rmsprop_update",
-]
+__all__: list[str] = []
 
 
 @update("mean_square")
 def rmsprop_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    learning_rate: Tensor,
     *,
-    rho: float = 0.9,
-    epsilon: float = 1e-7,
+    rho: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """A step of RMSprop (Hinton, 2012, lecture 6e).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        mean_square: the decaying mean of squared gradients; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros before the first step.
         learning_rate: the size of the step.
-        rho: what is left of mean_square each step.
-        epsilon: what is added to its root.
-        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+        rho: the decay rate of mean_square.
+        epsilon: added to its root for numerical stability.
+        weight_decay: the coefficient of L2 regularization: this times the parameter is added
+            to the gradient.
 
     Returns:
         The parameter and mean_square after the step.
@@ -46,7 +41,7 @@ def rmsprop_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, square = pb.rmsprop_update([1.0], [2.0], [4.0], 0.5, epsilon=0.0)
+    >>> parameter, square = pb.ops.rmsprop_update([1.0], [2.0], [4.0], 0.5, rho=0.9, epsilon=0.0)
     >>> parameter.tolist(), square.tolist()
     ([0.5], [4.0])
     """
@@ -58,33 +53,34 @@ def rmsprop_update(
 
 @update("mean_square", "mean", "velocity")
 def rmsprop_momentum_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    mean: TensorLike,
-    velocity: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    mean: Tensor,
+    velocity: Tensor,
+    learning_rate: Tensor,
     *,
-    rho: float = 0.9,
-    epsilon: float = 1e-7,
-    momentum: float = 0.9,
+    rho: float,
+    epsilon: float,
+    momentum: float,
     centered: bool = False,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A step of RMSprop with momentum, or by the variance of gradients (Graves, 2013, section 4.2).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        mean_square: the decaying mean of squared gradients; zeros at first.
-        mean: the decaying mean of gradients; zeros at first.
-        velocity: the decaying sum of changes; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros before the first step.
+        mean: the decaying mean of gradients; zeros before the first step.
+        velocity: the decaying sum of changes; zeros before the first step.
         learning_rate: the size of the step.
-        rho: what is left of both means each step.
-        epsilon: what is added to the root.
-        momentum: what is left of the velocity each step.
-        centered: divides by the deviation from the mean, not by the size, of gradients.
-        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+        rho: the decay rate of both means.
+        epsilon: added to the root for numerical stability.
+        momentum: the decay rate of the velocity.
+        centered: True to divide by the standard deviation of gradients, not by their size.
+        weight_decay: the coefficient of L2 regularization: this times the parameter is added
+            to the gradient.
 
     Returns:
         The parameter, mean_square, mean and velocity after the step.
@@ -92,7 +88,9 @@ def rmsprop_momentum_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> new = pb.rmsprop_momentum_update([1.0], [2.0], [4.0], [0.0], [1.0], 0.5, epsilon=0.0)
+    >>> new = pb.ops.rmsprop_momentum_update(
+    ...     [1.0], [2.0], [4.0], [0.0], [1.0], 0.5, rho=0.9, epsilon=0.0, momentum=0.9
+    ... )
     >>> print(f"{new[0].item():.2f} {new[3].item():.2f}")
     0.05 1.90
     """
@@ -112,23 +110,24 @@ def rmsprop_momentum_update(
 
 @update("accumulator")
 def adagrad_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    accumulator: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    accumulator: Tensor,
+    learning_rate: Tensor,
     *,
-    epsilon: float = 1e-7,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """A step of AdaGrad (Duchi et al., 2011).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        accumulator: the sum of squared gradients; zeros, or a little more, at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        accumulator: the sum of squared gradients; zeros, or small numbers, before the first step.
         learning_rate: the size of the step.
-        epsilon: what is added to its root.
-        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+        epsilon: added to its root for numerical stability.
+        weight_decay: the coefficient of L2 regularization: this times the parameter is added
+            to the gradient.
 
     Returns:
         The parameter and the accumulator after the step.
@@ -136,7 +135,7 @@ def adagrad_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, total = pb.adagrad_update([1.0], [2.0], [0.0], 0.5, epsilon=0.0)
+    >>> parameter, total = pb.ops.adagrad_update([1.0], [2.0], [0.0], 0.5, epsilon=0.0)
     >>> parameter.tolist(), total.tolist()
     ([0.5], [4.0])
     """
@@ -148,27 +147,28 @@ def adagrad_update(
 
 @update("mean_square", "mean_change")
 def adadelta_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    mean_change: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    mean_change: Tensor,
+    learning_rate: Tensor,
     *,
-    rho: float = 0.95,
-    epsilon: float = 1e-7,
+    rho: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A step of Adadelta (Zeiler, 2012).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        mean_square: the decaying mean of squared gradients; zeros at first.
-        mean_change: the decaying mean of squared changes; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros before the first step.
+        mean_change: the decaying mean of squared changes; zeros before the first step.
         learning_rate: a factor on the change; 1 in the paper.
-        rho: what is left of both means each step.
-        epsilon: what is added to both.
-        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+        rho: the decay rate of both means.
+        epsilon: added to both for numerical stability.
+        weight_decay: the coefficient of L2 regularization: this times the parameter is added
+            to the gradient.
 
     Returns:
         The parameter, mean_square and mean_change after the step.
@@ -176,7 +176,9 @@ def adadelta_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> new = pb.adadelta_update([1.0], [2.0], [4.0], [4.0], 1.0, epsilon=0.0)
+    >>> new = pb.ops.adadelta_update(
+    ...     [1.0], [2.0], [4.0], [4.0], 1.0, rho=0.95, epsilon=0.0
+    ... )
     >>> new[0].tolist()
     [-1.0]
     """
@@ -193,13 +195,13 @@ def adadelta_update(
 
 @update("accumulator", "linear")
 def ftrl_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    accumulator: TensorLike,
-    linear: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    accumulator: Tensor,
+    linear: Tensor,
+    learning_rate: Tensor,
     *,
-    power: float = -0.5,
+    power: float,
     l1: float = 0.0,
     l2: float = 0.0,
     beta: float = 0.0,
@@ -207,15 +209,15 @@ def ftrl_update(
     """A step of FTRL-Proximal (McMahan et al., 2013, algorithm 1).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        accumulator: the sum of squared gradients; 0.1, or so, at first.
-        linear: the adjusted sum of gradients; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        accumulator: the sum of squared gradients; about 0.1 before the first step.
+        linear: the adjusted sum of gradients; zeros before the first step.
         learning_rate: alpha of the paper.
-        power: how the learning rate falls with the accumulator.
-        l1: the weight of the sum of |parameter|: what is smaller becomes 0.
-        l2: the weight of half the sum of parameter**2.
-        beta: what is added to the root of the accumulator.
+        power: the exponent of the accumulator in the learning rate.
+        l1: the coefficient of the sum of |parameter|, which makes small elements 0.
+        l2: the coefficient of half the sum of parameter**2.
+        beta: added to the root of the accumulator.
 
     Returns:
         The parameter, the accumulator and linear after the step.
@@ -223,7 +225,7 @@ def ftrl_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> new = pb.ftrl_update([0.0], [2.0], [0.0], [0.0], 0.5)
+    >>> new = pb.ops.ftrl_update([0.0], [2.0], [0.0], [0.0], 0.5, power=-0.5)
     >>> new[0].tolist(), new[2].tolist()
     ([-0.5], [2.0])
     """

@@ -1,42 +1,37 @@
-"""One step of each optimizer: a parameter and its slots in, their new values out.
+"""Update steps of optimizers: a parameter and its slots in, their new values out.
 
 They are ops so that a backend may make each of them one pass over memory. None is differentiable,
-and none writes into what it is given. `learning_rate` and `step` are numbers or 0-d tensors; steps
-count from 1. What is stored in 16 bits is updated in float32 and rounded once; a slot keeps its own
-dtype, so that a 16-bit parameter may have float32 slots.
+and none writes into its inputs. `learning_rate` and `step` are numbers or 0-d tensors; steps count
+from 1. 16-bit parameters are updated in float32 and rounded once. A slot keeps its own dtype, so
+that a 16-bit parameter may have float32 slots. Hyperparameters have no defaults here: the
+optimizers have them. What is optional, such as weight decay, is off by default.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.definition import OpFunction
 from pullback.dtypes import DTypeRule, Operands, Resolution, float32, float64
 from pullback.ops.arithmetic import abs, maximum, sign
 from pullback.ops.exponential import exp, expm1, sqrt
 from pullback.ops.precision import narrowed, widened
-from pullback.shapes import Shape, checked
+from pullback.shapes import Shape, ShapeRule, checked
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = [
-    "adam_update",
-    "adamax_update",
-    "amsgrad_update",
-    "lion_update",
-    "momentum_update",
-    "nadam_update",
-    "sgd_update",
-]
+__all__: list[str] = []
 
 
 def stored(slots: int) -> DTypeRule:
     """Parameter, gradient and slots keep their dtypes; what follows is float32 or float64."""
 
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    @DTypeRule
+    def rule(operands: Operands, **_: object) -> Resolution:
         """Arrays keep their real floating dtypes; numbers in float32, or float64 beside that."""
         keep = dtypes.each("real floating")
         kept = [keep((operand,)).inputs[0] for operand in operands[: 2 + slots]]
@@ -48,8 +43,8 @@ def stored(slots: int) -> DTypeRule:
     return rule
 
 
-def _shapes_of(slots: int, numbers: int) -> Any:
-    def rule(*inputs: Shape, **_: Any) -> Any:
+def _shapes_of(slots: int, numbers: int) -> ShapeRule:
+    def rule(*inputs: Shape, **_: object) -> Shape | list[Shape]:
         """The parameter's shape, for the slots too; numbers are 0-d."""
         arrays = 2 + slots - numbers
         for shape in inputs[1:arrays]:
@@ -68,41 +63,43 @@ def _shapes_of(slots: int, numbers: int) -> Any:
     return rule
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def update(*slots: str, numbers: int = 0) -> Callable[[F], F]:
+def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
     """`@op` for an update with these slots, of which the last `numbers` are 0-d."""
     count = len(slots)
     rule = _shapes_of(count, numbers)
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
-    decorator: Any = op(
+    return op(
         shape=rule,
         dtype=stored(count),
         accuracy=ACCUMULATED,
         differentiable=False,
+        public=False,
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
-        # Shapes that would broadcast are an error: a kernel would take them without a word.
+        # Shapes that would broadcast are an error, which a kernel would not report.
         normalize=checked(rule),
     )
-    return decorator  # type: ignore[no-any-return]
 
 
 @update()
 def sgd_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    learning_rate: Tensor,
     *,
     weight_decay: float = 0.0,
 ) -> Tensor:
     """A step of stochastic gradient descent (Robbins and Monro, 1951).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
         learning_rate: the size of the step.
-        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+        weight_decay: the coefficient of L2 regularization: this times the parameter is added
+            to the gradient.
 
     Returns:
         parameter - learning_rate * gradient.
@@ -110,7 +107,7 @@ def sgd_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> pb.sgd_update([1.0, 2.0], [10.0, 10.0], 0.1).tolist()
+    >>> pb.ops.sgd_update([1.0, 2.0], [10.0, 10.0], 0.1).tolist()
     [0.0, 1.0]
     """
     p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
@@ -124,25 +121,26 @@ def decayed(parameter: Tensor, gradient: Tensor, weight_decay: float) -> Tensor:
 
 @update("velocity")
 def momentum_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    velocity: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    velocity: Tensor,
+    learning_rate: Tensor,
     *,
-    momentum: float = 0.9,
+    momentum: float,
     nesterov: bool = False,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """A step of gradient descent with momentum (Polyak, 1964; Sutskever et al., 2013).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        velocity: the decaying sum of gradients; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        velocity: the decaying sum of gradients; zeros before the first step.
         learning_rate: the size of the step.
-        momentum: what is left of the velocity each step.
-        nesterov: looks one step of the velocity ahead.
-        weight_decay: how much of the parameter the gradient gains (L2 regularization).
+        momentum: the decay rate of the velocity.
+        nesterov: True for Nesterov momentum.
+        weight_decay: the coefficient of L2 regularization: this times the parameter is added
+            to the gradient.
 
     Returns:
         The parameter and the velocity after the step.
@@ -150,7 +148,7 @@ def momentum_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, velocity = pb.momentum_update([1.0], [2.0], [4.0], 0.5, momentum=0.5)
+    >>> parameter, velocity = pb.ops.momentum_update([1.0], [2.0], [4.0], 0.5, momentum=0.5)
     >>> parameter.tolist(), velocity.tolist()
     ([-1.0], [4.0])
     """
@@ -160,48 +158,48 @@ def momentum_update(
     return narrowed(p - step * learning_rate, parameter), narrowed(v, velocity)
 
 
-# Adam and its kin -----------------------------------------------------------------------------
+# Adam and its variants -------------------------------------------------------------------------
 
 
 def moments(g: Tensor, m: Tensor, v: Tensor, beta1: float, beta2: float) -> tuple[Tensor, Tensor]:
-    """Decaying means of the gradient and of its square."""
+    """The decaying means of the gradient and of its square, after this step."""
     first, second = widened(m), widened(v)
     return first + (g - first) * (1 - beta1), second + (g * g - second) * (1 - beta2)
 
 
-def share(beta: float, step: Tensor) -> TensorLike:
-    """1 - beta**step, the sum of the weights in a decaying mean, whose digits do not cancel."""
+def bias_correction(beta: float, step: Tensor) -> Tensor | float:
+    """1 - beta**step, the sum of the weights in a decaying mean, computed without cancellation."""
     return -expm1(step * math.log(beta)) if beta else 1
 
 
 @update("m", "v")
 def adam_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-7,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A step of Adam (Kingma and Ba, 2015, algorithm 1); with weight decay, AdamW.
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        m: the decaying mean of gradients; zeros at first.
-        v: the decaying mean of squared gradients; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros before the first step.
+        v: the decaying mean of squared gradients; zeros before the first step.
         learning_rate: the size of the step.
-        step: which step this is, from 1.
-        beta1: what is left of m each step.
-        beta2: what is left of v each step.
-        epsilon: what the root of v has at least, nearly.
-        weight_decay: the share of the parameter, times the learning rate, that is taken off apart
-            from the gradient (Loshchilov and Hutter, 2019).
+        step: the number of the step, from 1.
+        beta1: the decay rate of m.
+        beta2: the decay rate of v.
+        epsilon: added to sqrt(v) for numerical stability.
+        weight_decay: the coefficient of decoupled weight decay (Loshchilov and Hutter, 2019): this
+            times the learning rate times the parameter is subtracted.
 
     Returns:
         The parameter, m and v after the step.
@@ -209,14 +207,16 @@ def adam_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, m, v = pb.adam_update([1.0], [2.0], [0.0], [0.0], 0.5, 1)
+    >>> parameter, m, v = pb.ops.adam_update(
+    ...     [1.0], [2.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-8
+    ... )
     >>> print(f"{parameter.item():.4f} {m.item():.4f} {v.item():.4f}")
     0.5000 0.2000 0.0040
     """
     p, g = widened(parameter), widened(gradient)
     first, second = moments(g, m, v, beta1, beta2)
-    root = sqrt(second / share(beta2, step)) + epsilon
-    change = first / share(beta1, step) / root
+    root = sqrt(second / bias_correction(beta2, step)) + epsilon
+    change = first / bias_correction(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     return (
@@ -228,32 +228,32 @@ def adam_update(
 
 @update("m", "v", "v_max")
 def amsgrad_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    v_max: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    v_max: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-7,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A step of AMSGrad (Reddi et al., 2018): Adam divided by the largest v so far.
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        m: the decaying mean of gradients; zeros at first.
-        v: the decaying mean of squared gradients; zeros at first.
-        v_max: the largest v so far; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros before the first step.
+        v: the decaying mean of squared gradients; zeros before the first step.
+        v_max: the largest v so far; zeros before the first step.
         learning_rate: the size of the step.
-        step: which step this is, from 1.
-        beta1: what is left of m each step.
-        beta2: what is left of v each step.
-        epsilon: what the root of v_max has at least, nearly.
+        step: the number of the step, from 1.
+        beta1: the decay rate of m.
+        beta2: the decay rate of v.
+        epsilon: added to sqrt(v_max) for numerical stability.
         weight_decay: as of `adam_update`.
 
     Returns:
@@ -262,15 +262,17 @@ def amsgrad_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> new = pb.amsgrad_update([1.0], [2.0], [0.0], [0.0], [0.0], 0.5, 1)
+    >>> new = pb.ops.amsgrad_update(
+    ...     [1.0], [2.0], [0.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-8
+    ... )
     >>> print(f"{new[0].item():.4f}")
     0.5000
     """
     p, g = widened(parameter), widened(gradient)
     first, second = moments(g, m, v, beta1, beta2)
     largest = maximum(widened(v_max), second)
-    root = sqrt(largest / share(beta2, step)) + epsilon
-    change = first / share(beta1, step) / root
+    root = sqrt(largest / bias_correction(beta2, step)) + epsilon
+    change = first / bias_correction(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     return (
@@ -283,32 +285,32 @@ def amsgrad_update(
 
 @update("m", "v", "total", numbers=1)
 def nadam_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    total: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    total: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-7,
-    momentum_decay: float = 0.004,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    momentum_decay: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A step of Nadam (Dozat, 2016, algorithm 2): Adam that looks ahead.
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        m: the decaying mean of gradients; zeros at first.
-        v: the decaying mean of squared gradients; zeros at first.
-        total: 1 minus the product of the momenta of all steps, a number; 0 at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros before the first step.
+        v: the decaying mean of squared gradients; zeros before the first step.
+        total: 1 minus the product of the momenta of all steps, a number; 0 before the first step.
         learning_rate: the size of the step.
-        step: which step this is, from 1.
-        beta1: what is left of m each step, and what the momentum comes to.
-        beta2: what is left of v each step.
-        epsilon: what the root of v has at least, nearly.
+        step: the number of the step, from 1.
+        beta1: the decay rate of m, and the limit of the momentum.
+        beta2: the decay rate of v.
+        epsilon: added to sqrt(v) for numerical stability.
         momentum_decay: the momentum of a step is beta1 * (1 - 0.96**(step * momentum_decay) / 2).
 
     Returns:
@@ -317,7 +319,10 @@ def nadam_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, m, v, total = pb.nadam_update([1.0], [2.0], [0.0], [0.0], 0.0, 0.5, 1)
+    >>> parameter, m, v, total = pb.ops.nadam_update(
+    ...     [1.0], [2.0], [0.0], [0.0], 0.0, 0.5, 1,
+    ...     beta1=0.9, beta2=0.999, epsilon=1e-8, momentum_decay=0.004,
+    ... )
     >>> print(f"{m.item():.4f} {v.item():.4f} {total.item():.4f}")
     0.2000 0.0040 0.5499
     """
@@ -329,7 +334,7 @@ def nadam_update(
     # 1 - product of momenta, as the mean of ones with these momenta: its digits do not cancel.
     summed = total * now + (1 - now)
     ahead = first * (later / (summed * later + (1 - later))) + g * ((1 - now) / summed)
-    change = ahead / (sqrt(second / share(beta2, step)) + epsilon)
+    change = ahead / (sqrt(second / bias_correction(beta2, step)) + epsilon)
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),
@@ -340,29 +345,29 @@ def nadam_update(
 
 @update("m", "u")
 def adamax_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    u: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    u: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-7,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A step of AdaMax (Kingma and Ba, 2015, section 7.1): Adam by the largest recent gradient.
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        m: the decaying mean of gradients; zeros at first.
-        u: the decaying maximum of their sizes; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros before the first step.
+        u: the decaying maximum of their sizes; zeros before the first step.
         learning_rate: the size of the step.
-        step: which step this is, from 1.
-        beta1: what is left of m each step.
-        beta2: what is left of u each step.
-        epsilon: what is added to u.
+        step: the number of the step, from 1.
+        beta1: the decay rate of m.
+        beta2: the decay rate of u.
+        epsilon: added to u for numerical stability.
 
     Returns:
         The parameter, m and u after the step.
@@ -370,14 +375,16 @@ def adamax_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, m, u = pb.adamax_update([1.0], [2.0], [0.0], [0.0], 0.5, 1)
+    >>> parameter, m, u = pb.ops.adamax_update(
+    ...     [1.0], [2.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-8
+    ... )
     >>> print(f"{parameter.item():.4f} {u.item():.4f}")
     0.5000 2.0000
     """
     p, g, first = widened(parameter), widened(gradient), widened(m)
     first = first + (g - first) * (1 - beta1)
     largest = maximum(widened(u) * beta2, abs(g))
-    change = first / ((largest + epsilon) * share(beta1, step))
+    change = first / ((largest + epsilon) * bias_correction(beta1, step))
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),
@@ -387,24 +394,24 @@ def adamax_update(
 
 @update("m")
 def lion_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    learning_rate: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    learning_rate: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.99,
+    beta1: float,
+    beta2: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """A step of Lion (Chen et al., 2023): as large in every element as the learning rate.
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        m: the decaying mean of gradients; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros before the first step.
         learning_rate: the size of the step.
-        beta1: the share of m in the direction.
-        beta2: what is left of m each step.
+        beta1: the weight of m in the direction.
+        beta2: the decay rate of m.
         weight_decay: as of `adam_update`.
 
     Returns:
@@ -413,7 +420,9 @@ def lion_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, m = pb.lion_update([1.0], [2.0], [0.0], 0.5)
+    >>> parameter, m = pb.ops.lion_update(
+    ...     [1.0], [2.0], [0.0], 0.5, beta1=0.9, beta2=0.99
+    ... )
     >>> parameter.tolist()
     [0.5]
     """

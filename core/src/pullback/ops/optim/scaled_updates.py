@@ -1,52 +1,50 @@
-"""One step of each optimizer that looks at the size of whole parameters (see optimizer_updates)."""
+"""Update steps of optimizers that scale with the size of a whole parameter."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from pullback import errors
 from pullback._dispatch import op
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import sqrt
 from pullback.ops.manipulation import expand_dims
-from pullback.ops.optim.optimizer_updates import moments, share, stored, update
+from pullback.ops.optim.optimizer_updates import bias_correction, moments, stored, update
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean, sum
 from pullback.ops.selection import where
 from pullback.shapes import Shape, checked
 from pullback.spec import ACCUMULATED
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor
 
-__all__ = ["adafactor_update", "adafactor_vector_update", "lamb_update"]
+__all__: list[str] = []
 
 
 @update("m", "v")
 def lamb_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    m: TensorLike,
-    v: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-6,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     weight_decay: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A step of LAMB (You et al., 2020, algorithm 2): Adam, as long as the parameter is large.
+    """A step of LAMB (You et al., 2020, algorithm 2): Adam, scaled to the norm of the parameter.
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        m: the decaying mean of gradients; zeros at first.
-        v: the decaying mean of squared gradients; zeros at first.
-        learning_rate: the length of the step, as a share of the parameter's norm.
-        step: which step this is, from 1.
-        beta1: what is left of m each step.
-        beta2: what is left of v each step.
-        epsilon: what the root of v has at least, nearly.
-        weight_decay: the share of the parameter in the direction.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        m: the decaying mean of gradients; zeros before the first step.
+        v: the decaying mean of squared gradients; zeros before the first step.
+        learning_rate: the length of the step, as a fraction of the parameter's norm.
+        step: the number of the step, from 1.
+        beta1: the decay rate of m.
+        beta2: the decay rate of v.
+        epsilon: added to sqrt(v) for numerical stability.
+        weight_decay: the weight of the parameter in the direction.
 
     Returns:
         The parameter, m and v after the step. A parameter or a direction of norm 0 is not scaled.
@@ -54,14 +52,16 @@ def lamb_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> parameter, m, v = pb.lamb_update([4.0], [2.0], [0.0], [0.0], 0.5, 1)
+    >>> parameter, m, v = pb.ops.lamb_update(
+    ...     [4.0], [2.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-6
+    ... )
     >>> print(f"{parameter.item():.4f} {m.item():.4f} {v.item():.4f}")
     2.0000 0.2000 0.0040
     """
     p, g = widened(parameter), widened(gradient)
     first, second = moments(g, m, v, beta1, beta2)
-    root = sqrt(second / share(beta2, step)) + epsilon
-    change = first / share(beta1, step) / root
+    root = sqrt(second / bias_correction(beta2, step)) + epsilon
+    change = first / bias_correction(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
     size, length = sqrt(sum(p * p)), sqrt(sum(change * change))
@@ -81,13 +81,13 @@ def _factored_shapes(
     columns: Shape,
     learning_rate: Shape,
     step: Shape,
-    **_: Any,
+    **_: object,
 ) -> list[Shape]:
     """The parameter's shape, and those of the means over its last and its last but one axis."""
     if len(parameter) < 2:
         raise errors.ShapeError(
-            f"factors need a parameter of two axes or more, got {parameter}; "
-            f"adafactor_vector_update takes others"
+            f"a factored parameter must have two axes or more, got shape {parameter}; "
+            f"use adafactor_vector_update"
         )
     expected = {
         "gradient": (gradient, parameter),
@@ -109,35 +109,37 @@ def _factored_shapes(
     differentiable=False,
     outputs=("new_parameter", "new_rows", "new_columns"),
     normalize=checked(_factored_shapes),
+    public=False,
 )
 def adafactor_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    rows: TensorLike,
-    columns: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    rows: Tensor,
+    columns: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    decay: float = 0.8,
-    epsilon: float = 1e-30,
-    least: float = 1e-3,
-    threshold: float = 1.0,
+    decay: float,
+    epsilon: float,
+    least: float,
+    threshold: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A step of Adafactor (Shazeer and Stern, 2018, algorithm 4): squares kept by row and column.
 
     The rate is min(learning_rate, 1 / sqrt(step)) times the parameter's root mean square.
 
     Args:
-        parameter: what is learned, (..., n, m).
-        gradient: of the loss, in the parameter's shape.
-        rows: the decaying mean of squared gradients over the columns, (..., n); zeros at first.
-        columns: the same over the rows, (..., m); zeros at first.
+        parameter: the parameter before the step, (..., n, m).
+        gradient: the gradient of the loss, in the parameter's shape.
+        rows: the decaying mean of squared gradients over the columns, (..., n); zeros before
+            the first step.
+        columns: the same over the rows, (..., m); zeros before the first step.
         learning_rate: the largest relative size of the step.
-        step: which step this is, from 1.
+        step: the number of the step, from 1.
         decay: rows and columns keep 1 - step**-decay each step.
         epsilon: added to squared gradients.
-        least: what the root mean square of the parameter has at least.
-        threshold: what the root mean square of the step has at most, before it is scaled.
+        least: a lower bound on the root mean square of the parameter.
+        threshold: an upper bound on the root mean square of the step, before scaling.
 
     Returns:
         The parameter, rows and columns after the step.
@@ -145,12 +147,15 @@ def adafactor_update(
     Raises:
         ShapeError: when the shapes do not fit.
 
-    >>> new = pb.adafactor_update([[1.0, 1.0]], [[2.0, 2.0]], [0.0], [0.0, 0.0], 0.5, 1)
-    >>> [one.tolist() for one in new]
+    >>> settings = {"decay": 0.8, "epsilon": 1e-30, "least": 1e-3, "threshold": 1.0}
+    >>> new = pb.ops.adafactor_update(
+    ...     [[1.0, 1.0]], [[2.0, 2.0]], [0.0], [0.0, 0.0], 0.5, 1, **settings
+    ... )
+    >>> [tensor.tolist() for tensor in new]
     [[[0.5, 0.5]], [4.0], [4.0, 4.0]]
     """
     if not parameter.size:
-        return parameter, rows, columns  # of nothing there is no mean
+        return parameter, rows, columns  # nothing has no mean
     p, g = widened(parameter), widened(gradient)
     square, weight = g * g + epsilon, step ** (-decay)
     old_rows, old_columns = widened(rows), widened(columns)
@@ -165,25 +170,25 @@ def adafactor_update(
 
 @update("mean_square")
 def adafactor_vector_update(
-    parameter: TensorLike,
-    gradient: TensorLike,
-    mean_square: TensorLike,
-    learning_rate: TensorLike,
-    step: TensorLike,
+    parameter: Tensor,
+    gradient: Tensor,
+    mean_square: Tensor,
+    learning_rate: Tensor,
+    step: Tensor,
     *,
-    decay: float = 0.8,
-    epsilon: float = 1e-30,
-    least: float = 1e-3,
-    threshold: float = 1.0,
+    decay: float,
+    epsilon: float,
+    least: float,
+    threshold: float,
 ) -> tuple[Tensor, Tensor]:
-    """A step of Adafactor for what has no rows (Shazeer and Stern, 2018, algorithm 5).
+    """A step of Adafactor without factors (Shazeer and Stern, 2018, algorithm 5).
 
     Args:
-        parameter: what is learned.
-        gradient: of the loss, in the parameter's shape.
-        mean_square: the decaying mean of squared gradients; zeros at first.
+        parameter: the parameter before the step.
+        gradient: the gradient of the loss, in the parameter's shape.
+        mean_square: the decaying mean of squared gradients; zeros before the first step.
         learning_rate: as of `adafactor_update`.
-        step: which step this is, from 1.
+        step: the number of the step, from 1.
         decay: as of `adafactor_update`.
         epsilon: as of `adafactor_update`.
         least: as of `adafactor_update`.
@@ -195,8 +200,11 @@ def adafactor_vector_update(
     Raises:
         ShapeError: when the shapes differ.
 
-    >>> new = pb.adafactor_vector_update([1.0, 1.0], [2.0, 2.0], [0.0, 0.0], 0.5, 1)
-    >>> [one.tolist() for one in new]
+    >>> settings = {"decay": 0.8, "epsilon": 1e-30, "least": 1e-3, "threshold": 1.0}
+    >>> new = pb.ops.adafactor_vector_update(
+    ...     [1.0, 1.0], [2.0, 2.0], [0.0, 0.0], 0.5, 1, **settings
+    ... )
+    >>> [tensor.tolist() for tensor in new]
     [[0.5, 0.5], [4.0, 4.0]]
     """
     if not parameter.size:
@@ -208,9 +216,9 @@ def adafactor_vector_update(
 
 
 def _scaled(
-    p: Tensor, change: Tensor, learning_rate: Any, step: Any, least: float, threshold: float
+    p: Tensor, change: Tensor, learning_rate: Tensor, step: Tensor, least: float, threshold: float
 ) -> Tensor:
-    """The parameter after a change, cut to `threshold` and as large as the parameter is."""
+    """The parameter after a change that is clipped to `threshold` and scaled with the parameter."""
     length = maximum(sqrt(mean(change * change)) / threshold, 1)
     rate = minimum(learning_rate, 1 / sqrt(step)) * maximum(sqrt(mean(p * p)), least)
     return p - change * (rate / length)

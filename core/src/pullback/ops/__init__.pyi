@@ -1,0 +1,45 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
+from pullback.ops.nn.activations import gelu_gradient as gelu_gradient
+from pullback.ops.nn.activations import relu_gradient as relu_gradient
+from pullback.ops.nn.activations import sigmoid_gradient as sigmoid_gradient
+from pullback.ops.nn.activations import silu_gradient as silu_gradient
+from pullback.ops.nn.attention import (
+    scaled_dot_product_attention_gradient as scaled_dot_product_attention_gradient,
+)
+from pullback.ops.nn.batch_normalization import batch_norm_gradient as batch_norm_gradient
+from pullback.ops.nn.convolution import conv_input_gradient as conv_input_gradient
+from pullback.ops.nn.convolution import conv_kernel_gradient as conv_kernel_gradient
+from pullback.ops.nn.losses import (
+    sparse_softmax_cross_entropy_gradient as sparse_softmax_cross_entropy_gradient,
+)
+from pullback.ops.nn.normalization import layer_norm_gradient as layer_norm_gradient
+from pullback.ops.nn.normalization import rms_norm_gradient as rms_norm_gradient
+from pullback.ops.nn.pooling import avg_pool_gradient as avg_pool_gradient
+from pullback.ops.nn.pooling import max_pool_gradient as max_pool_gradient
+from pullback.ops.nn.recurrent_gru import gru_gradient as gru_gradient
+from pullback.ops.nn.recurrent_lstm import lstm_gradient as lstm_gradient
+from pullback.ops.nn.softmax import log_softmax_gradient as log_softmax_gradient
+from pullback.ops.nn.softmax import softmax_gradient as softmax_gradient
+from pullback.ops.optim.adaptive_updates import adadelta_update as adadelta_update
+from pullback.ops.optim.adaptive_updates import adagrad_update as adagrad_update
+from pullback.ops.optim.adaptive_updates import ftrl_update as ftrl_update
+from pullback.ops.optim.adaptive_updates import rmsprop_momentum_update as rmsprop_momentum_update
+from pullback.ops.optim.adaptive_updates import rmsprop_update as rmsprop_update
+from pullback.ops.optim.optimizer_updates import adam_update as adam_update
+from pullback.ops.optim.optimizer_updates import adamax_update as adamax_update
+from pullback.ops.optim.optimizer_updates import amsgrad_update as amsgrad_update
+from pullback.ops.optim.optimizer_updates import lion_update as lion_update
+from pullback.ops.optim.optimizer_updates import momentum_update as momentum_update
+from pullback.ops.optim.optimizer_updates import nadam_update as nadam_update
+from pullback.ops.optim.optimizer_updates import sgd_update as sgd_update
+from pullback.ops.optim.scaled_updates import adafactor_update as adafactor_update
+from pullback.ops.optim.scaled_updates import adafactor_vector_update as adafactor_vector_update
+from pullback.ops.optim.scaled_updates import lamb_update as lamb_update
+from pullback.ops.slicing import strided_place as strided_place
+from pullback.ops.slicing import strided_slice as strided_slice
+from pullback.ops.slicing import strided_update as strided_update
+from pullback.ops.trigonometric import tanh_gradient as tanh_gradient
+
+FAMILIES: tuple[str, ...]

@@ -1,0 +1,36 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.dtypes import DType, Operand
+from pullback.shapes import Axis, Shape
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "embedding",
+    "ravel_index",
+    "scatter_add",
+    "scatter_update",
+    "segment_sum",
+    "take",
+    "take_along_axis",
+]
+
+def index_dtype(operand: Operand) -> DType: ...
+def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape: ...
+def take(x: TensorLike, indices: TensorLike, /, *, axis: Axis = 0) -> Tensor: ...
+def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor: ...
+def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]: ...
+def scatter_add(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor: ...
+def scatter_update(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor: ...
+def segment_sum(
+    data: TensorLike, segment_ids: TensorLike, /, num_segments: int, *, axis: int = 0
+) -> Tensor: ...
+def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) -> Tensor: ...
+def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor: ...
+def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: Axis = -1) -> Tensor: ...

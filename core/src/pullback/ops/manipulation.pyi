@@ -1,0 +1,29 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from pullback._dispatch import Copy
+from pullback.shapes import Axes, ShapeLike
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "reshape",
+    "squeeze",
+]
+
+def reshape(x: TensorLike, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor: ...
+def permute_dims(x: TensorLike, /, axes: tuple[int, ...]) -> Tensor: ...
+def broadcast_to(x: TensorLike, /, shape: ShapeLike) -> Tensor: ...
+def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]: ...
+def matrix_transpose(x: TensorLike, /) -> Tensor: ...
+def moveaxis(
+    x: TensorLike, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
+) -> Tensor: ...
+def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor: ...
+def squeeze(x: TensorLike, /, axis: Axes = None) -> Tensor: ...
+def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor: ...

@@ -1,0 +1,43 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from typing import Any
+
+from pullback.ops.nn.windows import DataFormat, Padding, Sizes
+from pullback.shapes import Shape, ShapeLike
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["conv"]
+
+def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]: ...
+def conv(
+    x: TensorLike,
+    kernel: TensorLike,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor: ...
+def conv_input_gradient(
+    g: TensorLike,
+    kernel: TensorLike,
+    *,
+    input_shape: ShapeLike,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor: ...
+def conv_kernel_gradient(
+    x: TensorLike,
+    g: TensorLike,
+    *,
+    kernel_shape: ShapeLike,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: DataFormat = "channels_last",
+) -> Tensor: ...

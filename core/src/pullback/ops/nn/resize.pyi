@@ -1,0 +1,16 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from typing import Literal
+
+from pullback.ops.nn.windows import DataFormat, Sizes
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["resize"]
+
+def resize(
+    x: TensorLike,
+    *,
+    size: Sizes,
+    method: Literal["nearest", "bilinear"] = "bilinear",
+    data_format: DataFormat = "channels_last",
+) -> Tensor: ...
