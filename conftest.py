@@ -7,12 +7,20 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes, shapes
-from pullback._dispatch.recording import LISTENING, LOCAL
+from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._operators import OPERATORS
 from pullback.devices import as_device
 from pullback.spec import OPS, ROUNDED
 
 MINIMAL = Path(__file__).parent / "examples/minimal_backend/src/pullback_minimal/__init__.py"
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update-snapshots",
+        action="store_true",
+        help="write the texts that tests compare generated code with",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +30,7 @@ def _no_tape_is_left_listening():
     for tape in left:
         tape.__exit__(None, None, None)
     assert not left, "a tape was left listening"
-    assert LISTENING.count == 0, "a tape was left listening in another thread"
+    assert RECORDING.count == 0, "a tape was left listening in another thread"
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 import pullback as pb
 from pullback import errors
 from pullback._autodiff import replay
-from pullback._dispatch.arguments import normalise
+from pullback._dispatch.arguments import canonicalize
 from pullback._dispatch.vjp_code import layout
 from pullback._tree import leaves
 from pullback.conformance.case import bind, cases, to_tensor
@@ -318,7 +318,7 @@ def test_normal_forms_have_one_type():
                     for each in op.attributes
                 }
                 try:
-                    ways.append(normalise(op, given.inputs, swapped))
+                    ways.append(canonicalize(op, given.inputs, swapped))
                 except (errors.PullbackError, TypeError, ValueError):
                     continue  # not a way to write it
             for way in ways:

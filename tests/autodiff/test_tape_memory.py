@@ -276,7 +276,7 @@ def test_a_deep_chain_in_second_order():
 
 
 def test_deep_marks():
-    # Watched again by a new tape at every step, with every tape still there.
+    # Leaf again by a new tape at every step, with every tape still there.
     x, tapes = pb.asarray(3.0), []
     for _ in range(2000):
         tape = pb.GradientTape(persistent=True)

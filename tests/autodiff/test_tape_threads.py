@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback import errors
-from pullback._dispatch.recording import LISTENING, LOCAL
+from pullback._dispatch.recording import LOCAL, RECORDING
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def suspended(x):
 
 def nothing_listens():
     """No tape listens: ops leave no nodes, and count of tapes is 0."""
-    return LISTENING.count == 0 and not LOCAL.state.recording and not LOCAL.state.tapes
+    return RECORDING.count == 0 and not LOCAL.state.recording and not LOCAL.state.tapes
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -216,7 +216,7 @@ def nothing_listens():
 def test_a_generator_collected_in_another_thread_listens_no_longer(drop):
     held = [suspended(pb.asarray(3.0))]
     next(held[0])
-    assert LISTENING.count == 1
+    assert RECORDING.count == 1
     thread = threading.Thread(target=drop, args=(held,))
     thread.start()
     thread.join()
@@ -233,7 +233,7 @@ def test_leaving_a_tape_in_another_thread_says_so_and_keeps_what_was_heard():
         elsewhere = ThreadPoolExecutor(1)
         with elsewhere as pool, pytest.raises(errors.TapeError, match="in its own thread"):
             pool.submit(tape.__exit__, None, None, None).result()
-        assert LISTENING.count == 1
+        assert RECORDING.count == 1
         assert LOCAL.state.recording
         z = y * x
     assert nothing_listens()

@@ -32,13 +32,13 @@ def rule_of(name, function, target="x1"):
     """Another gradient rule of an op."""
 
     op = OPS[name]
-    rule, pull = op.rules[target], op.pull
+    rule, vjp = op.rules[target], op.vjp
     op.rules[target] = rule._replace(function=function)
     op.function.__globals__.update(_rule0=function)
     try:
         yield
     finally:
-        op.rules[target], op.pull = rule, pull
+        op.rules[target], op.vjp = rule, vjp
         op.function.__globals__.update(_rule0=rule.function)
 
 

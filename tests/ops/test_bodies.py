@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback._dispatch.general import run_body
+from pullback._dispatch.bodies import run_body
 from pullback.spec import OPS
 
 INTEGERS = ["int8", "uint8", "int32", "uint32", "int64", "uint64"]

@@ -10,7 +10,7 @@ import os
 import threading
 import warnings
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from pullback import errors
 from pullback.plugins.backend import Backend, Memory
@@ -85,7 +85,7 @@ class Device:
         return device, (f"{self.backend.name}:{self.kind}:{self.index}",)
 
 
-DeviceLike: TypeAlias = Device | str
+DeviceLike: TypeAlias = Annotated[Device | str, "DeviceLike"]
 
 
 class _Context(threading.local):

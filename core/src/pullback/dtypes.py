@@ -10,7 +10,7 @@ the array's dtype where its kind allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,6 @@ import numpy as np
 from pullback import errors
 
 DType: TypeAlias = "np.dtype[Any]"
-DTypeLike: TypeAlias = "np.dtype[Any] | NamedDType | type[Any] | str"
 
 bool_: DType = np.dtype("bool")
 int8: DType = np.dtype("int8")
@@ -115,6 +114,9 @@ class NamedDType:
     def __reduce__(self) -> tuple[Any, ...]:
         return named, (self.name,)
 
+
+#: What a caller may pass as a dtype. Its name is part of it: `@op` knows it by that.
+DTypeLike: TypeAlias = Annotated[np.dtype[Any] | NamedDType | type[Any] | str, "DTypeLike"]
 
 _NAMED = {name: NamedDType(dtype) for name, dtype in _NAMES.items()}
 
@@ -284,7 +286,7 @@ class Resolution(NamedTuple):
 Operands: TypeAlias = "tuple[Operand | None, ...]"
 
 
-class DTypeRule(NamedTuple):
+class DTypeRule:
     """A dtype rule: `rule(operands, **attributes)` gives a `Resolution`.
 
     Args:
@@ -293,8 +295,11 @@ class DTypeRule(NamedTuple):
             dtype of the first input alone.
     """
 
-    function: Callable[..., Resolution]
-    uniform: bool = False
+    __slots__ = ("function", "uniform")
+
+    def __init__(self, function: Callable[..., Resolution], *, uniform: bool = False) -> None:
+        self.function: Final = function
+        self.uniform: Final = uniform
 
     def __call__(self, operands: Operands, /, **attributes: Any) -> Resolution:
         """Returns what inputs are converted to, and the dtypes of the results."""

@@ -37,6 +37,9 @@ __all__ = [
 class PullbackError(Exception):
     """The base of every exception raised on purpose."""
 
+    #: The name of the op whose call failed.
+    op: str | None = None
+
 
 class ShapeError(PullbackError, ValueError):
     """Shapes that do not fit together, or a shape that is none."""

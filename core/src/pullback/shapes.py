@@ -10,15 +10,16 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pullback import errors
 
 Shape: TypeAlias = "tuple[int, ...]"
-#: What a caller may give for a shape, one axis, several axes. Dispatch hands on normal forms.
-ShapeLike: TypeAlias = "int | Sequence[int]"
-Axis: TypeAlias = int
-Axes: TypeAlias = "int | Sequence[int] | None"
+# What a caller may pass as a shape, an axis, several axes; kernels get them in canonical form.
+# Their names are part of them: `@op` tells them apart.
+ShapeLike: TypeAlias = Annotated[int | Sequence[int], "ShapeLike"]
+Axis: TypeAlias = Annotated[int, "Axis"]
+Axes: TypeAlias = Annotated[int | Sequence[int] | None, "Axes"]
 ShapeRule: TypeAlias = "Callable[..., Shape | list[Shape] | None]"
 
 
@@ -199,13 +200,16 @@ def data_dependent(*_: Any, **__: Any) -> None:
     return
 
 
-class Checked(NamedTuple):
+class Checked:
     """The `normalize` of an op whose kernels would take shapes that its rule does not allow.
 
     The attributes stay as they are, so specialized code calls the rule itself.
     """
 
-    rule: ShapeRule
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: ShapeRule) -> None:
+        self.rule: Final = rule
 
     def __call__(self, shapes: tuple[Any, ...], /, **attributes: Any) -> dict[str, Any]:
         """Returns the attributes, after the rule has seen them."""

@@ -112,7 +112,6 @@ class Op:
         "outputs",
         "primitive",
         "public",
-        "pull",
         "record",
         "residuals",
         "resolutions",
@@ -121,6 +120,7 @@ class Op:
         "shape",
         "simple",
         "tier",
+        "vjp",
     )
 
     def __init__(
@@ -174,7 +174,7 @@ class Op:
         self.fixed = fixed
         #: The same for an op without inputs that makes one result on the device it is told.
         self.creates = creates
-        #: True if specialized code pulls it back: it is fixed, has one result and no residuals.
+        #: True if its vjp is specialized code: it is fixed, has one result and no residuals.
         self.simple = simple
         self.rules: dict[str, Rule | None] = {}
         #: Input dtypes as they come, to the dtypes they are converted to.
@@ -185,7 +185,7 @@ class Op:
         self.function: Any = None
         #: Generated at the first use: records one call, and computes the cotangents of its inputs.
         self.record: Any = None
-        self.pull: Any = None
+        self.vjp: Any = None
 
     @property
     def doc(self) -> str:

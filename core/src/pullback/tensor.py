@@ -6,8 +6,8 @@ file knows the names of ops and nothing of how they are computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,11 @@ from pullback.shapes import Shape
 if TYPE_CHECKING:
     from pullback.devices import Device, DeviceLike
 
-TensorLike: TypeAlias = Any
-"""What goes in where a tensor may: a Tensor, a Variable, a NumPy array, a number, nested lists."""
+
+class SupportsTensor(Protocol):
+    """What is read as a tensor, such as a Variable."""
+
+    def __pullback_tensor__(self) -> Tensor: ...
 
 
 class Tensor:
@@ -416,6 +419,13 @@ class Tensor:
 
     # Elementwise == leaves the hash to identity: a tensor is a key as an object, not as a value.
     __hash__ = object.__hash__
+
+
+# An object, so that `TensorLike | None` is one in modules without the __future__ line.
+TensorLike: TypeAlias = (
+    Tensor | SupportsTensor | np.ndarray[Any, Any] | np.generic | complex | Sequence["TensorLike"]
+)
+"""A value that ops take for a tensor: a Tensor, a Variable, a NumPy array, a number, a sequence."""
 
 
 def wrap(array: Any, device: Device, node: Any = None) -> Tensor:

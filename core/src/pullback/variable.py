@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import HEARD, LISTENING, LOCAL, Node, Watched
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
@@ -76,7 +76,7 @@ class Variable:
         tensor = Tensor()
         tensor._array = self._array
         tensor._device = self._device
-        tensor._node = _mark_of(self) if LISTENING.count else None
+        tensor._node = _mark_of(self) if RECORDING.count else None
         return tensor
 
     @property
@@ -359,7 +359,7 @@ def _mark_of(variable: Variable) -> Node | None:
         mark: Node = marks[0]
         return mark
     # Each tape finds its own mark behind this one.
-    return Watched(state.tick(), *marks) if marks else HEARD
+    return Leaf(state.next_serial(), *marks) if marks else CONSTANT
 
 
 def _refusal(operator: str, instead: str) -> Callable[[Variable, Any], NoReturn]:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.recording import Node, Output, Watched
+from pullback._dispatch.recording import Leaf, Node, Output
 
 Span = tuple[int, int]
 
@@ -32,7 +32,7 @@ def needed_nodes(
     stack = [node for node in targets if node is not None]
     while stack:
         node = stack.pop()
-        if type(node) is Watched and node not in own:
+        if type(node) is Leaf and node not in own:
             origin = past_marks(node, own)
             if origin is None:
                 continue
@@ -61,7 +61,7 @@ def past_marks(node: Node | None, own: Collection[Node]) -> Node | None:
     They are no part of its record: one that another thread has made since is younger by its serial
     number than what was computed from the tensor before.
     """
-    while type(node) is Watched and node not in own:
+    while type(node) is Leaf and node not in own:
         parents = node.parents
         # Behind the value of a variable are marks of several tapes, at most one of them of this.
         own_marks = parents if len(parents) < 2 else [one for one in parents if one in own]
@@ -71,7 +71,7 @@ def past_marks(node: Node | None, own: Collection[Node]) -> Node | None:
 
 def live_origin(node: Node | None) -> Node | None:
     """What a new mark on a tensor stands on: marks that no live tape owns are passed over."""
-    while isinstance(node, Watched):
+    while isinstance(node, Leaf):
         if node.saved is None:
             # A variable's value, with the marks of several tapes behind it.
             if any(mark.saved.live for mark in node.parents if mark is not None):
@@ -117,7 +117,7 @@ def walk(
     waiting: dict[int, list[Any]] = {}
     while True:
         for node, part in arrived:
-            if type(node) is Watched and node not in own:
+            if type(node) is Leaf and node not in own:
                 origin = past_marks(node, own)
                 if origin is None:
                     continue
@@ -151,7 +151,7 @@ def walk(
                     "this part of the graph has been let go by the gradient() of another tape; "
                     "make that one with persistent=True"
                 )
-            arrived = op.pull(node, g, needed)
+            arrived = op.vjp(node, g, needed)
             if release:
                 # What the rules needed goes while the walk goes on.
                 node.saved = None

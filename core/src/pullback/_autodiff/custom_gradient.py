@@ -11,8 +11,8 @@ from pullback import dtypes, errors
 from pullback._autodiff.functional import whole
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.general import pairs
-from pullback._dispatch.recording import HEARD, LOCAL, Node, Output, reachable
+from pullback._dispatch.general_vjp import pairs
+from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, reachable
 from pullback._tree import leaves, like
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
@@ -95,7 +95,7 @@ def _handle(value: Any) -> Any:
 
 
 def _live(node: Node | None) -> Node | None:
-    return None if node is None else reachable(node, LOCAL.state.low)
+    return None if node is None else reachable(node, LOCAL.state.oldest_serial)
 
 
 def _refuse_tracked(name: str, kwargs: dict[str, Any]) -> None:
@@ -125,18 +125,18 @@ def _attach(
         variables, reads = (), []
     sources = [*inputs, *reads]
     parents = [None if source is None else _live(source._node) for source in sources]
-    handles = [wrap(tensor._array, tensor._device, HEARD) for tensor in outputs]
+    handles = [wrap(tensor._array, tensor._device, CONSTANT) for tensor in outputs]
     if any(parent is not None for parent in parents):
         state = LOCAL.state
         node = Node()
-        node.serial = state.tick()
+        node.serial = state.next_serial()
         node.op = _Custom(name, outputs, inputs, variables)  # type: ignore[assignment]
         node.parents = tuple(parents)
         node.saved = grad_fn
         node.device = None
         for position, handle in enumerate(handles):
             if dtypes.is_floating(handle.dtype):
-                handle._node = Output(state.tick(), node, position)
+                handle._node = Output(state.next_serial(), node, position)
     return like(result, iter(handles))
 
 
@@ -172,7 +172,7 @@ class _Custom:
         self.outputs = [_kind(tensor) for tensor in outputs]
         self.inputs = [None if tensor is None else _kind(tensor) for tensor in inputs]
 
-    def pull(self, node: Node, g: dict[int, Tensor], needed: Any) -> list[tuple[Node, Tensor]]:
+    def vjp(self, node: Node, g: dict[int, Tensor], needed: Any) -> list[tuple[Node, Tensor]]:
         """The cotangents of the inputs and variables, from those of the results by position."""
         return pairs(node, self._cotangents(node, g))
 

@@ -9,7 +9,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import HEARD, HOOKS, LISTENING
+from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING
 from pullback._tree import leaves, like
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
@@ -232,7 +232,7 @@ def _target(value: Any) -> Tensor:
     if value is None:
         raise errors.InputTypeError("the function to differentiate gave None; return its value")
     tensor = from_any(float(value) if type(value) is int else value)
-    return wrap(tensor._array, tensor._device, tensor._node or HEARD)
+    return wrap(tensor._array, tensor._device, tensor._node or CONSTANT)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def stop_gradient(x: Any) -> Any:
     if isinstance(whole(x), (list, tuple, dict)):
         return like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
     tensor = from_any(x)
-    return wrap(tensor._array, tensor._device, HEARD if LISTENING.count else None)
+    return wrap(tensor._array, tensor._device, CONSTANT if RECORDING.count else None)
 
 
 def _vjp_of_body(

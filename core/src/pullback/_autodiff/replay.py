@@ -18,7 +18,7 @@ from typing import Any
 
 from pullback._autodiff import backward, seeds
 from pullback._autodiff.backward import Span
-from pullback._dispatch.recording import LISTENING, Node, Output, Watched
+from pullback._dispatch.recording import RECORDING, Leaf, Node, Output
 from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
 from pullback.dtypes import is_floating
@@ -70,7 +70,7 @@ def gradients(
         span: the serial numbers between which the tape listened.
         release: whether nodes are let go as they have been passed.
     """
-    if type(target) is not Tensor or LISTENING.count:
+    if type(target) is not Tensor or RECORDING.count:
         return None
     node = target._node
     if type(node) is not Node and type(node) is not Output:
@@ -145,7 +145,7 @@ class _Graph:
         self._copies: dict[Node, Node] = {}
         #: The globals of the code.
         self._scope: dict[str, Any] = {
-            "Tensor": Tensor, "Output": Output, "Watched": Watched, "frozen": frozen,
+            "Tensor": Tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
             "device": target._device, "backend": target._device.backend,
             "native": target._device.backend.native,
         }  # fmt: skip
@@ -156,7 +156,7 @@ class _Graph:
         if len(marks) > 1:
             self._unless(f"len({{{', '.join(self._marks.values())}}}) == {len(marks)}")
         # A source may be a tensor made on the way: the walk goes on behind it.
-        self._unless(" and ".join(f"type({one}) is Watched" for one in self._marks.values()))
+        self._unless(" and ".join(f"type({one}) is Leaf" for one in self._marks.values()))
         top = target._node
         backend = target._device.backend
         self._unless(f"target._device is device and backend.changes == {backend.changes}")
@@ -204,7 +204,7 @@ class _Graph:
     # Comparing ------------------------------------------------------------------------------------
 
     def _compare(self, node: Node, name: str, waiting: list[Node]) -> None:
-        if isinstance(node, Watched):
+        if isinstance(node, Leaf):
             raise NoTraceError  # the mark of another tape
         self._copies[node] = copy = Output(node.serial, node, 0) if type(node) is Output else Node()
         copy.serial, copy.op, copy.device = node.serial, node.op, self._trace.device

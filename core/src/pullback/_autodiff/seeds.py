@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import constant, from_any
-from pullback._dispatch.recording import HEARD, LISTENING
+from pullback._dispatch.recording import CONSTANT, RECORDING
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
 from pullback.ops.joining import stack
@@ -120,7 +120,7 @@ def leave(gradient: Any) -> Tensor | None:
     handle = Tensor()
     handle._array = gradient._array
     handle._device = gradient._device
-    handle._node = gradient._node or (HEARD if LISTENING.count else None)
+    handle._node = gradient._node or (CONSTANT if RECORDING.count else None)
     return handle
 
 

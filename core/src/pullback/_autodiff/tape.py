@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pullback import dtypes, errors
 from pullback._autodiff import backward, replay, seeds
 from pullback._autodiff.seeds import Unconnected
-from pullback._dispatch.recording import LISTENING, LOCAL, Count, Node, Watched
+from pullback._dispatch.recording import LOCAL, RECORDING, Count, Leaf, Node
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor
 
@@ -79,7 +79,7 @@ class GradientTape:
         #: Closed spans of serial numbers in which the tape listened.
         self._spans: list[backward.Span] = []
         #: What the tape has marked by reading it (kept alive here), by identity.
-        self._marks: dict[int, tuple[Any, Watched]] = {}
+        self._marks: dict[int, tuple[Any, Leaf]] = {}
         #: Every mark that the tape has made.
         self._nodes: set[Node] = set()
 
@@ -110,46 +110,46 @@ class GradientTape:
             return
         if self._state is not LOCAL.state:
             # A generator that stands still inside the block is closed wherever it is collected.
-            self.leave()
+            self.stop()
             raise errors.TapeError(
                 "a tape must be left in the thread in which it was entered; it listens no longer. "
                 "Close a generator that has entered one (generator.close()) in its own thread"
             )
         self._rest()
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """The tape listens no longer; for any thread, also where its own has ended."""
         state, begun, self._open = self._state, self._open, None
         if begun is None:
             return
-        self._spans.append((begun, state.tick()))
+        self._spans.append((begun, state.next_serial()))
         state.tapes.remove(self)
         # CPython changes threads at calls only: the own thread enters no tape between these lines.
         if not state.tapes:
             state.recording = False
-        LISTENING.count -= 1
+        RECORDING.count -= 1
 
     def _listen(self) -> None:
         self._state = state = LOCAL.state
-        self._open = serial = state.tick()
+        self._open = serial = state.next_serial()
         if self.start < 0:
             self.start = serial
         if self._token is None:
             self._token = _Token()
             _LIVE.count += 1
         tapes = state.tapes
-        if not tapes or self.start < state.low:
-            state.low = self.start
+        if not tapes or self.start < state.oldest_serial:
+            state.oldest_serial = self.start
         tapes.append(self)
         state.recording = not state.paused
-        LISTENING.count += 1
+        RECORDING.count += 1
 
     def _rest(self) -> None:
         state = self._state
         if state is not LOCAL.state:
             raise errors.TapeError("a tape must be left in the thread in which it was entered")
         assert self._open is not None
-        self._spans.append((self._open, state.tick()))
+        self._spans.append((self._open, state.next_serial()))
         self._open = None
         tapes = state.tapes
         tapes.remove(self)
@@ -157,7 +157,7 @@ class GradientTape:
             state.update()
         else:
             state.recording = False
-        LISTENING.count -= 1
+        RECORDING.count -= 1
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -227,18 +227,18 @@ class GradientTape:
                 elif (node.serial >= self.start or node.op is None) and self._sees(node):
                     return
                 behind = backward.live_origin(node)
-            serial = self._state.tick()
-            mark = Watched(serial) if behind is None else Watched(serial, behind)
+            serial = self._state.next_serial()
+            mark = Leaf(serial) if behind is None else Leaf(serial, behind)
             mark.saved = self._token
             tensor._node = mark
             self._nodes.add(mark)
 
-    def mark(self, source: Source) -> Watched:
+    def mark(self, source: Source) -> Leaf:
         """The node that stands for a variable on this tape, made when it is first read."""
         found = self._marks.get(id(source))
         if found is not None:
             return found[1]
-        mark = Watched(LOCAL.state.tick())
+        mark = Leaf(LOCAL.state.next_serial())
         mark.saved = self._token
         self._marks[id(source)] = (source, mark)
         self._nodes.add(mark)
@@ -343,7 +343,7 @@ class GradientTape:
             arriving = seeds.given(target, targets, output_gradients)
         spans = self._spans
         if self._open is not None:
-            spans = [*spans, (self._open, self._state.tick())]
+            spans = [*spans, (self._open, self._state.next_serial())]
         own = self._nodes
         if not self.persistent:
             self._retire()
@@ -381,7 +381,7 @@ class GradientTape:
             return None
         # Past the marks of other tapes, to this tape's own or to the op that made the tensor.
         node: Node | None = source._node
-        while isinstance(node, Watched) and node not in self._nodes:
+        while isinstance(node, Leaf) and node not in self._nodes:
             node = node.origin
         return node
 

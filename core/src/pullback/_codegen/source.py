@@ -21,7 +21,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Source:
-    """A function in the making.
+    """A function that is being written.
 
     Args:
         name: its name.
@@ -61,6 +61,21 @@ class Source:
     def lines(self, texts: Iterable[str]) -> None:
         """Adds lines at the present depth."""
         self.line(*texts)
+
+    def write(self, text: str) -> None:
+        """Adds the lines of a template, with the margin that they have in common taken off.
+
+        >>> source = Source("first", "items")
+        >>> source.write('''
+        ...     for item in items:
+        ...         return item
+        ... ''')
+        >>> source.compile()("ab")
+        'a'
+        """
+        rows = [row for row in text.splitlines() if not row.isspace() and row]
+        margin = min(len(row) - len(row.lstrip()) for row in rows)
+        self.line(*(row[margin:] for row in rows))
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -107,7 +122,8 @@ def text_of(code: CodeType | FunctionType) -> str:
 def tuple_of(items: Iterable[str]) -> str:
     """The text of a tuple.
 
-    >>> tuple_of(["a"]), tuple_of([])
-    ('(a, )', '()')
+    >>> tuple_of(["a", "b"]), tuple_of(["a"]), tuple_of([])
+    ('(a, b)', '(a,)', '()')
     """
-    return "(" + "".join(f"{item}, " for item in items) + ")"
+    parts = list(items)
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"

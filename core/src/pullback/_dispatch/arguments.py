@@ -1,8 +1,8 @@
-"""The normal form of a call's attributes, and the errors that an op's own rules explain."""
+"""The canonical form of a call's attributes, and the errors that an op's own rules explain."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from pullback import errors, shapes
@@ -18,44 +18,44 @@ _VARARGS = 0x04
 
 
 def _is_scalar(value: Any, kinds: str) -> bool:
-    """Whether `value` is a 0-d array, or one of NumPy's scalars, of one of NumPy's dtype kinds."""
+    """True for a 0-d array, or a NumPy scalar, whose dtype is of one of NumPy's kinds `kinds`."""
     dtype = getattr(value, "dtype", None)
     return getattr(dtype, "kind", "-") in kinds and getattr(value, "shape", None) == ()
 
 
 def as_bool(value: Any, name: str) -> bool:
-    """A truth value from a bool, or from an integer 0 or 1.
+    """A boolean from a bool, or from an integer 0 or 1.
 
     Raises:
-        InputTypeError: for everything else, whatever Python holds for true.
+        InputTypeError: for everything else, whatever its truth value is in Python.
     """
     if (isinstance(value, int) or _is_scalar(value, "biu")) and value in (0, 1):
         return bool(value)
-    raise errors.InputTypeError(f"{name} is True or False, got {value!r}")
+    raise errors.InputTypeError(f"{name} must be True or False, got {value!r}")
 
 
 def as_int(value: Any, name: str) -> int:
     """An integer from anything with `__index__`.
 
     Raises:
-        InputTypeError: for floats and other types that are no integers.
+        InputTypeError: for floats and other types that are not integers.
     """
     return shapes.as_int(value, f"an integer for {name}")
 
 
 def as_float(value: Any, name: str) -> float:
-    """A real number from one of Python's or NumPy's.
+    """A float from a real number of Python's or NumPy's.
 
     Raises:
-        InputTypeError: for what is no number, and for tensors: no gradient would reach them.
+        InputTypeError: for other types, and for tensors: no gradient would reach them.
         InputValueError: for integers that no float holds.
     """
     if isinstance(value, Tensor):
-        raise errors.InputTypeError(f"{name} is a Python number, got a tensor; give x.item()")
+        raise errors.InputTypeError(f"{name} must be a Python number, got a tensor; pass x.item()")
     # bfloat16 is of kind V.
     if not isinstance(value, (int, float)) and not _is_scalar(value, "biufV"):
         raise errors.InputTypeError(
-            f"{name} is a real number, got {value!r} of type {type(value).__name__}"
+            f"{name} must be a real number, got {value!r} of type {type(value).__name__}"
         )
     try:
         return float(value)
@@ -63,31 +63,33 @@ def as_float(value: Any, name: str) -> float:
         raise errors.InputValueError(f"{name} is out of the range of floats") from None
 
 
-def as_word(value: Any, name: str) -> str:
-    """A word.
+def as_str(value: Any, name: str) -> str:
+    """A str.
 
     Raises:
-        InputTypeError: for what is no str.
+        InputTypeError: for other types.
     """
     if isinstance(value, str):
         return value
-    raise errors.InputTypeError(f"{name} is a str, got {value!r} of type {type(value).__name__}")
+    raise errors.InputTypeError(
+        f"{name} must be a str, got {value!r} of type {type(value).__name__}"
+    )
 
 
-#: What checks and converts a plain attribute, by the annotation in the op's signature.
+#: The functions that check and convert plain attributes, by the annotation in the signature.
 PLAIN: dict[str, Callable[[Any, str], Any]] = {
     "bool": as_bool,
     "int": as_int,
     "float": as_float,
-    "str": as_word,
+    "str": as_str,
 }
 
-#: The forms in which None stands for nothing, unless the annotation adds "| None".
+#: The forms in which None has no meaning, unless the annotation adds "| None".
 REQUIRED = frozenset({*PLAIN, "Axis", "ShapeLike", "DTypeLike"})
 
 
-def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes in the form that kernels and bodies are given."""
+def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes in the form that kernels and bodies get."""
     result = dict(attributes)
     for attribute in op.attributes:
         value = result[attribute.name]
@@ -100,8 +102,8 @@ def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str
             result[attribute.name] = PLAIN[form](value, attribute.name)
         elif form in ("Axis", "Axes"):
             ndim = _leading(inputs).ndim
-            normal = shapes.normal_axis if form == "Axis" else shapes.normal_axes
-            result[attribute.name] = normal(value, ndim)
+            canonical = shapes.normal_axis if form == "Axis" else shapes.normal_axes
+            result[attribute.name] = canonical(value, ndim)
         elif form == "ShapeLike":
             result[attribute.name] = shapes.as_shape(value)
         elif form == "DTypeLike":
@@ -112,11 +114,11 @@ def normalise(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> dict[str
 
 
 def asked_dtypes(op: Op) -> list[str]:
-    """The attributes that say which dtypes the results have."""
-    return [one.name for one in op.attributes if one.form == "DTypeLike"]
+    """The names of the attributes that give the dtypes of the results."""
+    return [attribute.name for attribute in op.attributes if attribute.form == "DTypeLike"]
 
 
-def _leading(inputs: list[Any]) -> Tensor:
+def _leading(inputs: Sequence[Any]) -> Tensor:
     first = inputs[0]
     if isinstance(first, list):
         if not first:
@@ -127,7 +129,7 @@ def _leading(inputs: list[Any]) -> Tensor:
 
 
 def shapes_of(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What a shape rule gets for the inputs."""
+    """The shapes of the inputs, as a shape rule gets them."""
     return tuple(
         [t.shape for t in value]
         if isinstance(value, (list, tuple))
@@ -140,10 +142,10 @@ def shapes_of(inputs: Sequence[Any]) -> tuple[Any, ...]:
 # Errors.
 
 
-def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exception | None:
-    """The error that the op's own rules give for this call; None if they find none."""
+def explain(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> Exception | None:
+    """The error that the op's own rules raise for this call; None if they raise none."""
     try:
-        normal = normalise(op, list(inputs), attributes)
+        canonical = canonicalize(op, inputs, attributes)
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
@@ -151,9 +153,9 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
             raise
         # It sees the call's arguments only: they are at fault.
         wrong = _wrong_argument(error) or errors.InputTypeError
-        return inside(op, wrong(f"{_call(op, inputs, attributes)}: {error}"))
+        return wrap_op_error(op, wrong(f"{_call(op, inputs, attributes)}: {error}"))
     try:
-        op.shape(*shapes_of(inputs), **normal)
+        op.shape(*shapes_of(inputs), **canonical)
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
@@ -164,7 +166,7 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Exce
 
 
 def of_a_handler(error: Exception) -> bool:
-    """Whether a handler of a signal has raised it: it has nothing to do with the call.
+    """Returns whether a signal handler raised the error: it has nothing to do with the call.
 
     Python runs handlers between any two of its instructions, those of kernels among them. It gives
     them the frame that they interrupt, which is below theirs, and nothing else is called like that.
@@ -184,7 +186,7 @@ def of_a_handler(error: Exception) -> bool:
 
 
 def _wrong_argument(error: Exception) -> type[errors.PullbackError] | None:
-    """The class for an error of Python's or NumPy's that tells of a wrong argument."""
+    """The class for an error of Python's or NumPy's that is due to a wrong argument."""
     if isinstance(error, IndexError):
         return errors.IndexingError
     if isinstance(error, MemoryError):
@@ -194,11 +196,11 @@ def _wrong_argument(error: Exception) -> type[errors.PullbackError] | None:
     return None
 
 
-def _call(op: Op, inputs: Sequence[Any], attributes: dict[str, Any]) -> str:
-    given = [_describe(value) for value in inputs]
+def _call(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
+    values = [_describe(value) for value in inputs]
     # In the order of the signature: that of the dict depends on the way that the call took.
-    names = [one.name for one in op.attributes if one.name in attributes]
-    return f"({', '.join([*given, *(f'{name}={_short(attributes[name])}' for name in names)])})"
+    names = [attribute.name for attribute in op.attributes if attribute.name in attributes]
+    return f"({', '.join([*values, *(f'{name}={_short(attributes[name])}' for name in names)])})"
 
 
 def _short(value: Any) -> str:
@@ -206,23 +208,25 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def inside(op: Op, error: errors.PullbackError) -> errors.PullbackError:
-    """The error with the op's name before what it says, which may be the name of one inside."""
+def wrap_op_error(op: Op, error: errors.PullbackError) -> errors.PullbackError:
+    """The error with the op's name before its message, which may begin with an inner op's name."""
     named = type(error)(f"{op.name}: {error}")
-    # What a class of error carries beside its message goes along.
+    # The attributes that a class of error has beside its message.
     named.__dict__.update(error.__dict__)
-    named.op = op.name  # type: ignore[attr-defined]
+    named.op = op.name
     return named
 
 
 def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
-    return error if getattr(error, "op", None) is not None else inside(op, error)
+    return error if error.op is not None else wrap_op_error(op, error)
 
 
-def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> NoReturn:
-    """Raises what explains `error` to whoever called the op.
+def raise_explained(
+    op: Op, error: Exception, inputs: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> NoReturn:
+    """Raises the error that explains `error` to the caller of the op.
 
-    What a handler of a signal has raised goes on as it is: who waits for a TimeoutError sees one.
+    An error of a signal handler is raised as it is: code that waits for a TimeoutError sees it.
     """
     if of_a_handler(error):
         raise error
@@ -232,15 +236,17 @@ def fail(op: Op, error: Exception, inputs: tuple[Any, ...], attributes: dict[str
     if isinstance(error, errors.PullbackError):
         raise _named(op, error) from None
     device = next((x.device for x in inputs if isinstance(x, Tensor)), None)
-    lacking = None if device is None else lacks(op, device, attributes)
-    if lacking is not None:
-        raise lacking from None
+    unsupported = None if device is None else unsupported_dtype(op, device, attributes)
+    if unsupported is not None:
+        raise unsupported from None
     kind = _wrong_argument(error) or errors.BackendError
     raise kind(f"{op.name}{_call(op, inputs, attributes)}: {error}") from error
 
 
-def lacks(op: Op, device: Device, attributes: dict[str, Any]) -> errors.DTypeError | None:
-    """The error for a dtype that was asked for and that the device's backend does not hold."""
+def unsupported_dtype(
+    op: Op, device: Device, attributes: Mapping[str, Any]
+) -> errors.DTypeError | None:
+    """The error for a dtype among the attributes that the device's backend does not support."""
     held = device.backend.dtypes
     for attribute in op.attributes:
         dtype = attributes[attribute.name]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._dispatch.arguments import inside
+from pullback._dispatch.arguments import wrap_op_error
 from pullback._operators import OPERATORS
 from pullback.casting import EXACT, cast, number
 from pullback.devices import Device, as_device
@@ -257,7 +257,7 @@ def from_any(value: Any, dtype: DType | None = None, device: Device | None = Non
     return tensor
 
 
-def together(values: Sequence[Any]) -> list[Tensor]:
+def as_tensors(values: Sequence[Any]) -> list[Tensor]:
     """Tensors of all values; host data go to where the first tensor among them is."""
     found = [as_tensor(value) for value in values]
     device = next((tensor.device for tensor in found if tensor is not None), None)
@@ -326,7 +326,7 @@ def unflatten(flat: list[Any], lengths: tuple[int | None, ...]) -> list[Any]:
     return result
 
 
-def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
+def align_inputs(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
     """The op's inputs, flattened, as tensors of the dtypes that its rule decides, on one device.
 
     Raises:
@@ -335,12 +335,12 @@ def gather(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         ConversionError: for host data that are no array.
     """
     try:
-        return _gathered(op, values)
+        return _aligned(op, values)
     except errors.PullbackError as error:
-        raise inside(op, error) from error.__cause__
+        raise wrap_op_error(op, error) from error.__cause__
 
 
-def _gathered(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
+def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
     flat = _flatten(op, values)
     if not flat:
         return flat, as_device(None)

@@ -11,10 +11,11 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from pullback import errors
-from pullback._dispatch import call_code
+from pullback._dispatch import call_code, vjp_code
+from pullback._dispatch.annotations import ARITIES, Copy, canonical
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import Checked, ShapeRule
@@ -24,18 +25,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-#: The annotation of the standard's `copy` arguments. Dispatch takes and drops them: buffers are
-#: immutable, so whether one was copied cannot be seen, and no kernel needs to know.
-Copy: TypeAlias = bool | None
+__all__ = ["VJP", "Copy", "GeneratedCode", "OpFunction", "op", "primitive"]
 
-_ARITIES = {
-    "Tensor": Arity.ONE,
-    "TensorLike": Arity.ONE,
-    "Tensor | None": Arity.OPTIONAL,
-    "TensorLike | None": Arity.OPTIONAL,
-    "Sequence[Tensor]": Arity.MANY,
-    "Sequence[TensorLike]": Arity.MANY,
-}
 _INDICES = itertools.count()
 _LOCK = threading.Lock()
 
@@ -45,9 +36,49 @@ class OpFunction(Protocol[P, R_co]):
 
     spec: Op
     vjp: VJP
+    source: GeneratedCode
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op."""
+
+
+class GeneratedCode:
+    """The text of the code that dispatch generates for an op: `print(pb.add.source)`.
+
+    Tracebacks and debuggers show the lines of code that has run. The text is written anew when it
+    is read, for the gradient rules that the op then has.
+
+    >>> print(pb.full.source.call.splitlines()[0])
+    def full(shape, fill_value, *, dtype=None, device=None):
+    >>> print(pb.negative.source.vjp.splitlines()[0])
+    def vjp(node, g, needed):
+    """
+
+    __slots__ = ("_op",)
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+
+    @property
+    def call(self) -> str:
+        """The public function."""
+        return str(call_code.call_source(self._op))
+
+    @property
+    def record(self) -> str:
+        """The function that makes the node of a call; "" for an op without one of its own."""
+        return str(vjp_code.record_source(self._op)) if self._op.fixed else ""
+
+    @property
+    def vjp(self) -> str:
+        """The function of a node's cotangents; "" for an op without one of its own."""
+        return str(vjp_code.vjp_source(self._op)) if self._op.simple else ""
+
+    def __str__(self) -> str:
+        return self.call
+
+    def __repr__(self) -> str:
+        return self.call
 
 
 class VJP:
@@ -126,21 +157,21 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
     attributes: list[Attribute] = []
     for name in names:
         annotation = body.__annotations__.get(name)
-        if not isinstance(annotation, str):
+        if annotation is None:
             raise errors.DefinitionError(
-                f"{body.__name__}: parameter {name!r} needs an annotation, and the module "
-                f"`from __future__ import annotations`"
+                f"{body.__name__}: parameter {name!r} needs an annotation, such as TensorLike"
             )
-        arity = _ARITIES.get(annotation)
+        text = canonical(annotation, body.__globals__)
+        arity = ARITIES.get(text)
         if arity is not None:
             if attributes and code.co_argcount <= names.index(name):
                 raise errors.DefinitionError(f"{body.__name__}: {name!r} must not be keyword-only")
             inputs.append(Input(name, arity))
             continue
-        if annotation == "Copy":
+        if text == "Copy":
             continue
-        form, _, rest = annotation.partition(" | ")
-        attributes.append(Attribute(name, form if rest in ("", "None") else annotation, bool(rest)))
+        form, _, rest = text.partition(" | ")
+        attributes.append(Attribute(name, form if rest in ("", "None") else text, bool(rest)))
     return tuple(inputs), tuple(attributes)
 
 
@@ -186,7 +217,11 @@ def op(
     Raises:
         DefinitionError: for a definition that contradicts itself.
     """
-    rule = dtype if isinstance(dtype, DTypeRule) else DTypeRule(dtype, hasattr(dtype, "uniform"))
+    rule = (
+        dtype
+        if isinstance(dtype, DTypeRule)
+        else DTypeRule(dtype, uniform=hasattr(dtype, "uniform"))
+    )
 
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
@@ -248,7 +283,8 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))
-                code = call_code.forward(spec, names)
+                code = call_code.call_source(spec, names).compile(spec.name).__code__
+                vjp_code.install(spec, names)
                 # Defaults first: another thread may call the function between two of these lines.
                 function.__defaults__ = body.__defaults__
                 function.__kwdefaults__ = body.__kwdefaults__
@@ -263,4 +299,5 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     function.__wrapped__ = body  # type: ignore[attr-defined]  # inspect.signature follows it
     function.spec = spec  # type: ignore[attr-defined]
     function.vjp = VJP(spec)  # type: ignore[attr-defined]
+    function.source = GeneratedCode(spec)  # type: ignore[attr-defined]
     return function

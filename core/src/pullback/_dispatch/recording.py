@@ -1,8 +1,8 @@
-"""What dispatch leaves behind while a tape listens: nodes, and the state of each thread.
+"""Nodes, which dispatch records while a tape is active, and the state of each thread.
 
 A node links an op's result to the nodes of its inputs. The tape keeps no list: a node lives as long
 as a result, a later node or a source can reach it. Serial numbers order nodes in time; a tape owns
-the intervals of them in which it listened (see `pullback._autodiff.tape`), so that one graph serves
+the intervals of them in which it recorded (see `pullback._autodiff.tape`), so that one graph serves
 any number of tapes, each of which sees its own part.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pullback.tensor import Tensor
 
 
-class Listener(Protocol):
-    """What recording needs to know of a tape."""
+class Recorder(Protocol):
+    """What this module needs of a tape."""
 
-    #: The serial number at which the tape first listened.
+    #: The serial number at which the tape first recorded.
     start: int
 
-    def leave(self) -> None:
-        """It listens no longer, whatever thread says so."""
+    def stop(self) -> None:
+        """Ends recording; any thread may call this."""
 
 
 class Node:
@@ -37,16 +37,16 @@ class Node:
     op: Op | None
     #: One per input, flattened; None where no gradient flows.
     parents: tuple[Node | None, ...]
-    #: What the rules asked for: native arrays, shapes, attributes. None when it has been let go.
+    #: What the rules asked for: native arrays, shapes, attributes. None when it has been released.
     saved: Any
     device: Any
 
 
-class Watched(Node):
-    """The mark that `tape.watch(x)` puts on a tensor or a variable: the identity, seen from later.
+class Leaf(Node):
+    """The node at which a tape collects a gradient; `tape.watch(x)` hangs it on a tensor.
 
-    Its parents are what stood there before: the tensor's node, or the marks of other tapes. A tape
-    that has not made this mark looks through it.
+    It stands for the identity. Its parents are the nodes that were there before: the tensor's
+    node, or the leaves of other tapes. A tape that has not made this leaf looks through it.
     """
 
     __slots__ = ()
@@ -77,9 +77,10 @@ class Output(Node):
         self.device = node.device
 
 
-#: The node of results that a tape heard and that depend on no source. It is below every interval,
-#: so it carries no gradient; it only tells "constant" from "computed where nobody listened".
-HEARD: Node = Watched(-1)
+#: The node of results that a tape recorded and that depend on no source. It is below every
+#: interval, so it carries no gradient; it only tells "constant" from "computed while no tape was
+#: recording".
+CONSTANT: Node = Leaf(-1)
 
 
 class Count:
@@ -91,7 +92,6 @@ class Count:
         self.count = 0
 
 
-#: How many tapes listen: the one test on the hot path.
 class _Hooks:
     """What dispatch calls of the levels above it."""
 
@@ -102,40 +102,41 @@ class _Hooks:
 
 HOOKS = _Hooks()
 
-LISTENING = Count()
+#: The number of tapes that record: the only test on the hot path.
+RECORDING = Count()
 
 _THREADS = itertools.count()
 
 
 class ThreadState:
-    """The tapes that listen in one thread, innermost last."""
+    """The tapes that record in one thread, innermost last."""
 
-    __slots__ = ("low", "paused", "recording", "tapes", "tick")
+    __slots__ = ("next_serial", "oldest_serial", "paused", "recording", "tapes")
 
     def __init__(self) -> None:
-        self.tapes: list[Listener] = []
+        self.tapes: list[Recorder] = []
         self.paused = 0
         #: tapes and not paused
         self.recording = False
-        #: Nodes below this serial belong to no tape that listens here.
-        self.low = 0
+        #: Nodes below this serial number belong to no tape that records here.
+        self.oldest_serial = 0
         # Each thread counts in a range of its own: a tape never takes another thread's nodes,
-        # made in the same span of time, for its own.
-        self.tick: Callable[[], int] = itertools.count(next(_THREADS) << 48).__next__
+        # made at the same time, for its own.
+        self.next_serial: Callable[[], int] = itertools.count(next(_THREADS) << 48).__next__
 
     def update(self) -> None:
-        """Brings `recording` and `low` up to date."""
+        """Brings `recording` and `oldest_serial` up to date."""
         tapes = self.tapes
         if not tapes:
             self.recording = False
             return
         self.recording = not self.paused
-        # Another thread may have made one leave since.
-        self.low = min([tape.start for tape in tapes], default=0)
+        # Another thread may have stopped a tape since.
+        self.oldest_serial = min([tape.start for tape in tapes], default=0)
 
 
 class _End:
-    """Goes with its thread, whose tapes then listen no longer, whoever still holds them."""
+    """Goes with its thread, whose tapes then stop recording, whoever still holds them."""
 
     __slots__ = ("_tapes",)
 
@@ -144,7 +145,7 @@ class _End:
 
     def __del__(self) -> None:
         for tape in self._tapes[:]:
-            tape.leave()
+            tape.stop()
 
 
 class _Local(threading.local):
@@ -172,20 +173,20 @@ class paused:
         state.update()
 
 
-def reachable(node: Node, low: int) -> Node | None:
-    """`node` if a tape that listens may see it, else None: stale nodes are let go.
+def reachable(node: Node, oldest_serial: int) -> Node | None:
+    """`node` if a recording tape may see it, else None: stale nodes are released.
 
-    A mark made by a tape of another thread hides an older one of this thread: look through it.
+    A leaf made by a tape of another thread hides an older node of this thread: look through it.
     """
-    mark: Node | None = node
-    while mark is not None:
-        if mark.serial >= low:
+    behind: Node | None = node
+    while behind is not None:
+        if behind.serial >= oldest_serial:
             return node
-        mark = mark.origin if isinstance(mark, Watched) else None
+        behind = behind.origin if isinstance(behind, Leaf) else None
     return None
 
 
 def may_record(node: Node | None) -> bool:
-    """Whether an op on a tensor with this node would be recorded now."""
+    """Returns whether an op on a tensor with this node would be recorded now."""
     state = LOCAL.state
-    return state.recording and node is not None and reachable(node, state.low) is not None
+    return state.recording and node is not None and reachable(node, state.oldest_serial) is not None

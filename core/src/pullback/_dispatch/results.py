@@ -1,7 +1,8 @@
-"""Results of kernels: native arrays, or an error that names the op and whose the kernel is."""
+"""Results of kernels: native arrays, or an error that names the op and the kernel's plugin."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pullback import errors
@@ -9,30 +10,32 @@ from pullback.devices import Device
 from pullback.spec import Op
 
 
-def native_arrays(op: Op, device: Device, kernel: Any, given: list[Any], result: Any) -> list[Any]:
-    """The native arrays that a kernel gave for the native inputs `given`, the residuals last.
+def native_arrays(
+    op: Op, device: Device, kernel: Any, inputs: Sequence[Any], result: Any
+) -> list[Any]:
+    """The native arrays that a kernel returned for native inputs, the residuals last.
 
     Raises:
-        BackendError: for another number of them, and for what is no array.
+        BackendError: for another number of them, and for results that are not arrays.
     """
-    found = list(result) if isinstance(result, (tuple, list)) else [result]
+    arrays = list(result) if isinstance(result, (tuple, list)) else [result]
     expected = len(op.outputs) + len(op.residuals)
-    if len(found) != expected:
+    if len(arrays) != expected:
         forget(op, device)
         raise errors.BackendError(
-            f"{op.name}: {_maker(op, device, kernel)} returned {len(found)} arrays, "
+            f"{op.name}: {_maker(op, device, kernel)} returned {len(arrays)} arrays, "
             f"not the {expected} that the op defines; {_fix(op, device, kernel)}"
         )
     native_dtypes = device.backend.public_dtypes
-    leaves = (one for a in given for one in (a if isinstance(a, list) else [a]))
-    kind = next((type(one) for one in leaves if one is not None), None)
-    for i, array in enumerate(found):
+    leaves = (leaf for a in inputs for leaf in (a if isinstance(a, list) else [a]))
+    kind = next((type(leaf) for leaf in leaves if leaf is not None), None)
+    for i, array in enumerate(arrays):
         if (kind is not None and type(array) is not kind) or not _held(array, native_dtypes):
             try:
-                found[i] = device.backend.native(array)
+                arrays[i] = device.backend.native(array)
             except Exception as error:
                 refuse(op, device, kernel, array, error)
-    return found
+    return arrays
 
 
 def _held(array: Any, native_dtypes: dict[Any, Any]) -> bool:
@@ -43,10 +46,10 @@ def _held(array: Any, native_dtypes: dict[Any, Any]) -> bool:
 
 
 def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -> NoReturn:
-    """The error for a result of a kernel of which its backend can make no array.
+    """Raises the error for a kernel's result of which its backend can make no array.
 
     Raises:
-        BackendError: it names the op, the plugin that the kernel is of, and what to do.
+        BackendError: it names the op, the kernel's plugin, and what to do.
     """
     forget(op, device)
     dtype = getattr(result, "dtype", None)
@@ -58,15 +61,16 @@ def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -
 
 
 def forget(op: Op, device: Device) -> None:
-    """The straight-line code finds no kernel of `op` there: the general way looks at results."""
+    """Specialized code finds no kernel of `op` there: the general way checks results."""
     for table in device.tables[op.index : op.index + 1]:
         table.clear()
 
 
 def _source(op: Op, device: Device, kernel: Any) -> str:
-    """The name of the pack that a kernel is of; that of the backend where it is its own."""
+    """The name of the kernel's pack; that of the backend if it is the backend's own."""
     own = device.backend.name
-    return next((one.source for one in device.backend.offers(op.name) if one.kernel is kernel), own)
+    offers = device.backend.offers(op.name)
+    return next((offer.source for offer in offers if offer.kernel is kernel), own)
 
 
 def _maker(op: Op, device: Device, kernel: Any) -> str:
@@ -77,6 +81,6 @@ def _maker(op: Op, device: Device, kernel: Any) -> str:
 
 def _fix(op: Op, device: Device, kernel: Any, *, or_taken: bool = False) -> str:
     if _source(op, device, kernel) != device.backend.name:
-        return "mend or upgrade the pack, or leave it out with PULLBACK_KERNEL_PACKS"
+        return "fix or upgrade the pack, or leave it out with PULLBACK_KERNEL_PACKS"
     backend = type(device.backend).__name__
-    return "mend the kernel" + f", or override {backend}.native to accept that" * or_taken
+    return "fix the kernel" + f", or override {backend}.native to accept that" * or_taken

@@ -1,83 +1,55 @@
-"""Compiles how ops are recorded and pulled back, when first needed: rules come after definitions.
+"""Writes how an op is recorded and how cotangents get from its result to its inputs.
 
-Those with a fixed number of inputs are recorded by straight-line code; what has one result as well
-is pulled back by it. All others go through `record` and `pull` of `pullback._dispatch.general`.
+Both are compiled at their first use: gradient rules come after definitions. An op with a fixed
+number of inputs is recorded by specialized code; if it has one result as well, its vjp is
+specialized code too. All others go through `record` and `vjp` of `pullback._dispatch.general`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import FunctionType
 from typing import Any
 
 from pullback import shapes
-from pullback._dispatch import general
+from pullback._codegen.source import Source, tuple_of
+from pullback._dispatch import general_vjp
 from pullback._operators import OPERATORS
 from pullback.spec import Arity, Op, Rule
 from pullback.tensor import Tensor
 
 
-def compiled(source: str, name: str, op: Op, names: dict[str, Any]) -> FunctionType:
-    """The function `name` that the source defines, with `names` as its globals."""
-    scope: dict[str, Any] = {}
-    exec(compile(source, f"<pullback {op.name}>", "exec"), names, scope)
-    function = scope[name]
-    assert isinstance(function, FunctionType)
-    return function
-
-
-def tuple_of(items: list[str]) -> str:
-    """The source of a tuple."""
-    return "(" + "".join(f"{item}, " for item in items) + ")"
-
-
 def install(op: Op, names: dict[str, Any]) -> None:
-    """Sets `op.record` and `op.pull` to what compiles them with the globals `names`."""
-    op.record = _Recorder(op, names)
-    op.pull = _Puller(op, names)
+    """Sets `op.record` and `op.vjp` to what compiles them with the globals `names`."""
 
+    def record(*args: Any) -> Any:
+        op.record = record_source(op, names).compile(f"record {op.name}")
+        return op.record(*args)
 
-class _Recorder:
-    """Compiles `op.record` at its first call and steps aside."""
+    def vjp(*args: Any) -> Any:
+        names.update((f"_rule{i}", rule.function) for i, rule in enumerate(_rules(op)))
+        op.vjp = vjp_source(op, names).compile(f"vjp {op.name}")
+        return op.vjp(*args)
 
-    def __init__(self, op: Op, names: dict[str, Any]) -> None:
-        self.op, self.names = op, names
-
-    def __call__(self, *args: Any) -> Any:
-        self.op.record = compiled(_record_source(self.op), "record", self.op, self.names)
-        return self.op.record(*args)
-
-
-class _Puller:
-    """Compiles `op.pull` at its first call and steps aside."""
-
-    def __init__(self, op: Op, names: dict[str, Any]) -> None:
-        self.op, self.names = op, names
-
-    def __call__(self, *args: Any) -> Any:
-        op = self.op
-        if op.simple:
-            for i, rule in enumerate(_rules(op)):
-                self.names[f"_rule{i}"] = rule.function
-            op.pull = compiled(_pull_source(op), "pull", op, self.names)
-        else:
-            op.pull = general.pull
-        return op.pull(*args)
+    op.record, op.vjp = record, vjp if op.simple else general_vjp.vjp
 
 
 def _rules(op: Op) -> list[Rule]:
     """The distinct rules, in the order of the inputs."""
     rules: list[Rule] = []
-    for one in op.inputs:
-        rule = op.rules.get(one.name)
+    for parameter in op.inputs:
+        rule = op.rules.get(parameter.name)
         if rule is not None and rule not in rules:
             rules.append(rule)
     return rules
 
 
+# ---------------------------------------------------------------------------------------------
+# Recording.
+
+
 def layout(op: Op) -> dict[str, str]:
-    """What a node saves: the name, and the condition under which it is needed."""
-    position = {one.name: i for i, one in enumerate(op.inputs)}
+    """The names of the values that a node saves, each with the condition under which it does."""
+    position = {parameter.name: i for i, parameter in enumerate(op.inputs)}
     wanted: dict[str, list[str]] = {}
     for rule in _rules(op):
         tests = [f"n{position[target]} is not None" for target in rule.targets]
@@ -90,68 +62,85 @@ def layout(op: Op) -> dict[str, str]:
     return {need: " or ".join(dict.fromkeys(tests)) for need, tests in wanted.items()}
 
 
-def _record_source(op: Op) -> str:
-    inputs = [one.name for one in op.inputs]
-    results = [*op.outputs, *op.residuals]
-    nodes = [f"n{i}" for i in range(len(inputs))]
-    arrays = [f"a{i}" for i in range(len(inputs))]
-    outputs = [f"r{i}" for i in range(len(results))]
-    given = ", ".join([*nodes, *arrays, *outputs, "_d", *(a.name for a in op.attributes)])
-    single = len(op.outputs) == 1
-    lines = [
-        f"def record({given}):",
-        "    _state = _LOCAL.state",
-        "    if not _state.recording:",
-        f"        return {'None' if single else [None] * len(op.outputs)}",
-        "    _low = _state.low",
+def record_source(op: Op, names: dict[str, Any] | None = None) -> Source:
+    """The function that makes the node of a call, with `names` as its globals.
+
+    It gets the node and the array of each input, the array of each result, the device, and the
+    attributes; it returns the node of each result.
+    """
+    count = len(op.outputs)
+    single = count == 1
+    nodes = [f"n{i}" for i in range(len(op.inputs))]
+    arrays = [f"a{i}" for i in range(len(op.inputs))]
+    results = [f"r{i}" for i in range(count + len(op.residuals))]
+    attributes = [a.name for a in op.attributes]
+    differentiable = [
+        node
+        for node, parameter in zip(nodes, op.inputs, strict=True)
+        if op.rules.get(parameter.name) is not None
     ]
-    live = []
-    for i, name in enumerate(inputs):
-        if op.rules.get(name) is None:
-            lines.append(f"    n{i} = None")
-            continue
-        live.append(f"n{i} is None")
-        lines += [
-            f"    if n{i} is not None and n{i}.serial < _low:",
-            f"        n{i} = _reachable(n{i}, _low)",
-        ]
-    lines += [
-        f"    if {' and '.join(live) or 'True'}:",
-        f"        return {'_HEARD' if single else tuple_of(['_HEARD'] * len(op.outputs))}",
-        "    _node = _Node()",
-        "    _node.serial = _state.tick()",
-        "    _node.op = _OP",
-        f"    _node.parents = {tuple_of(nodes)}",
-        "    _node.device = _d",
-    ]
-    values = _kept(op)
+    source = Source("record", ", ".join([*nodes, *arrays, *results, "_device", *attributes]), names)
+    source.write(f"""
+        _state = _LOCAL.state
+        if not _state.recording:
+            return {"None" if single else [None] * count}
+        _oldest = _state.oldest_serial
+    """)
+    for node in nodes:
+        if node in differentiable:
+            source.write(f"""
+                if {node} is not None and {node}.serial < _oldest:
+                    {node} = _reachable({node}, _oldest)
+            """)
+        else:
+            source.line(f"{node} = None")
+    source.write(f"""
+        if {" and ".join(f"{node} is None" for node in differentiable) or "True"}:
+            return {"_CONSTANT" if single else tuple_of(["_CONSTANT"] * count)}
+        _node = _Node()
+        _node.serial = _state.next_serial()
+        _node.op = _OP
+        _node.parents = {tuple_of(nodes)}
+        _node.device = _device
+    """)
     if op.simple:
-        return "\n".join([*lines, f"    _node.saved = {tuple_of(list(values.values()))}",
-                          "    return _node"])  # fmt: skip
-    # What `general.pull` takes apart: several results meet in it again.
-    kinds = [f"(r{i}.shape, _d.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))]
-    kept = ", ".join(f"{need!r}: {value}" for need, value in values.items())
-    attributes = ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes)
-    lines += [
-        f"    _kinds = {tuple_of(kinds)}",
-        # What the results carry, by position: the node must not keep them alive.
-        "    _marks = {}",
-        f"    _node.saved = ({[None] * len(inputs)}, {{{kept}}}, _kinds, {{{attributes}}}, _marks)",
+        source.write(f"""
+            _node.saved = {tuple_of(_saved(op).values())}
+            return _node
+        """)
+    else:
+        _write_outputs(source, op)
+    return source
+
+
+def _write_outputs(source: Source, op: Op) -> None:
+    """What `general.vjp` takes apart: several results meet in it again."""
+    kinds = [
+        f"(r{i}.shape, _device.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))
     ]
+    saved = ", ".join(f"{need!r}: {value}" for need, value in _saved(op).items())
+    attributes = ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes)
+    lengths = [None] * len(op.inputs)
+    # _marks has the nodes of the results, by position: the node must not keep them alive.
+    source.write(f"""
+        _kinds = {tuple_of(kinds)}
+        _marks = {{}}
+        _node.saved = ({lengths}, {{{saved}}}, _kinds, {{{attributes}}}, _marks)
+    """)
     for i in range(len(op.outputs)):
-        lines += [
-            f"    if _is_floating(_kinds[{i}][1]):",
-            f"        o{i} = _Output(_state.tick(), _node, {i})",
-            f"        _marks[{i}] = _weak(o{i})",
-            "    else:",
-            f"        o{i} = _HEARD",
-        ]
-    marks = [f"o{i}" for i in range(len(op.outputs))]
-    return "\n".join([*lines, f"    return {marks[0] if single else tuple_of(marks)}"])
+        source.write(f"""
+            if _is_floating(_kinds[{i}][1]):
+                o{i} = _Output(_state.next_serial(), _node, {i})
+                _marks[{i}] = _weak(o{i})
+            else:
+                o{i} = _CONSTANT
+        """)
+    outputs = [f"o{i}" for i in range(len(op.outputs))]
+    source.line(f"return {outputs[0] if len(outputs) == 1 else tuple_of(outputs)}")
 
 
-def _kept(op: Op) -> dict[str, str]:
-    """What a node keeps, by the name that rules have for it: expressions, each with its condition.
+def _saved(op: Op) -> dict[str, str]:
+    """The values that a node saves, by the names that rules have for them: expressions.
 
     In higher orders a residual has a cotangent of its own, which only the body can pull back: for
     that it needs all inputs.
@@ -162,82 +151,93 @@ def _kept(op: Op) -> dict[str, str]:
     always = {a.name for a in op.attributes}
     values = {}
     for need, condition in conditions.items():
-        value = _saved_value(op, need)
+        value = _value(op, need)
         if condition and len(op.inputs) > 1 and need not in always:
             value = f"({value}) if {condition} else None"
         values[need] = value
     return values
 
 
-def _saved_value(op: Op, need: str) -> str:
-    for i, one in enumerate(op.inputs):
-        absent = f"None if a{i} is None else " if one.arity is Arity.OPTIONAL else ""
-        if need == one.name:
+def _value(op: Op, need: str) -> str:
+    for i, parameter in enumerate(op.inputs):
+        absent = f"None if a{i} is None else " if parameter.arity is Arity.OPTIONAL else ""
+        if need == parameter.name:
             return f"a{i}"
-        if need == f"{one.name}_shape":
+        if need == f"{parameter.name}_shape":
             return f"{absent}a{i}.shape"
-        if need == f"{one.name}_dtype":
-            return f"{absent}_d.backend.public_dtypes[a{i}.dtype]"
+        if need == f"{parameter.name}_dtype":
+            return f"{absent}_device.backend.public_dtypes[a{i}.dtype]"
     results = [*op.outputs, *op.residuals]
     return f"r{results.index(need)}" if need in results else need
 
 
-def _pull_source(op: Op) -> str:
-    inputs = [one.name for one in op.inputs]
-    lines = ["def pull(node, g, needed):"]
-    kept = layout(op)
-    if kept:
-        lines.append(f"    {''.join(f's_{need}, ' for need in kept)}= node.saved")
-    lines.append(f"    {''.join(f'n{i}, ' for i in range(len(inputs)))}= node.parents")
-    several = sum(op.rules.get(name) is not None for name in inputs) > 1
+# ---------------------------------------------------------------------------------------------
+# The vector-Jacobian product.
+
+
+def vjp_source(op: Op, names: dict[str, Any] | None = None) -> Source:
+    """The function that gives the cotangents of the inputs, each with its node.
+
+    It gets the node of the call, the cotangent of the result, and the nodes whose cotangents are
+    needed (None for all of them).
+    """
+    source = Source("vjp", "node, g, needed", names)
+    saved = layout(op)
+    if saved:
+        source.line(f"{tuple_of(f's_{need}' for need in saved)[1:-1]} = node.saved")
+    source.line(f"{tuple_of(f'n{i}' for i in range(len(op.inputs)))[1:-1]} = node.parents")
+    several = sum(op.rules.get(parameter.name) is not None for parameter in op.inputs) > 1
     if several:
-        lines.append("    parts = []")
+        source.line("parts = []")
     for number, rule in enumerate(_rules(op)):
-        positions = [inputs.index(target) for target in rule.targets]
-        wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
-        lines.append(f"    if {' or '.join(wanted)}:")
+        _write_rule(source, op, rule, f"_rule{number}", "parts.append({})" if several else "")
+    source.line("return parts" if several else "return ()")
+    return source
+
+
+def _write_rule(source: Source, op: Op, rule: Rule, function: str, add: str) -> None:
+    """The call of one rule; `add` says what becomes of a cotangent and its node."""
+    inputs = [parameter.name for parameter in op.inputs]
+    positions = [inputs.index(target) for target in rule.targets]
+    wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
+    with source.block(f"if {' or '.join(wanted)}:"):
         arguments = ["g"]
         for need in rule.needs:
             if need == "wanted":
                 arguments.append(tuple_of(wanted))
             elif need in inputs or need == op.outputs[0]:
                 node = f"n{inputs.index(need)}" if need in inputs else "node"
-                lines += [
-                    f"        if s_{need} is None:",
-                    f"            t_{need} = None",
-                    "        else:",
-                    f"            t_{need} = _Tensor()",
-                    f"            t_{need}._array = s_{need}",
-                    f"            t_{need}._device = node.device",
-                    f"            t_{need}._node = {node}",
-                ]
+                _write_restored(source, need, node)
                 arguments.append(f"t_{need}")
             else:
                 arguments.append(f"s_{need}")
         split = rule.function.__code__.co_argcount
-        named = zip(rule.needs[split - 1 :], arguments[split:], strict=True)
-        call = ", ".join(arguments[:split] + [f"{need}={value}" for need, value in named])
-        results = ", ".join(f"r{i}" for i in positions)
-        lines.append(f"        {results} = _rule{number}({call})")
+        keywords = zip(rule.needs[split - 1 :], arguments[split:], strict=True)
+        call = ", ".join(arguments[:split] + [f"{need}={value}" for need, value in keywords])
+        source.line(f"{', '.join(f'r{i}' for i in positions)} = {function}({call})")
         for i in positions:
-            # A joint rule may give more than was asked for.
-            asked = f"r{i} is not None"
-            if rule.joint:
-                asked += f" and n{i} is not None"
-            lines.append(f"        if {asked}:")
-            if op.shape is shapes.broadcast:
-                lines += [
-                    f"            if r{i}._array.shape != s_{inputs[i]}_shape:",
-                    f"                r{i} = _unbroadcast(r{i}, s_{inputs[i]}_shape)",
-                ]
-            found = f"(n{i}, r{i})"
-            lines.append(
-                f"            parts.append({found})"
-                if several
-                else f"            return ({found},)"
-            )
-    lines.append("    return parts" if several else "    return ()")
-    return "\n".join(lines)
+            # A joint rule may return more than was asked for.
+            test = f"r{i} is not None" + f" and n{i} is not None" * rule.joint
+            with source.block(f"if {test}:"):
+                if op.shape is shapes.broadcast:
+                    source.write(f"""
+                        if r{i}._array.shape != s_{inputs[i]}_shape:
+                            r{i} = _unbroadcast(r{i}, s_{inputs[i]}_shape)
+                    """)
+                source.line((add or "return ({},)").format(f"(n{i}, r{i})"))
+
+
+def _write_restored(source: Source, need: str, node: str) -> None:
+    """A tensor of a saved array."""
+    source.write(f"""
+        if s_{need} is None:
+            t_{need} = None
+        else:
+            t_{need} = _Tensor()
+            t_{need}._array = s_{need}
+            t_{need}._device = node.device
+            t_{need}._node = {node}
+    """)
 
 
 def unbroadcast(g: Tensor, shape: Sequence[int]) -> Tensor:

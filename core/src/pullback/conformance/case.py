@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._dispatch.arguments import normalise, shapes_of
-from pullback._dispatch.convert import SCALAR_TYPES, counts, gather, unflatten
+from pullback._dispatch.arguments import canonicalize, shapes_of
+from pullback._dispatch.convert import SCALAR_TYPES, align_inputs, counts, unflatten
+from pullback._dispatch.plan import Plan
+from pullback._dispatch.plan import resolve as plan_of
 from pullback.casting import cast
 from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
@@ -166,12 +168,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A call as dispatch sees it: aligned inputs, normal attributes, and what the rules say."""
+    """A call as dispatch sees it: aligned inputs, its plan, and the rules' shapes and dtypes."""
 
     inputs: list[Any]
-    attributes: dict[str, Any]
+    plan: Plan
     shapes: list[tuple[int, ...] | None]
     dtypes: tuple[DType, ...]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The canonical attributes."""
+        return dict(self.plan.attributes)
 
 
 def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
@@ -183,14 +190,12 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     bound = bind(op, inputs, attributes)
     bound.apply_defaults()
     values = tuple(bound.arguments[one.name] for one in op.inputs)
-    flat, _ = gather(op, values)
+    flat, device = align_inputs(op, values)
     aligned = unflatten(flat, counts(op, values))
-    given = {one.name: bound.arguments[one.name] for one in op.attributes}
-    normal = normalise(op, aligned, given)
-    shapes = op.shape(*shapes_of(aligned), **normal)
-    several: list[Any] = shapes if isinstance(shapes, list) else [shapes]
-    outputs = op.dtype(operands(values), **normal).outputs
-    return Resolved(aligned, normal, several, outputs)
+    given = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
+    plan = plan_of(op, aligned, given, device)
+    shapes = plan.shapes(shapes_of(aligned))
+    return Resolved(aligned, plan, shapes, plan.dtypes(operands(values)))
 
 
 def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.BoundArguments:
@@ -290,7 +295,7 @@ def touched(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> set[
         if one.form == "DTypeLike" and given[one.name] is not None:
             given[one.name] = dtypes.as_dtype(given[one.name])
     if not op.inputs:
-        given = normalise(op, [], given)
+        given = canonicalize(op, [], given)
     values = tuple(bound.arguments[one.name] for one in op.inputs)
     resolution = op.dtype(operands(values), **given)
     return {one for one in (*resolution.inputs, *resolution.outputs) if one is not None}

@@ -13,7 +13,8 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch import general
+from pullback._dispatch.bodies import run_body, without_residuals
+from pullback._dispatch.plan import arrays_of
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
 from pullback.conformance.case import Case, arguments, holds, leaves, results, to_tensor, widen
@@ -98,16 +99,15 @@ def deterministic(case: Case) -> None:
 
 def body(case: Case) -> None:
     """A composite's body gives what its kernel gives, residuals included."""
-    kernel = None if case.op.primitive else _kernel(case)
-    if kernel is None:
+    if case.op.primitive or _kernel(case) is None:
         return
     op, seen = case.op, case.resolved(case.tensors())
-    found = general.run_body(op, seen.inputs, seen.attributes)
-    _measure(case, general.without_residuals(op, found), "the body's result", through_body=True)
+    found = run_body(op, seen.inputs, seen.attributes)
+    _measure(case, without_residuals(op, found), "the body's result", through_body=True)
     if not op.residuals:
         return
     count = len(op.outputs)
-    native = general.run_kernel(op, kernel, seen.inputs, seen.attributes, case.device)[count:]
+    native = seen.plan.run(arrays_of(seen.inputs))[count:]
     for name, array, other in zip(op.residuals, native, found[count:], strict=True):
         # A rule is given the one or the other: they have to be the same thing, whatever it is.
         goal, actual = other.numpy(), case.device.backend.to_host(array)
@@ -219,10 +219,7 @@ CHECKS: dict[str, Check] = {
 
 
 def _kernel(case: Case) -> Any:
-    aligned = case.resolved(case.tensors()).inputs
-    flat = [one for item in aligned for one in (item if isinstance(item, list) else [item])]
-    first = next((one.dtype for one in flat if one is not None), None)
-    return case.device.backend.kernel(case.op.name, first)
+    return case.resolved(case.tensors()).plan.kernel
 
 
 def _is_differentiable(case: Case) -> bool:

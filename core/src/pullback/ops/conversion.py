@@ -9,7 +9,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensor, from_any, from_host
-from pullback._dispatch.recording import HEARD, LISTENING
+from pullback._dispatch.recording import CONSTANT, RECORDING
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype, same
@@ -170,7 +170,7 @@ def _move(
         array = backend.copy_to_device(x._array, target.native)
     else:
         array = target.backend.from_host(backend.to_host(x._array), target.native, copy=True)
-    return wrap(array, target, HEARD if LISTENING.count else None)
+    return wrap(array, target, CONSTANT if RECORDING.count else None)
 
 
 _move.vjp(x=lambda g, source: to_device(g, source))

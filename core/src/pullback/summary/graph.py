@@ -131,11 +131,11 @@ def _noted(model: Layer, spans: list[_Span]) -> Iterator[None]:
 
     def noting(path: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*args: Any, **kwargs: Any) -> Any:
-            begin = LOCAL.state.tick()
+            begin = LOCAL.state.next_serial()
             try:
                 return call(*args, **kwargs)
             finally:
-                spans.append(_Span(path, begin, LOCAL.state.tick()))
+                spans.append(_Span(path, begin, LOCAL.state.next_serial()))
 
         return noted
 

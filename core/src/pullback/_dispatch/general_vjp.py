@@ -1,0 +1,223 @@
+"""Recording and the vjp of an op, in full generality: for what has no specialized code."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pullback._dispatch.bodies import run_body
+from pullback._dispatch.convert import counts, unflatten
+from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, reachable
+from pullback._operators import OPERATORS
+from pullback.devices import Device
+from pullback.dtypes import is_floating
+from pullback.spec import Op, Rule
+from pullback.tensor import Tensor, wrap
+
+
+def record(
+    op: Op,
+    inputs: list[Any],
+    outputs: list[Tensor],
+    residuals: list[Any],
+    attributes: Mapping[str, Any],
+    device: Device,
+) -> None:
+    """Gives the outputs a node, which saves what the rules of the tracked inputs ask for."""
+    state = LOCAL.state
+    if not state.recording:
+        return
+    if op.fixed:
+        nodes = [None if value is None else value._node for value in inputs]
+        arrays = [None if value is None else value._array for value in inputs]
+        results = [tensor._array for tensor in outputs] + residuals
+        others = [attributes[attribute.name] for attribute in op.attributes]
+        made = op.record(*nodes, *arrays, *results, device, *others)
+        for tensor, node in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
+            tensor._node = node
+        return
+    oldest = state.oldest_serial
+    parents: list[Node | None] = []
+    needs: dict[str, None] = {}
+    for parameter, value in zip(op.inputs, inputs, strict=True):
+        rule = op.rules.get(parameter.name)
+        nodes = [
+            None
+            if rule is None or tensor is None or tensor._node is None
+            else reachable(tensor._node, oldest)
+            for tensor in (value if type(value) is list else (value,))
+        ]
+        parents += nodes
+        if rule is not None and any(nodes):
+            needs.update(dict.fromkeys(rule.needs))
+    if not needs and not any(parents):
+        return
+    if op.residuals:
+        # In higher orders a residual has a cotangent of its own, which only the body can pull back.
+        needs.update(dict.fromkeys([parameter.name for parameter in op.inputs]))
+    needs.pop("wanted", None)
+    node = Node()
+    node.serial = state.next_serial()
+    node.op = op
+    node.parents = tuple(parents)
+    node.device = device
+    # The nodes of the results, by position: this node must not keep them alive.
+    marks: dict[int, weakref.ref[Node]] = {}
+    kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
+    sources = _sources(op)
+    values = inputs, [tensor._array for tensor in outputs] + residuals, attributes
+    saved = {need: _saved(*sources[need], values) for need in needs}
+    node.saved = (counts(op, tuple(inputs)), saved, kinds, attributes, marks)
+    if len(outputs) == 1 and not residuals:
+        outputs[0]._node = node
+        return
+    for position, tensor in enumerate(outputs):
+        if is_floating(kinds[position][1]):
+            tensor._node = mark = Output(state.next_serial(), node, position)
+            marks[position] = weakref.ref(mark)
+
+
+@functools.cache
+def _sources(op: Op) -> dict[str, tuple[int, Any, str]]:
+    """Where `_saved` finds each value that a rule may name: the arguments `group, key, part`."""
+    sources: dict[str, tuple[int, Any, str]] = {}
+    for i, parameter in enumerate(op.inputs):
+        sources[parameter.name] = (0, i, "_array")
+        sources[f"{parameter.name}_shape"] = (0, i, "shape")
+        sources[f"{parameter.name}_dtype"] = (0, i, "dtype")
+    for i, name in enumerate((*op.outputs, *op.residuals)):
+        sources[name] = (1, i, "")
+    for attribute in op.attributes:
+        sources[attribute.name] = (2, attribute.name, "")
+    return sources
+
+
+def _saved(group: int, key: Any, part: str, values: tuple[Any, ...]) -> Any:
+    """A value that a node saves: of the inputs, results (residuals last) or attributes."""
+    value = values[group][key]
+    if not part or value is None:
+        return value
+    if type(value) is list:
+        return [getattr(tensor, part) for tensor in value]
+    return getattr(value, part)
+
+
+def vjp(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
+    """The cotangents of a node's inputs, each with its node, from those of its results.
+
+    Args:
+        node: a node that `record` made.
+        g: the cotangent of the result; for several results, or residuals, a dict by position.
+        needed: the nodes whose cotangents are needed; None for all.
+    """
+    op = node.op
+    assert op is not None
+    lengths, saved, outputs, attributes, marks = node.saved
+    device = node.device
+    names = [parameter.name for parameter in op.inputs]
+    parents = unflatten(list(node.parents), lengths)
+    nodes: dict[str, Any] = dict(zip(names, parents, strict=True))
+    if isinstance(g, dict):
+        nodes.update(_output_nodes(op, node, marks))
+        if any(position >= len(outputs) for position in g):
+            return pairs(node, _vjp_of_body(op, saved, nodes, attributes, g, lengths, device))
+        parts = tuple(
+            g[position] if position in g else OPERATORS.full(shape, 0, dtype=dtype, device=device)
+            for position, (shape, dtype) in enumerate(outputs)
+        )
+        g = parts if len(parts) > 1 else parts[0]
+    else:
+        nodes[op.outputs[0]] = node
+    wanted = {
+        name: any(
+            n is not None and (needed is None or n in needed)
+            for n in (value if isinstance(value, list) else [value])
+        )
+        for name, value in zip(names, parents, strict=True)
+    }
+
+    def need(rule: Rule, name: str) -> Any:
+        if name == "wanted":
+            return tuple(wanted[target] for target in rule.targets)
+        return _restore(saved[name], nodes[name], device) if name in nodes else saved[name]
+
+    results: dict[str, Any] = {}
+    for name in names:
+        rule = op.rules.get(name)
+        if rule is None or not wanted[name] or name in results:
+            continue
+        split = rule.function.__code__.co_argcount - 1
+        values = [need(rule, each) for each in rule.needs]
+        named = dict(zip(rule.needs[split:], values[split:], strict=True))
+        result = rule.function(g, *values[:split], **named)
+        results.update(
+            zip(rule.targets, result, strict=True) if rule.joint else {rule.targets[0]: result}
+        )
+    flat: list[Tensor | None] = []
+    for name, length in zip(names, lengths, strict=True):
+        value = results.get(name)
+        if length is None:
+            flat.append(value)
+        else:
+            flat += [None] * length if value is None else list(value)
+    return pairs(node, flat)
+
+
+def pairs(node: Node, flat: Sequence[Tensor | None]) -> list[tuple[Node, Tensor]]:
+    """The cotangents that are not None, each with the node of its input."""
+    return [
+        (parent, part)
+        for parent, part in zip(node.parents, flat, strict=True)
+        if parent is not None and part is not None
+    ]
+
+
+def _restore(value: Any, node: Any, device: Device) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [wrap(array, device, n) for array, n in zip(value, node, strict=True)]
+    return wrap(value, device, node)
+
+
+def _output_nodes(op: Op, node: Node, marks: dict[int, weakref.ref[Node]]) -> dict[str, Any]:
+    # Results and residuals as the rules see them: for a tape further out, each is a result of
+    # `node` again, and the very tensor that the caller has as long as there is one.
+    next_serial = LOCAL.state.next_serial
+    nodes: dict[str, Any] = {}
+    for position, name in enumerate((*op.outputs, *op.residuals)):
+        mark = marks[position]() if position in marks else None
+        nodes[name] = Output(next_serial(), node, position) if mark is None else mark
+    return nodes
+
+
+def _vjp_of_body(
+    op: Op,
+    saved: dict[str, Any],
+    nodes: dict[str, Any],
+    attributes: Mapping[str, Any],
+    g: dict[int, Tensor],
+    lengths: tuple[int | None, ...],
+    device: Device,
+) -> list[Tensor | None]:
+    """The cotangents through the body: the rule knows nothing of a residual's cotangent."""
+    flat: list[Any] = []
+    for parameter in op.inputs:
+        value = _restore(saved[parameter.name], nodes[parameter.name], device)
+        flat += value if isinstance(value, list) else [value]
+    present = [i for i, value in enumerate(flat) if value is not None and is_floating(value.dtype)]
+
+    def run(*values: Tensor) -> list[Tensor]:
+        again = list(flat)
+        for i, value in zip(present, values, strict=True):
+            again[i] = value
+        result = run_body(op, unflatten(again, lengths), attributes)
+        return [result[position] for position in g]
+
+    cotangents = HOOKS.vjp(run, [flat[i] for i in present], list(g.values()))
+    pulled: list[Tensor | None] = [None] * len(flat)
+    for i, cotangent in zip(present, cotangents, strict=True):
+        pulled[i] = cotangent
+    return pulled

@@ -1,0 +1,210 @@
+"""The plan of a call: everything about it that does not depend on the values of its inputs.
+
+`resolve` is the only code that makes attributes canonical and looks kernels up, and `Plan.run` the
+only one that calls a kernel and makes arrays of what it returns. Specialized code (`call_code`) is
+the text of both for one op; the tables in which it looks are filled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from pullback import errors
+from pullback._dispatch.arguments import (
+    asked_dtypes,
+    canonicalize,
+    raise_explained,
+    unsupported_dtype,
+)
+from pullback._dispatch.results import native_arrays
+from pullback.devices import Device
+from pullback.dtypes import DType, Operands
+from pullback.plugins.backend import Kernel, Native
+from pullback.shapes import Shape
+from pullback.spec import Op
+from pullback.tensor import Tensor, wrap
+
+#: An input of an op as a tensor; None if it is absent, a list for a sequence.
+Aligned: TypeAlias = "Tensor | list[Tensor] | None"
+
+
+class Plan:
+    """A resolved call, which can be run again on arrays of the same shapes and dtypes.
+
+    Args:
+        op: the op.
+        device: the device that the call runs on.
+        kernel: the kernel; None if the body has to be run.
+        attributes: the attributes in their canonical form.
+        guard: `device.backend.changes` when the kernel was found: a plan is good for as long as
+            they are equal.
+    """
+
+    __slots__ = ("_checked", "_count", "_keywords", "attributes", "device", "guard", "kernel", "op")
+
+    def __init__(
+        self,
+        op: Op,
+        device: Device,
+        kernel: Kernel | None,
+        attributes: Mapping[str, Any],
+        guard: int,
+    ) -> None:
+        self.op = op
+        self.device = device
+        self.kernel = kernel
+        self.attributes = attributes
+        self.guard = guard
+        self._keywords = (
+            {**attributes, "device": device.native} if "device" in attributes else attributes
+        )
+        self._count = len(op.outputs) + len(op.residuals)
+        #: True when all that the kernel returned has been looked at once.
+        self._checked = False
+
+    def run(self, inputs: Sequence[Any]) -> Sequence[Native]:
+        """Calls the kernel.
+
+        Args:
+            inputs: native arrays; None for an input that is absent, a list for a sequence.
+
+        Returns:
+            native arrays, the residuals last. The first run checks them in full; later ones
+            check types, as specialized code does.
+
+        Raises:
+            PullbackError: for what the kernel raises, as the op explains it.
+        """
+        kernel = self.kernel
+        assert kernel is not None
+        try:
+            result = kernel(*inputs, **self._keywords)
+        except Exception as error:
+            tensors = tuple(self._tensors(value) for value in inputs)
+            raise_explained(self.op, error, tensors, self.attributes)
+        if self._checked:
+            arrays = result if isinstance(result, (tuple, list)) else (result,)
+            kind = type(inputs[0]) if inputs else None
+            for array in arrays:
+                if type(array) is not kind:
+                    break
+            else:
+                if len(arrays) == self._count:
+                    return arrays
+        made = native_arrays(self.op, self.device, kernel, inputs, result)
+        self._checked = True
+        return made
+
+    def shapes(self, inputs: Sequence[Any]) -> list[Shape | None]:
+        """The shapes of the results, by the op's rule; None for one that depends on the data.
+
+        Args:
+            inputs: the shapes of the inputs.
+        """
+        shapes = self.op.shape(*inputs, **self.attributes)
+        return [*shapes] if isinstance(shapes, list) else [shapes]
+
+    def dtypes(self, operands: Operands) -> tuple[DType, ...]:
+        """The dtypes of the results, by the op's rule.
+
+        Args:
+            operands: the dtypes of the inputs, as the rule gets them.
+        """
+        return self.op.dtype(operands, **self.attributes).outputs
+
+    def _tensors(self, value: Any) -> Aligned:
+        if isinstance(value, list):
+            return [wrap(array, self.device) for array in value]
+        return None if value is None else wrap(value, self.device)
+
+
+def resolve(
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], device: Device | None = None
+) -> Plan:
+    """The plan of a call.
+
+    Args:
+        op: the op.
+        inputs: the inputs as `convert.align_inputs` makes them: tensors of the dtypes that the
+            kernel gets, all on one device; None for one that is absent, a list for a sequence.
+        attributes: every attribute by name.
+        device: the device of the inputs; for an op without inputs its attributes have it.
+
+    Raises:
+        PullbackError: for attributes that the op does not take.
+        DTypeError: if the device does not support a dtype among the attributes.
+    """
+    try:
+        canonical = canonicalize(op, inputs, attributes)
+    except Exception as error:
+        raise_explained(op, error, tuple(inputs), attributes)
+    asked = canonical.get("device")
+    if isinstance(asked, Device):
+        device = asked
+        unsupported = unsupported_dtype(op, device, canonical)
+        if unsupported is not None:
+            raise unsupported
+    first = _first(inputs)
+    if device is None:
+        if first is None:
+            raise errors.InputTypeError(f"{op.name}: no input and no attribute has a device")
+        device = first._device
+    # Before the look-up: a kernel that comes meanwhile makes the plan stale.
+    guard = device.backend.changes
+    kernel = _find(op, device, first, inputs, canonical)
+    return Plan(op, device, kernel, canonical, guard)
+
+
+def arrays_of(inputs: Sequence[Any]) -> list[Any]:
+    """The native arrays of aligned inputs, as `Plan.run` takes them."""
+    return [
+        [tensor._array for tensor in value]
+        if type(value) is list
+        else (None if value is None else value._array)
+        for value in inputs
+    ]
+
+
+def keyed_by_first(op: Op) -> bool:
+    """True if the dtype of the first input alone is the key of a kernel in the op's table."""
+    return op.dtype.uniform or len(op.inputs) == 1
+
+
+def _find(
+    op: Op,
+    device: Device,
+    first: Tensor | None,
+    inputs: Sequence[Any],
+    attributes: Mapping[str, Any],
+) -> Kernel | None:
+    """The kernel, or None. From now on specialized code finds it too."""
+    while len(device.tables) <= op.index:
+        device.tables.append({})
+    table = device.tables[op.index]  # before the look-up: what changes meanwhile brings a new one
+    kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
+    if kernel is None:
+        return None
+    key: Any
+    if first is None:
+        key = tuple(attributes[name] for name in asked_dtypes(op))
+    elif keyed_by_first(op):
+        key = first._array.dtype
+    else:
+        key = tuple(None if tensor is None else tensor._array.dtype for tensor in _flat(inputs))
+    table[key] = kernel
+    return kernel
+
+
+def _first(inputs: Sequence[Any]) -> Tensor | None:
+    for value in inputs:
+        if value is not None and type(value) is not list:
+            tensor: Tensor = value
+            return tensor
+        if value:
+            return _first(value)
+    return None
+
+
+def _flat(inputs: Sequence[Any]) -> list[Tensor | None]:
+    return [tensor for value in inputs for tensor in (value if type(value) is list else (value,))]
