@@ -21,6 +21,7 @@ SUITES = load()
 #: Where the public functions are.
 NAMESPACES = [
     pb,
+    pb.ops,
     *(
         importlib.import_module(f"pullback.{name}")
         for name in ("linalg", "fft", "random")
@@ -58,7 +59,7 @@ def run_examples(test):
 
 
 def is_public(op):
-    """Whether readers call it: others work inside ops and rules."""
+    """Returns whether readers call it: other ops work inside ops and rules."""
     name = op.body.__name__
     named = name in importlib.import_module(op.body.__module__).__all__
     return named or any(hasattr(space, op.name) for space in NAMESPACES)
@@ -121,7 +122,7 @@ def test_gradients_are_decided(op):
 
 @over([op for op in OURS.values() if op.primitive])
 def test_primitive_says_why_no_body_can_replace_it(op):
-    assert op.why.endswith("."), f'{op.name}: return primitive("a sentence that says why")'
+    assert op.why.endswith("."), f'{op.name}: @op(..., primitive="a sentence that says why")'
     assert op.why != op.doc
 
 

@@ -226,21 +226,24 @@ for _family in (
 __all__ += sorted(_LAZY)
 
 
-def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is not None:
-        value = getattr(_import_module(module), name)
-    elif name in _LAZY_MODULES:
-        value = _import_module(f"pullback.{name}")
-    else:
-        # difflib is loaded only for this message.
-        close = _import_module("difflib").get_close_matches(name, __dir__(), 2)
-        if name in vars(ops):
-            close = [f"pullback.ops.{name}"]
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}")
-    globals()[name] = value
-    return value
+# A type checker knows all names from above, and reports any other one.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        module = _LAZY.get(name)
+        if module is not None:
+            value = getattr(_import_module(module), name)
+        elif name in _LAZY_MODULES:
+            value = _import_module(f"pullback.{name}")
+        else:
+            # difflib is loaded only for this message.
+            close = _import_module("difflib").get_close_matches(name, __dir__(), 2)
+            if name in vars(ops):
+                close = [f"pullback.ops.{name}"]
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

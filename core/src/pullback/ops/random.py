@@ -232,8 +232,8 @@ def dropout(
     Args:
         x: real floating values.
         rate: the fraction of elements set to 0.
-        key: as of `random_uniform`.
-        counter: as of `random_uniform`.
+        key: as for `random_uniform`.
+        counter: as for `random_uniform`.
         noise_shape: the shape of the mask, which broadcasts to x: with size 1, all elements along
             an axis share it (spatial dropout, Tompson et al., 2015); None is the size of x.
 

@@ -55,7 +55,7 @@ def _updated(x: Shape, value: Shape, *, key: Key, **_: object) -> Shape:
     if broadcast_shapes(target, value) != target:
         raise errors.ShapeError(
             f"a value of shape {value} does not broadcast to the part of shape {target} "
-            f"that it is to replace"
+            f"that it replaces"
         )
     return x
 
@@ -74,8 +74,8 @@ def into_first(operands: Operands, **_: object) -> Resolution:
         if operand is not None and dtypes.kind(operand) > dtypes.kind(dtype):
             given = operand.__name__ if isinstance(operand, type) else operand
             raise errors.DTypeError(
-                f"a {given} value does not go into a {dtype} tensor; "
-                f"convert one with x.astype(...) first"
+                f"a {given} value cannot be stored in a {dtype} tensor; "
+                f"convert one of them with x.astype(...)"
             )
     return Resolution(tuple(None if one is None else dtype for one in operands), (dtype,))
 

@@ -176,8 +176,8 @@ def _entry(entry: Any, x: Tensor) -> Any:
                 return operator.index(entry)
             except TypeError:
                 raise errors.IndexingError(
-                    f"{entry!r} of type {kind.__name__} is no index; use integers, slices, "
-                    f"None, ... and tensors of integers or truth values"
+                    f"{entry!r} of type {kind.__name__} cannot be an index; use integers, "
+                    f"slices, None, ... and tensors of integers or booleans"
                 ) from None
     if tensor.dtype != dtypes.bool_:
         try:
@@ -288,7 +288,7 @@ def _into(x: Tensor, value: TensorLike) -> Tensor:
         value = _beside(x, value)
     if dtypes.kind(kind or value.dtype) > dtypes.kind(x.dtype):
         raise errors.DTypeError(
-            f"x[...] = value: a {kind.__name__ if kind else value.dtype} does not go into a "
-            f"{x.dtype} tensor; convert one with x.astype(...) first"
+            f"x[...] = value: a {kind.__name__ if kind else value.dtype} cannot be stored "
+            f"in a {x.dtype} tensor; convert one of them with x.astype(...)"
         )
     return constant(value, x.dtype, x.device) if kind else value.astype(x.dtype, copy=False)

@@ -1,9 +1,9 @@
 """Discrete Fourier transforms (array API standard, extension fft).
 
 With w = exp(-2 pi i / n) the transform of x is X_k = sum_j x_j w^(jk), its inverse
-x_j = sum_k X_k w^(-jk) / n. `norm` says where the 1 / n goes: "backward" to the inverse, "forward"
-to the transform, "ortho" its root to both. A size `n` cuts the input along its axis, or fills it up
-with zeros at the end.
+x_j = sum_k X_k w^(-jk) / n. `norm` selects the transform that has the factor 1 / n: "backward" the
+inverse, "forward" the transform; "ortho" gives both its root. A size `n` truncates the input along
+its axis, or pads it with zeros at the end.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from pullback.tensor import Tensor
 
 __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
 
-#: Each scaling, and that of the transform the other way round.
+#: Each scaling, and that of the opposite transform.
 SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def check_norm(norm: object) -> None:
-    """Raises an InputValueError unless `norm` is one of the standard's three."""
+    """Raises InputValueError for an unknown `norm`."""
     if norm not in SWAPPED:
-        raise errors.InputValueError(f'norm is "backward", "ortho" or "forward", got {norm!r}')
+        raise errors.InputValueError(f'norm must be "backward", "ortho" or "forward", got {norm!r}')
 
 
 def check_size(n: object) -> int:
     """The number of elements of a transform along one axis; at least 1."""
     size = as_int(n, "the integer size of a transform")
     if size < 1:
-        raise errors.InputValueError(f"a transform has at least 1 element, got {size}")
+        raise errors.InputValueError(f"a transform needs at least 1 element, got {size}")
     return size
 
 
@@ -55,35 +55,35 @@ def _twice_less_one(
 
 
 def _whole(x: Shape, *, n: int, axis: int, **_: object) -> Shape:
-    """n elements along the axis."""
+    """The shape with n elements along the axis."""
     return (*x[:axis], n, *x[axis + 1 :])
 
 
 def _half(x: Shape, *, n: int, axis: int, **_: object) -> Shape:
-    """n // 2 + 1 elements along the axis."""
+    """The shape with n // 2 + 1 elements along the axis."""
     return (*x[:axis], n // 2 + 1, *x[axis + 1 :])
 
 
 def to_complex(operands: Operands, **_: object) -> Resolution:
-    """A dtype rule: complex from anything."""
+    """A dtype rule: numbers of any kind, promoted to a complex dtype."""
     dtype = dtypes.complex_of(dtypes.floating(operands).outputs[0])
     return Resolution((dtype,), (dtype,))
 
 
 def real_to_complex(operands: Operands, **_: object) -> Resolution:
-    """A dtype rule: complex from what is real."""
+    """A dtype rule: real numbers; the result is complex."""
     dtype = dtypes.complex_of(dtypes.real_floating(operands).outputs[0])
     return Resolution((dtypes.real_of(dtype),), (dtype,))
 
 
 def complex_to_real(operands: Operands, **_: object) -> Resolution:
-    """A dtype rule: real, by way of complex, from anything."""
+    """A dtype rule: numbers promoted to a complex dtype; the result is real."""
     (dtype,) = to_complex(operands).outputs
     return Resolution((dtype,), (dtypes.real_of(dtype),))
 
 
 def fit(x: Tensor, n: int, axis: int) -> Tensor:
-    """x cut to n elements along `axis`, or filled up with zeros."""
+    """x truncated to n elements along `axis`, or padded with zeros."""
     have = x.shape[axis]
     if have < n:
         width = [(0, 0)] * x.ndim
@@ -112,21 +112,21 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "bac
     """The discrete Fourier transform along `axis`.
 
     Args:
-        x: a tensor; a real one is taken as complex.
-        n: the number of elements to transform; by default all along the axis.
+        x: a tensor; a real x is converted to complex.
+        n: the number of elements to transform; by default the size of the axis.
         axis: the axis to transform.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
         AxisError: for an axis out of range.
-        InputValueError: for an n below 1, or another norm.
+        InputValueError: for an n below 1, or an unknown norm.
 
     >>> pb.fft.fft([1.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
 
 
-# The matrix of a transform is symmetric: it is its own transpose.
+# The matrix of a transform is symmetric, so the rule is the transform itself.
 @fft.vjp("x")
 def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     return fit(fft(g, axis=axis, norm=norm), x_shape[axis], axis)
@@ -144,7 +144,7 @@ def ifft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "ba
 
     Raises:
         AxisError: for an axis out of range.
-        InputValueError: for an n below 1, or another norm.
+        InputValueError: for an n below 1, or an unknown norm.
 
     >>> pb.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -158,7 +158,7 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------
-# Real on one side: X_(n-k) = conj(X_k), so that the first n // 2 + 1 elements say it all.
+# Real on one side: X_(n-k) = conj(X_k), so the first n // 2 + 1 elements determine all.
 
 
 @op(
@@ -169,17 +169,17 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     normalize=_as_given,
 )
 def rfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
-    """The first n // 2 + 1 elements of the transform of a real x along `axis`: the others mirror.
+    """The first n // 2 + 1 elements of the transform of a real x along `axis`.
 
     Args:
         x: a real tensor.
-        n: the number of elements to transform; by default all along the axis.
+        n: the number of elements to transform; by default the size of the axis.
         axis: the axis to transform.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
         AxisError: for an axis out of range.
-        InputValueError: for an n below 1, or another norm.
+        InputValueError: for an n below 1, or an unknown norm.
         DTypeError: for a complex x.
 
     >>> pb.fft.rfft([1.0, 0.0, 0.0, 0.0]).real.tolist()
@@ -203,19 +203,19 @@ def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
     normalize=_twice_less_one,
 )
 def irfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
-    """The real tensor whose `rfft` along `axis` is x.
+    """The inverse of `rfft` along `axis`: a real tensor.
 
-    The imaginary parts of the first element, and for an even n of the last, count for nothing.
+    The imaginary parts of the first element, and for an even n of the last, are ignored.
 
     Args:
         x: the first n // 2 + 1 elements of a transform.
         n: the number of elements of the result; by default 2 (m - 1) for m elements of x.
         axis: the axis to transform.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
         AxisError: for an axis out of range.
-        InputValueError: for an n below 1, or another norm.
+        InputValueError: for an n below 1, or an unknown norm.
 
     >>> pb.fft.irfft([1.0, 1.0, 1.0]).tolist()
     [1.0, 0.0, 0.0, 0.0]
@@ -228,7 +228,7 @@ def irfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "b
 
 @irfft.vjp("x")
 def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
-    # Every element but the first, and for an even n the last, stands for its mirror image as well.
+    # Every element counts twice, except the first and, for an even n, the last.
     spectrum = conj(rfft(g, axis=axis, norm=SWAPPED[norm]))
     ends = (n + 1) // 2
     parts = [
@@ -247,17 +247,17 @@ def _(g: Tensor, x_shape: Shape, n: int, axis: int, norm: str) -> Tensor:
     normalize=_twice_less_one,
 )
 def hfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
-    """The transform along `axis` of x with x_(n-j) = conj(x_j), of which the first half is given.
+    """The real transform along `axis` of a Hermitian x, given by its first half.
 
     Args:
         x: the first n // 2 + 1 elements.
         n: the number of elements of the result; by default 2 (m - 1) for m elements of x.
         axis: the axis to transform.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
         AxisError: for an axis out of range.
-        InputValueError: for an n below 1, or another norm.
+        InputValueError: for an n below 1, or an unknown norm.
 
     >>> pb.fft.hfft([1.0, 0.0, 0.0]).tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -277,13 +277,13 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "b
 
     Args:
         x: a real tensor.
-        n: the number of elements to transform; by default all along the axis.
+        n: the number of elements to transform; by default the size of the axis.
         axis: the axis to transform.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
         AxisError: for an axis out of range.
-        InputValueError: for an n below 1, or another norm.
+        InputValueError: for an n below 1, or an unknown norm.
         DTypeError: for a complex x.
 
     >>> pb.fft.ihfft([1.0, 1.0, 1.0, 1.0]).real.tolist()

@@ -1,4 +1,4 @@
-"""Fourier transforms over several axes, and the frequencies that their elements belong to."""
+"""Fourier transforms over several axes, and frequencies."""
 
 from __future__ import annotations
 
@@ -48,23 +48,25 @@ def _sizes(
     norm: str,
     mirrored: bool = False,
 ) -> dict[str, object]:
-    """`s` and `axes` in full; `mirrored` where the last axis of the input is half a spectrum."""
+    """The canonical `s` and `axes`; `mirrored` if the last axis of the input is half a spectrum."""
     (shape,) = shapes
     check_norm(norm)
     for given in (s, axes):
         if isinstance(given, (str, Mapping, Set)) or not isinstance(given, (Iterable, NoneType)):
-            raise errors.InputTypeError(f"s and axes are sequences of integers, got {given!r}")
+            raise errors.InputTypeError(f"s and axes must be sequences of integers, got {given!r}")
     if axes is None:
         axes = range(len(shape)) if s is None else range(-len(s), 0)
     places = tuple(normal_axis(axis, len(shape)) for axis in axes)
     if len(set(places)) != len(places):
-        raise errors.AxisError(f"an axis is named twice in {tuple(axes)}")
+        raise errors.AxisError(f"an axis is repeated in {tuple(axes)}")
     if s is None:
         s = [shape[axis] for axis in places]
         if mirrored and places:
             s[-1] = 2 * (s[-1] - 1)
     if len(s) != len(places):
-        raise errors.InputValueError(f"{len(s)} sizes for {len(places)} axes")
+        raise errors.InputValueError(
+            f"got {len(s)} sizes for {len(places)} axes; give one per axis"
+        )
     return {"s": tuple(check_size(n) for n in s), "axes": places, "norm": norm}
 
 
@@ -80,13 +82,13 @@ def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object
 
 
 def _whole(x: Shape, *, s: Shape, axes: Shape, **_: object) -> Shape:
-    """The sizes s along the axes."""
+    """The shape with sizes s along the axes."""
     sizes = dict(zip(axes, s, strict=True))
     return tuple(sizes.get(axis, size) for axis, size in enumerate(x))
 
 
 def _half(x: Shape, *, s: Shape, axes: Shape, **_: object) -> Shape:
-    """The sizes s along the axes, of the last one s // 2 + 1."""
+    """The shape with sizes s along the axes, s // 2 + 1 along the last of them."""
     return _whole(x, s=(*s[:-1], s[-1] // 2 + 1), axes=axes)
 
 
@@ -114,14 +116,14 @@ def fftn(
     """The discrete Fourier transform over several axes.
 
     Args:
-        x: a tensor; a real one is taken as complex.
+        x: a tensor; a real x is converted to complex.
         s: the number of elements along each of the axes.
         axes: the axes to transform; by default the last len(s), or all.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
-        AxisError: for axes that do not exist.
-        InputValueError: for sizes that do not fit the axes, or another norm.
+        AxisError: for axes out of range.
+        InputValueError: for sizes that do not fit the axes, or an unknown norm.
 
     >>> pb.fft.fftn([[1.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -147,8 +149,8 @@ def ifftn(
     """The inverse of `fftn`, with the same arguments.
 
     Raises:
-        AxisError: for axes that do not exist.
-        InputValueError: for sizes that do not fit the axes, or another norm.
+        AxisError: for axes out of range.
+        InputValueError: for sizes that do not fit the axes, or an unknown norm.
 
     >>> pb.fft.ifftn([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -171,17 +173,17 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Tensor:
-    """The transform of a real x over several axes, half of it along the last of them.
+    """The transform of a real x over several axes: the first half along the last axis.
 
     Args:
         x: a real tensor.
         s: the number of elements along each of the axes.
         axes: the axes to transform; by default the last len(s), or all.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
-        AxisError: for axes that do not exist.
-        InputValueError: for sizes that do not fit the axes, no axes, or another norm.
+        AxisError: for axes out of range.
+        InputValueError: for sizes that do not fit the axes, no axes, or an unknown norm.
         DTypeError: for a complex x.
 
     >>> pb.fft.rfftn([[1.0, 0.0], [0.0, 0.0]]).real.tolist()
@@ -208,18 +210,18 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Tensor:
-    """The real tensor whose `rfftn` is x.
+    """The inverse of `rfftn`: a real tensor.
 
     Args:
-        x: a transform, of which the first half along the last of the axes is given.
+        x: the first half, along the last of the axes, of a transform.
         s: the number of elements of the result along each of the axes; by default those of x, and
             2 (m - 1) along the last one for m elements of x.
         axes: the axes to transform; by default the last len(s), or all.
-        norm: where the factor 1 / n goes.
+        norm: "backward", "ortho" or "forward": the place of the factor 1 / n.
 
     Raises:
-        AxisError: for axes that do not exist.
-        InputValueError: for sizes that do not fit the axes, no axes, or another norm.
+        AxisError: for axes out of range.
+        InputValueError: for sizes that do not fit the axes, no axes, or an unknown norm.
 
     >>> pb.fft.irfftn([[1.0, 1.0], [1.0, 1.0]]).tolist()
     [[1.0, 0.0], [0.0, 0.0]]
@@ -246,9 +248,9 @@ def fftfreq(
 
     Args:
         n: the number of elements.
-        d: the distance between two elements of what was transformed.
-        dtype: a floating dtype; by default the default one.
-        device: where the result goes; by default the active device.
+        d: the sample spacing.
+        dtype: a floating dtype; float32 if not given.
+        device: the device of the result; by default the active device.
 
     Raises:
         InputValueError: for an n below 1.
@@ -273,10 +275,10 @@ def rfftfreq(
     """The frequencies of the n // 2 + 1 elements of an `rfft`: 0, 1, ... in units of 1 / (n d).
 
     Args:
-        n: the number of elements that were transformed.
-        d: the distance between two of them.
-        dtype: a floating dtype; by default the default one.
-        device: where the result goes; by default the active device.
+        n: the number of elements of the input of the transform.
+        d: the sample spacing.
+        dtype: a floating dtype; float32 if not given.
+        device: the device of the result; by default the active device.
 
     Raises:
         InputValueError: for an n below 1.
@@ -295,10 +297,10 @@ def _shifted(x: Tensor, axes: Any, way: int) -> Tensor:
 
 @op(shape=first, dtype=same, accuracy=EXACT)
 def fftshift(x: Tensor, /, *, axes: Axes = None) -> Tensor:
-    """x with the element of frequency 0 moved to the middle of each of the axes.
+    """x with the element of frequency 0 shifted to the middle of each axis.
 
     Raises:
-        AxisError: for axes that do not exist.
+        AxisError: for axes out of range.
 
     >>> pb.fft.fftshift([0, 1, 2, -2, -1]).tolist()
     [-2, -1, 0, 1, 2]
@@ -311,7 +313,7 @@ def ifftshift(x: Tensor, /, *, axes: Axes = None) -> Tensor:
     """The inverse of `fftshift`.
 
     Raises:
-        AxisError: for axes that do not exist.
+        AxisError: for axes out of range.
 
     >>> pb.fft.ifftshift([-2, -1, 0, 1, 2]).tolist()
     [0, 1, 2, -2, -1]

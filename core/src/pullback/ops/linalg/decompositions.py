@@ -1,7 +1,7 @@
-"""Orthogonal factors, singular values, and what follows from them.
+"""QR, singular values, ranks and pseudoinverses.
 
-All ops take stacks of matrices, in the last two axes. What `pullback.ops.linalg.eigenvalues` says
-of the gradients of vectors holds here too.
+All ops take stacks of matrices, in the last two axes. The remarks of
+`pullback.ops.linalg.eigenvalues` on gradients of vectors hold here too.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["matrix_rank", "pinv", "qr", "svd", "svdvals"]
 
 
 # ---------------------------------------------------------------------------------------------
-# Orthogonal and triangular.
+# QR.
 
 
 def _known_mode(shapes: tuple[Shape, ...], *, mode: str) -> dict[str, str]:
     if mode not in ("reduced", "complete"):
-        raise errors.InputValueError(f'mode is "reduced" or "complete", got {mode!r}')
+        raise errors.InputValueError(f'mode must be "reduced" or "complete", got {mode!r}')
     return {"mode": mode}
 
 
 def _factors(x: Shape, *, mode: str, **_: object) -> list[Shape]:
-    """Q and R: square ones or those of the reduced form, by mode."""
+    """The shapes of Q and R for the mode."""
     stack, rows, columns = matrices(x)
     inner = rows if mode == "complete" else min(rows, columns)
     return [(*stack, rows, inner), (*stack, inner, columns)]
@@ -59,13 +59,13 @@ def _factors(x: Shape, *, mode: str, **_: object) -> list[Shape]:
     primitive="Reflections go column by column; each step depends on the one before.",
 )
 def qr(x: Tensor, /, *, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    """Q with orthonormal columns and R upper triangular, for which Q @ R is x.
+    """The QR decomposition x = Q @ R, with orthonormal columns in Q and R upper triangular.
 
     For (..., m, n) matrices "reduced" gives Q with min(m, n) columns, "complete" a square Q.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
-        InputValueError: for another mode.
+        ShapeError: for an x of fewer than two axes.
+        InputValueError: for an unknown mode.
 
     >>> q, r = pb.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
     >>> pb.linalg.diagonal(abs(r)).numpy().round(3).tolist()
@@ -81,7 +81,7 @@ def _(g: tuple[Tensor, Tensor], Q: Tensor, R: Tensor, x_shape: Shape) -> Tensor:
     by_q, by_r = conjugate(g[0]), conjugate(g[1])
     rows, columns = tuple(x_shape)[-2:]
     if Q.shape[-1] > columns:
-        # The columns that complete Q turn against the others: dQ2 = -Q1 dQ1^H Q2.
+        # The columns that complete Q rotate against the others: dQ2 = -Q1 dQ1^H Q2.
         rest, by_rest = Q[..., columns:], by_q[..., columns:]
         Q, R, by_r = Q[..., :columns], R[..., :columns, :], by_r[..., :columns, :]
         by_q = by_q[..., :columns] - matmul(rest, matmul(adjoint(by_rest), Q))
@@ -108,7 +108,7 @@ def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
 
 
 def _singular(x: Shape, *, full_matrices: bool, **_: object) -> list[Shape]:
-    """U, the singular values as a vector, Vh: square, or with as many vectors as values."""
+    """The shapes of U, of the vector of singular values, and of Vh."""
     stack, rows, columns = matrices(x)
     least = min(rows, columns)
     left, right = (rows, columns) if full_matrices else (least, least)
@@ -124,17 +124,17 @@ def _singular(x: Shape, *, full_matrices: bool, **_: object) -> list[Shape]:
     primitive="It iterates until it converges; eigh of x^H x loses the small singular values.",
 )
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """U and Vh unitary and S >= 0 in descending order, for which U @ diag(S) @ Vh is x.
+    """The singular value decomposition x = U @ diag(S) @ Vh, with S in descending order.
 
     For (..., m, n) matrices U is (m, m) and Vh (n, n); with `full_matrices=False` they have only
-    the min(m, n) columns and rows that S weighs.
+    the min(m, n) columns and rows that belong to S.
 
-    Vectors of equal singular values, and of those that are 0, have no derivative: the part of the
-    gradient that would turn them into each other is taken to be 0. The gradient of what depends on
-    the singular values alone, and treats them alike, is right there too.
+    Singular vectors of equal singular values, and of 0, have no derivative: the part of the
+    gradient that would rotate them into each other is defined as 0. Gradients of symmetric
+    functions of the singular values are correct there too.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
+        ShapeError: for an x of fewer than two axes.
         InputValueError: for NaN and infinities.
 
     >>> pb.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
@@ -145,8 +145,8 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Te
 @svd.vjp("x")
 def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Tensor:
     # Townsend, "Differentiating the singular value decomposition" (2016), for complex matrices and
-    # for the vectors beyond S as well. With dP = U^H dX V, U turns by F o (dP S + S dP^H) and V by
-    # F o (S dP + dP^H S), F_ij = 1 / (S_j^2 - S_i^2).
+    # for the vectors beyond S as well. With dP = U^H dX V, U rotates by F o (dP S + S dP^H) and V
+    # by F o (S dP + dP^H S), F_ij = 1 / (S_j^2 - S_i^2).
     by_u, by_s, by_v = conjugate(g[0]), g[1], g[2].mT
     k = S.shape[-1]
     left, by_left = U[..., :k], by_u[..., :k]
@@ -164,7 +164,7 @@ def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Ten
     null = reshape(tiny(S), (*S.shape[:-1], 1)) >= S
     inverse = safe_inverse(S, null)
     if is_complex(U.dtype):
-        # Phases: a pair of vectors turns by half the angle of dP_ii / S_i each.
+        # Phases: each vector of a pair rotates by half the angle of dP_ii / S_i.
         phase = (imag(diagonal(turn_u)) - imag(diagonal(turn_v))) * inverse / 2
         inner = inner + 1j * diagonals(phase)
     inverse = reshape(inverse, (*S.shape[:-1], 1, k))
@@ -179,7 +179,7 @@ def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Ten
 
 
 def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float:
-    """What the vectors beyond the first ones owe: they turn against those, W2 -> -W1 dW1^H W2."""
+    """The cotangent of the vectors beyond the first ones, which rotate by dW2 = -W1 dW1^H W2."""
     k = first.shape[-1]
     if vectors.shape[-1] == k:
         return 0.0
@@ -187,7 +187,7 @@ def _beyond(vectors: Tensor, cotangent: Tensor, first: Tensor) -> Tensor | float
 
 
 def _singular_values(x: Shape, **_: object) -> Shape:
-    """The smaller of rows and columns in place of both."""
+    """The smaller number of rows and columns in place of both axes."""
     stack, rows, columns = matrices(x)
     return (*stack, min(rows, columns))
 
@@ -197,7 +197,7 @@ def svdvals(x: Tensor, /) -> Tensor:
     """The singular values of each matrix, in descending order.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
+        ShapeError: for an x of fewer than two axes.
         InputValueError: for NaN and infinities.
 
     >>> pb.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]]).tolist()
@@ -225,7 +225,7 @@ def _with_tolerance(*kinds: str) -> DTypeRule:
 
 
 def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
-    """The size up to which a singular value counts as 0, one for each matrix."""
+    """The size up to which singular values count as 0, one per matrix."""
     if not s.shape[-1]:
         return s
     if rtol is None:
@@ -234,10 +234,12 @@ def _cutoff(s: Tensor, shape: Shape, rtol: Tensor | None) -> Tensor:
 
 
 def _each(x: Shape, rtol: Shape | None, **_: object) -> Shape:
-    """One number for each matrix."""
+    """One number per matrix."""
     stack = matrices(x)[0]
     if rtol is not None and broadcast_shapes(stack, rtol) != stack:
-        raise errors.ShapeError(f"rtol is one number, or one for each of {stack}; got shape {rtol}")
+        raise errors.ShapeError(
+            f"rtol must be one number, or one for each of {stack}; got shape {rtol}"
+        )
     return stack
 
 
@@ -259,11 +261,11 @@ def matrix_rank(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
 
     Args:
         x: matrices (..., m, n).
-        rtol: one tolerance for all matrices or one for each; by default max(m, n) times the
+        rtol: one tolerance for all matrices or one per matrix; by default max(m, n) times the
             distance from 1 to the next number.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
+        ShapeError: for an x of fewer than two axes.
 
     >>> pb.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]).item()
     1
@@ -287,16 +289,16 @@ def _turned(x: Shape, rtol: Shape | None, **_: object) -> Shape:
     normalize=checked(_turned),
 )
 def pinv(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
-    """The pseudoinverse of Moore and Penrose: the shortest solution of least squares.
+    """The Moore-Penrose pseudoinverse, which gives the shortest least-squares solution.
 
     Args:
         x: matrices (..., m, n).
         rtol: singular values up to `rtol` times the largest count as 0; one tolerance for all
-            matrices or one for each; by default max(m, n) times the distance from 1 to the next
+            matrices or one per matrix; by default max(m, n) times the distance from 1 to the next
             number.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
+        ShapeError: for an x of fewer than two axes.
 
     >>> pb.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]

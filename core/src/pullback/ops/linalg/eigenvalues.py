@@ -1,13 +1,13 @@
 """Eigenvalues and eigenvectors.
 
 All ops take stacks of matrices, in the last two axes. Eigenvectors, and the singular vectors of the
-next family, are defined up to a sign (a phase, for complex ones), and gradients are right for what
-does not depend on that choice. Vectors of equal values are defined up to a rotation among them, and
-have no derivative: where two values are equal to working precision, the part of the gradient that
-would turn their vectors into each other is taken to be 0, so that it stays finite.
+next family, are defined up to a sign (a phase, for complex ones); gradients are correct for results
+that do not depend on that choice. Vectors of equal values are defined up to a rotation among them,
+and have no derivative: where two values are equal to working precision, the part of the gradient
+that would rotate their vectors into each other is defined as 0, so that it stays finite.
 
-The rules are written with adjoints, for cotangents G of which dL = Re trace(G^H dX); those of the
-tape are their conjugates.
+The rules are written with adjoints, for cotangents G with dL = Re trace(G^H dX); the cotangents of
+the tape are their conjugates.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
 
 def matrices(x: Shape) -> tuple[Shape, int, int]:
-    """The stack, the rows and the columns of a shape of matrices."""
+    """The shape of a stack of matrices, and their numbers of rows and columns."""
     if len(x) < 2:
-        raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
+        raise errors.ShapeError(f"x must be a matrix or a stack of matrices, got shape {x}")
     return x[:-2], x[-2], x[-1]
 
 
@@ -42,7 +42,7 @@ def outputs(*kinds: str) -> DTypeRule:
 
     @uniform
     def rule(operands: Operands, **_: object) -> Resolution:
-        """Floating inputs; real, complex or as they are in each result."""
+        """Floating inputs; each result has their dtype, or the real or the complex one."""
         (dtype,) = floating(operands).outputs
         if "complex" in kinds and dtype.itemsize == 2:
             dtype = dtypes.float32
@@ -62,14 +62,14 @@ def safe_inverse(x: Tensor, zero: Tensor) -> Tensor:
 
 
 def differences(values: Tensor) -> tuple[Tensor, Tensor]:
-    """values_j - values_i in row i and column j, and where that is 0 to working precision."""
+    """values_j - values_i in row i and column j, and True where it is 0 to working precision."""
     n = values.shape[-1]
     gaps = reshape(values, (*values.shape[:-1], 1, n)) - reshape(values, (*values.shape, 1))
     return gaps, abs(gaps) <= tiny(values)
 
 
 def tiny(values: Tensor) -> Tensor:
-    """What is 0 beside the largest of the values, one number for each matrix."""
+    """The size below which values count as equal, one number per matrix."""
     n = values.shape[-1]
     eps = finfo(values.dtype).eps
     if not n:
@@ -106,14 +106,14 @@ def _values(x: Shape, **_: object) -> Shape:
     primitive="It iterates until the values converge.",
 )
 def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """The eigenvalues, in ascending order, and the orthonormal eigenvectors of Hermitian matrices.
+    """The eigenvalues in ascending order and the orthonormal eigenvectors of Hermitian matrices.
 
-    x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too. The
+    x is replaced by its Hermitian part (x + x^H) / 2, so its gradient is Hermitian too. The
     eigenvectors are the columns.
 
-    Eigenvectors of equal eigenvalues have no derivative: the part of the gradient that would turn
-    them into each other is taken to be 0. The gradient of what depends on the eigenvalues alone,
-    and treats them alike, is right there too.
+    Eigenvectors of equal eigenvalues have no derivative: the part of the gradient that would rotate
+    them into each other is defined as 0. Gradients of symmetric functions of the eigenvalues are
+    correct there too.
 
     Raises:
         ShapeError: for matrices that are not square.
@@ -145,7 +145,7 @@ def _(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Te
 def eigvalsh(x: Tensor, /) -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
-    x stands for its Hermitian part (x + x^H) / 2.
+    x is replaced by its Hermitian part (x + x^H) / 2.
 
     Raises:
         ShapeError: for matrices that are not square.
@@ -166,7 +166,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
     primitive="It iterates until the values converge.",
 )
 def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """The eigenvalues, in no order, and the eigenvectors of norm 1 of square matrices; complex.
+    """The complex eigenvalues, in no order, and eigenvectors of norm 1 of square matrices.
 
     The eigenvectors are the columns.
 
@@ -201,7 +201,7 @@ def _(
 
 @op(shape=_values, dtype=outputs("complex"), accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
 def eigvals(x: Tensor, /) -> Tensor:
-    """The eigenvalues of square matrices, in no order; complex.
+    """The complex eigenvalues of square matrices, in no order.
 
     Raises:
         ShapeError: for matrices that are not square.

@@ -1,4 +1,4 @@
-"""Sums of products in Einstein's convention, made of transposes, reshapes and matrix products."""
+"""Einstein summation, composed of transposes, reshapes and matrix products."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["einsum"]
 
-#: The axes of an operand by name: letters, and for those under an ellipsis their negative position
-#: from its right end, so that the same numbers broadcast.
+#: The axes of an operand by name: letters, and for an axis of the ellipsis its negative position,
+#: counted from the right, so that equal numbers broadcast.
 Labels: TypeAlias = "tuple[str | int, ...]"
 
 
 class _Reading(NamedTuple):
-    """An equation, read for operands of certain shapes."""
+    """An equation, parsed for operands of certain shapes."""
 
     equation: str
     operands: list[Labels]
@@ -38,7 +38,7 @@ def _labels(term: str, ndim: int, equation: str) -> Labels:
     before, dots, after = term.partition("...")
     if not (before + after).isalpha() and before + after:
         raise errors.InputValueError(
-            f"{equation!r}: a term has letters and at most one ellipsis, not {term!r}"
+            f"{equation!r}: a term must have letters and at most one ellipsis, got {term!r}"
         )
     covered = ndim - len(before) - len(after)
     if covered < 0 or (covered and not dots):
@@ -53,9 +53,7 @@ def _read(equation: str, shapes: tuple[Shape, ...]) -> _Reading:
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise errors.InputValueError(
-            f"{equation!r} is for {len(terms)} operands, got {len(shapes)}"
-        )
+        raise errors.InputValueError(f"{equation!r} needs {len(terms)} operands, got {len(shapes)}")
     operands = [_labels(t, len(s), equation) for t, s in zip(terms, shapes, strict=True)]
     covered = max(len([name for name in names if type(name) is int]) for names in operands)
     if not arrow:
@@ -87,7 +85,7 @@ def _in_full(shapes: tuple[Sequence[Shape], ...], *, equation: str) -> dict[str,
 
 
 def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
-    """The sizes of the letters of the result."""
+    """The sizes of the axes of the result."""
     read = _read(equation, tuple(operands))
     return tuple(read.sizes[name] for name in read.result)
 
@@ -113,16 +111,17 @@ def _einsum(operands: Sequence[Tensor], /, *, equation: str) -> Tensor:
 
 
 def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
-    """The sum of products that `equation` says, such as "ij,jk->ik" for a matrix product.
+    """The sum of products by an equation, such as "ij,jk->ik" for a matrix product.
 
-    Each operand has a term of letters, one per axis; axes of one letter run together, and those
-    that the result does not name are summed over. A letter twice in one term is its diagonal; "..."
-    stands for any further axes, which broadcast. Without "->" the result has the letters that occur
-    once, in alphabetical order. Of several operands those two come first that leave least.
+    Each operand has a term with one letter per axis. Axes with the same letter are multiplied
+    together; letters that are not in the result are summed over. A letter twice in one term takes
+    the diagonal; "..." is any number of further axes, which broadcast. Without "->" the result has
+    the letters that occur once, in alphabetical order. Of several operands, the two with the
+    smallest product are contracted first.
 
     Raises:
-        InputValueError: for an equation that cannot be read.
-        ShapeError: for operands that do not fit it.
+        InputValueError: for an invalid equation.
+        ShapeError: for operands that do not fit the equation.
 
     >>> pb.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).tolist()
     [21.0, 43.0]
@@ -136,7 +135,7 @@ OPERATORS.einsum = einsum
 
 
 def _diagonals(x: Tensor, names: Labels) -> tuple[Tensor, Labels]:
-    """The operand with every axis of another name."""
+    """The operand with repeated letters reduced to their diagonal."""
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             first = names.index(name)
@@ -148,7 +147,7 @@ def _diagonals(x: Tensor, names: Labels) -> tuple[Tensor, Labels]:
 
 
 def _summed(x: Tensor, names: Labels, keep: Collection[str | int]) -> tuple[Tensor, Labels]:
-    """The sum over the axes that nobody asks for any more."""
+    """The operand summed over the axes that neither the result nor another operand has."""
     axes = tuple(a for a, name in enumerate(names) if name not in keep)
     if not axes:
         return x, names
@@ -160,7 +159,7 @@ def _arranged(x: Tensor, names: Labels, wanted: Labels) -> Tensor:
 
 
 def _cheapest(terms: list[Labels], read: _Reading) -> tuple[int, int]:
-    """The pair of terms whose product is smallest beside the two."""
+    """The pair of terms whose product is smallest compared with the two terms."""
 
     def cost(pair: tuple[int, int]) -> tuple[int, int]:
         here = [set(terms[i]) for i in pair]
@@ -177,7 +176,7 @@ def _cheapest(terms: list[Labels], read: _Reading) -> tuple[int, int]:
 def _contracted(
     x1: Tensor, names1: Labels, x2: Tensor, names2: Labels, later: set[str | int]
 ) -> tuple[Tensor, Labels]:
-    """The product of two operands, summed over the axes that only they have."""
+    """The product of two operands, summed over the axes that nothing else has."""
     x1, names1 = _summed(x1, names1, later.union(names2))
     x2, names2 = _summed(x2, names2, later.union(names1))
     shared = [name for name in names1 if name in names2]

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors, and what takes no more than rearranging them."""
+"""Products of matrices and vectors, diagonals and traces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["linear", "matmul", "tensordot", "vecdot"]
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product of x1 (..., n, k) and x2 (..., k, m); the axes in front broadcast.
 
-    A vector x1 is one row and a vector x2 one column, without that axis in the result.
+    A vector x1 is a row, and a vector x2 a column; the result does not have that axis.
 
     Raises:
         ShapeError: for 0-d inputs, inner sizes that differ, stacks that do not broadcast.
@@ -64,7 +64,7 @@ def _(g: Tensor, x1: Tensor, x2_shape: Shape) -> Tensor:
     if len(shape) == 1:
         return unbroadcast(_vector(matmul(x1.mT, reshape(g, (*g.shape, 1)))), shape)
     if len(shape) == 2 and x1.ndim > 2:
-        # One product over all rows of the stack, in place of a stack of products to be summed.
+        # One product over all rows of the stack, instead of the sum of a stack of products.
         rows = size_of(x1.shape[:-1])
         x1, g = reshape(x1, (rows, shape[0])), reshape(g, (rows, shape[1]))
     return unbroadcast(matmul(x1.mT, g), shape)
@@ -78,11 +78,11 @@ def _vector(column: Tensor) -> Tensor:
 
 
 def _linear_shape(x: Shape, weight: Shape, bias: Shape | None = None) -> Shape:
-    """The outputs in place of the last axis of x."""
+    """The shape of x with the outputs in place of the last axis."""
     if not x:
         raise errors.ShapeError("x needs at least one axis, the inputs, got shape ()")
     if len(weight) != 2:
-        raise errors.ShapeError(f"weight is a matrix (inputs, outputs), got shape {weight}")
+        raise errors.ShapeError(f"weight must be a matrix (inputs, outputs), got shape {weight}")
     if x[-1] != weight[0]:
         raise errors.ShapeError(
             f"x of shape {x} has {x[-1]} inputs along its last axis, and weight of shape {weight} "
@@ -102,15 +102,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, /) -> Tensor:
     """x @ weight + bias over the last axis of x: a dense layer without its activation.
 
     Args:
-        x: values of shape (..., inputs), of any number dtype.
+        x: values (..., inputs), of any numeric dtype.
         weight: a matrix (inputs, outputs).
-        bias: a summand for each output, (outputs,); none if not given.
+        bias: a vector (outputs,) that is added; nothing if None.
 
     Returns:
-        A tensor of shape (..., outputs), of the dtype that all of them promote to.
+        A tensor (..., outputs), of the dtype that all inputs promote to.
 
     Raises:
-        ShapeError: for an x without the inputs that the weight takes, and a bias of another size.
+        ShapeError: if the sizes of x, weight and bias do not fit.
 
     >>> pb.linear([[1.0, 2.0]], [[1.0, 0.0, 2.0], [0.0, 1.0, 2.0]], [10.0, 20.0, 30.0]).tolist()
     [[11.0, 22.0, 36.0]]
@@ -120,7 +120,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, /) -> Tensor:
     return product if bias is None else product + bias
 
 
-# The rules of the product above, with all leading axes of x as rows of one matrix.
+# The rules of `matmul`, with all leading axes of x as the rows of one matrix.
 
 
 @linear.vjp("x")
@@ -146,14 +146,14 @@ def _common_axis(x1: Shape, x2: Shape, axis: int) -> None:
     ndim = min(len(x1), len(x2))
     if not -ndim <= axis <= -1:
         raise errors.AxisError(
-            f"axis counts from the end over both inputs, so it is in [-{ndim}, -1]; got {axis}"
+            f"axis counts from the end of both inputs: it must be in [-{ndim}, -1], got {axis}"
         )
     if x1[axis] != x2[axis]:
         raise errors.ShapeError(f"sizes along axis {axis} differ: {x1} and {x2}")
 
 
 def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
-    """The inputs broadcast together; without the axis of the vectors."""
+    """The broadcast shape of the inputs, without the axis of the vectors."""
     _common_axis(x1, x2, axis)
     shape = list(broadcast_shapes(x1, x2))
     del shape[axis]
@@ -167,7 +167,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     `axis` is negative: it counts from the end in both inputs.
 
     Raises:
-        AxisError: for an axis that is not in both.
+        AxisError: for an axis that is not negative, or out of range.
         ShapeError: for vectors of different lengths.
 
     >>> pb.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).tolist()
@@ -185,16 +185,16 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 def _outer_shape(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The lengths of both vectors."""
     if len(x1) != 1 or len(x2) != 1:
-        raise errors.ShapeError(f"needs two vectors, got shapes {x1} and {x2}")
+        raise errors.ShapeError(f"x1 and x2 must be vectors, got shapes {x1} and {x2}")
     return (*x1, *x2)
 
 
 @op(shape=_outer_shape, dtype=numeric, accuracy=ROUNDED)
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The products of every element of the vector x1 with every element of the vector x2.
+    """The outer product of two vectors.
 
     Raises:
-        ShapeError: for inputs that are no vectors.
+        ShapeError: for inputs that are not vectors.
 
     >>> pb.linalg.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
@@ -208,10 +208,12 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
-    """The inputs broadcast together, with 3 elements along the axis."""
+    """The broadcast shape of the inputs, with 3 elements along the axis."""
     _common_axis(x1, x2, axis)
     if x1[axis] != 3:
-        raise errors.ShapeError(f"the vectors along axis {axis} have 3 elements, got {x1[axis]}")
+        raise errors.ShapeError(
+            f"the vectors along axis {axis} must have 3 elements, got {x1[axis]}"
+        )
     return broadcast_shapes(x1, x2)
 
 
@@ -222,8 +224,8 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     `axis` is negative: it counts from the end in both inputs.
 
     Raises:
-        AxisError: for an axis that is not in both.
-        ShapeError: for vectors of another length than 3.
+        AxisError: for an axis that is not negative, or out of range.
+        ShapeError: for vectors that do not have 3 elements.
 
     >>> pb.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
     [0, 0, 1]
@@ -247,7 +249,9 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
         left, right = tuple(range(len(x1) - axes, len(x1))), tuple(range(axes))
     else:
         if len(axes) != 2:
-            raise errors.InputValueError(f"axes is an int or two sequences of axes, got {axes!r}")
+            raise errors.InputValueError(
+                f"axes must be an int or two sequences of axes, got {axes!r}"
+            )
         left, right = (
             tuple(shapes.normal_axis(axis, len(shape)) for axis in given)
             for given, shape in zip(axes, inputs, strict=True)
@@ -258,12 +262,12 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
         )
     for given in (left, right):
         if len(set(given)) != len(given):
-            raise errors.AxisError(f"an axis is named twice in {given}")
+            raise errors.AxisError(f"an axis is repeated in {given}")
     return {"axes": (left, right)}
 
 
 def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: object) -> Shape:
-    """The axes of x1 that are not summed, then those of x2."""
+    """The remaining axes of x1, then those of x2."""
     left, right = axes
     return (
         *[size for a, size in enumerate(x1) if a not in left],
@@ -276,11 +280,11 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: ContractionAxes = 2) -> Tensor
     """The sum of products over pairs of axes.
 
     `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or two
-    sequences of axes that belong together. The result has the other axes of x1, then those of x2.
+    sequences of axes to pair. The result has the other axes of x1, then those of x2.
 
     Raises:
         ShapeError: for pairs of axes of different sizes.
-        AxisError: for axes that do not exist.
+        AxisError: for axes out of range.
 
     >>> pb.tensordot(pb.ones((2, 3, 4)), pb.ones((4, 3, 5)), axes=([2, 1], [0, 1])).shape
     (2, 5)
@@ -300,15 +304,15 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: ContractionAxes = 2) -> Tensor
 
 
 def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
-    """Where a diagonal begins in the rows laid end to end, and how long it is."""
+    """The flat index at which a diagonal begins in a matrix, and its length."""
     start = offset if offset >= 0 else -offset * columns
     return start, max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
 def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
-    """The length of the diagonal in place of the last two axes."""
+    """The shape with the length of the diagonal in place of the last two axes."""
     if len(x) < 2:
-        raise errors.ShapeError(f"needs a matrix or a stack of them, got shape {x}")
+        raise errors.ShapeError(f"x must be a matrix or a stack of matrices, got shape {x}")
     return (*x[:-2], _diagonal_span(x[-2], x[-1], offset)[1])
 
 
@@ -317,7 +321,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
+        ShapeError: for an x of fewer than two axes.
 
     >>> pb.linalg.diagonal([[1, 2], [3, 4]]).tolist()
     [1, 4]
@@ -332,7 +336,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 
 
 def _trace_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
-    """Without the last two axes."""
+    """The shape without the last two axes."""
     return _diagonal_shape(x, offset)[:-1]
 
 
@@ -341,7 +345,7 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> T
     """The sum of the diagonal of each matrix in the last two axes.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
+        ShapeError: for an x of fewer than two axes.
 
     >>> pb.linalg.trace([[1, 2], [3, 4]]).item()
     5

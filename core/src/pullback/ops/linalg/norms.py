@@ -1,4 +1,4 @@
-"""The sizes of vectors and matrices."""
+"""Norms of vectors and matrices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _real_result(operands: Operands, **_: object) -> Resolution:
 
 
 def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Shape:
-    """x reduced over the axes; an order of extrema needs something to choose from."""
+    """The shape of the reduction; norms by maximum or minimum need at least one element."""
     if ord < 0 or ord == _INF:
         return reduce_some(x, axis=axis, keepdims=keepdims)
     return reduced(x, axis, keepdims)
@@ -42,7 +42,7 @@ def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Sha
 
 def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
     if not isinstance(ord, (int, float)):
-        raise errors.InputTypeError(f"the order of a vector norm is a number, got {ord!r}")
+        raise errors.InputTypeError(f"the order of a vector norm must be a number, got {ord!r}")
     return {"ord": ord, **rest}
 
 
@@ -50,20 +50,20 @@ def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str,
 def vector_norm(
     x: Tensor, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
 ) -> Tensor:
-    """The norm of x over `axis`, as one vector over several axes or all of them.
+    """The norm of x over `axis`, with all elements of several axes as one vector.
 
     Args:
         x: a real or complex tensor.
         axis: the axes of the vectors.
-        keepdims: whether reduced axes stay with size 1.
-        ord: p for sum(|x|**p) ** (1 / p), without overflow on the way; inf for the largest |x|,
+        keepdims: True to keep reduced axes with size 1.
+        ord: p for sum(|x|**p) ** (1 / p), without intermediate overflow; inf for the largest |x|,
             -inf for the smallest; 0 for the number of elements that are not 0.
 
-    Its gradient is taken to be 0 at 0. At infinity it is the sign of the infinite elements, and 0
-    for all others.
+    The gradient is defined as 0 at 0. For an infinite norm it is the sign of the infinite elements,
+    and 0 for all others.
 
     Raises:
-        InputValueError: for norms of negative and infinite order of nothing.
+        InputValueError: for a negative or infinite order, if there are no elements.
 
     >>> pb.linalg.vector_norm([3.0, 4.0]).item()
     5.0
@@ -79,8 +79,8 @@ def vector_norm(
     elif ord == 1 or (ord > 0 and not size.size):
         result = sum(size, axis=axes, keepdims=keepdims)
     else:
-        # In units of the largest element (the smallest, for p < 0): its powers neither overflow nor
-        # vanish together.
+        # In units of the largest element (the smallest, for p < 0), so that powers neither overflow
+        # nor all underflow.
         extreme = max if ord > 0 else min
         unit = extreme(size, axis=axes, keepdims=True)
         unit = where((unit == 0) | isinf(unit), 1, unit)
@@ -114,7 +114,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
 
 
 def _direction(x: Tensor, norm: Tensor) -> Tensor:
-    """x / norm: 0 at the origin; at infinity 0, or the sign of an infinite x."""
+    """x / norm: 0 at the origin; for an infinite norm 0, or the sign of an infinite x."""
     infinite = isinf(norm)
     x = where(infinite, where(isinf(x), sign(x), 0), x)
     return x / where((norm == 0) | infinite, 1, norm)
@@ -132,12 +132,14 @@ _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
     if ord not in _ORDERS:
         listed = ", ".join(repr(one) for one in _ORDERS)
-        raise errors.InputValueError(f"the order of a matrix norm is one of {listed}, got {ord!r}")
+        raise errors.InputValueError(
+            f"the order of a matrix norm must be one of {listed}, got {ord!r}"
+        )
     return {"ord": ord, **rest}
 
 
 def _one_each(x: Shape, *, keepdims: bool, ord: Any) -> Shape:
-    """One number for each matrix."""
+    """One number per matrix."""
     stack, rows, columns = matrices(x)
     if ord not in ("fro", "nuc") and not rows * columns:
         raise errors.InputValueError(f"matrices of shape {x} have no norm of order {ord}")
@@ -156,14 +158,14 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: int | float | str 
 
     Args:
         x: matrices (..., m, n).
-        keepdims: whether the last two axes stay with size 1.
+        keepdims: True to keep the last two axes with size 1.
         ord: "fro" for the root of the sum of the squares, "nuc" for the sum of the singular values,
-            2 and -2 for the largest and the smallest of them; 1 and -1 for the largest and the
-            smallest sum of a column's sizes, inf and -inf of a row's.
+            2 and -2 for the largest and the smallest singular value; 1 and -1 for the largest and
+            the smallest absolute column sum, inf and -inf for row sums.
 
     Raises:
-        ShapeError: for an x that holds no matrices.
-        InputValueError: for another order, and for matrices of no elements where none is defined.
+        ShapeError: for an x of fewer than two axes.
+        InputValueError: for an unknown order, and for empty matrices without such a norm.
 
     >>> pb.linalg.matrix_norm([[3.0, 0.0], [0.0, 4.0]], ord="nuc").item()
     7.0

@@ -1,7 +1,7 @@
-"""Systems of linear equations, and what one factorisation of a square matrix gives.
+"""Linear systems, inverses, determinants and Cholesky factors.
 
-All ops take stacks of matrices, in the last two axes. Gradient rules without a source of their own
-are in Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+All ops take stacks of matrices, in the last two axes. Gradient rules without another reference
+are from Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation" (2008).
 """
 
@@ -31,19 +31,19 @@ __all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
 
 
 def square(x: Shape, **_: object) -> Shape:
-    """The shape of square matrices, which an op keeps."""
+    """The shape of square matrices, unchanged."""
     if len(x) < 2 or x[-1] != x[-2]:
-        raise errors.ShapeError(f"needs square matrices in the last two axes, got shape {x}")
+        raise errors.ShapeError(f"x must be square in the last two axes, got shape {x}")
     return x
 
 
 def scalar_each(x: Shape, **_: object) -> Shape:
-    """One number for each square matrix."""
+    """One number per square matrix."""
     return square(x)[:-2]
 
 
 def conjugate(x: Tensor) -> Tensor:
-    """conj(x), at no cost for a real x."""
+    """conj(x), without an op for a real x."""
     return conj(x) if is_complex(x.dtype) else x
 
 
@@ -61,16 +61,16 @@ def identity(like: Tensor, n: int) -> Tensor:
 
 
 def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
-    """The right sides, with the stacks of both broadcast together."""
+    """The shape of the right sides, with the stacks of both inputs broadcast."""
     n = square(x1)[-1]
     if len(x2) == 1:
         if x2[0] != n:
-            raise errors.ShapeError(f"{n} equations have {n} right sides, got shape {x2}")
+            raise errors.ShapeError(f"{n} equations need {n} right sides, got shape {x2}")
         return (*x1[:-2], n)
     if len(x2) < 2 or x2[-2] != n:
         raise errors.ShapeError(
-            f"for matrices of shape {x1} the right side is a vector of {n} elements or matrices "
-            f"of {n} rows, got shape {x2}"
+            f"for matrices of shape {x1} the right side must be a vector of {n} elements or "
+            f"matrices of {n} rows, got shape {x2}"
         )
     return (*broadcast_shapes(x1[:-2], x2[:-2]), n, x2[-1])
 
@@ -85,7 +85,7 @@ def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution x of x1 @ x = x2, for square x1 of full rank.
 
-    x2 is a vector if it has one axis, else matrices (..., n, k); the axes in front broadcast.
+    x2 is a vector if it has one axis, else a stack of matrices (..., n, k); stacks broadcast.
 
     Raises:
         ShapeError: for matrices that are not square, and right sides that do not fit.
@@ -132,7 +132,7 @@ inv.vjp(x=lambda g, out: -matmul(out.mT, matmul(g, out.mT)))
 
 def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
     if not isinstance(n, int):
-        raise errors.InputTypeError(f"the power of a matrix is an int, got {n!r}")
+        raise errors.InputTypeError(f"the power of a matrix must be an int, got {n!r}")
     return {"n": n}
 
 
@@ -144,11 +144,11 @@ def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
     normalize=_whole_power,
 )
 def matrix_power(x: Tensor, /, n: int) -> Tensor:
-    """The product of n times the matrix x; of its inverse for a negative n; x ** 0 is the identity.
+    """The matrix power x ** n: of the inverse for a negative n, the identity for n = 0.
 
     Raises:
         ShapeError: for matrices that are not square.
-        InputValueError: for a negative power of a singular matrix, or of one of integers.
+        InputValueError: for a negative power of a singular matrix or of integers.
 
     >>> pb.linalg.matrix_power([[1, 1], [0, 1]], 5).tolist()
     [[1, 5], [0, 1]]
@@ -157,7 +157,7 @@ def matrix_power(x: Tensor, /, n: int) -> Tensor:
     if n < 0:
         if not dtypes.is_floating(x.dtype):
             raise errors.InputValueError(
-                f"a negative power of a matrix of {x.dtype} is no such matrix; "
+                f"a negative power of a matrix of {x.dtype} is not an integer matrix; "
                 f"convert it with x.astype(...) first"
             )
         x, n = inv(x), -n
@@ -180,13 +180,13 @@ def matrix_power(x: Tensor, /, n: int) -> Tensor:
 
 @uniform
 def _sign_and_size(operands: Operands, **_: object) -> Resolution:
-    """The sign in the dtype of x, the logarithm in its real one."""
+    """The sign in the dtype of x, the logarithm in its real dtype."""
     inputs, (dtype,) = floating(operands)
     return Resolution(inputs, (dtype, dtypes.real_of(dtype)))
 
 
 def _two_each(x: Shape, **_: object) -> list[Shape]:
-    """Twice one number for each square matrix."""
+    """One number per square matrix, twice."""
     return [scalar_each(x)] * 2
 
 
@@ -199,11 +199,11 @@ def _two_each(x: Shape, **_: object) -> list[Shape]:
     primitive="solve does not show its pivots, and qr does not give the sign of det(Q).",
 )
 def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """The sign of the determinant and the logarithm of its size: what does not overflow.
+    """The sign of the determinant and the logarithm of its absolute value, without overflow.
 
-    The sign of a complex determinant is a number of size 1. A singular matrix has sign 0 and
-    logabsdet -inf. The gradient there is taken to be that of the product of its singular values
-    other than 0, which is finite: the transposed pseudoinverse.
+    The sign of a complex determinant has absolute value 1. A singular matrix has sign 0 and
+    logabsdet -inf. Its gradient is defined as that of the product of its nonzero singular values,
+    which is finite: the transposed pseudoinverse.
 
     Raises:
         ShapeError: for matrices that are not square.
@@ -224,7 +224,7 @@ def _(g: tuple[Tensor, Tensor], x: Tensor, sign: Tensor) -> Tensor:
 
 
 def _inverse(x: Tensor, singular: Tensor) -> Tensor:
-    """The inverse of each matrix, and the pseudoinverse of those that are singular."""
+    """The inverse of each matrix, or the pseudoinverse of a singular matrix."""
     if not bool(any(singular)):
         return inv(x)
     singular = reshape(singular, (*singular.shape, 1, 1))
@@ -234,7 +234,7 @@ def _inverse(x: Tensor, singular: Tensor) -> Tensor:
 
 @op(shape=scalar_each, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
 def det(x: Tensor, /) -> Tensor:
-    """The determinant of each matrix. Its gradient is right for singular matrices as well.
+    """The determinant of each matrix. Its gradient is correct for singular matrices too.
 
     Raises:
         ShapeError: for matrices that are not square.
@@ -276,10 +276,10 @@ def _cofactors(x: Tensor, /) -> Tensor:
 
 
 def turn(x: Tensor) -> Tensor:
-    """The determinant of each unitary matrix: a number of size 1.
+    """The determinant of each unitary matrix: a number of absolute value 1.
 
-    The columns of a computed U have lengths a few eps from 1. In det(U) those errors would add up,
-    and be an error of all cofactors; the sign leaves them out.
+    The columns of a computed U have norms a few eps from 1. In det(U) these errors would add up to
+    an error of all cofactors; the sign does not have them.
     """
     sign, _ = slogdet(x)
     return sign
@@ -301,14 +301,14 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
-    """The cotangent of x from that of its cofactors, without dividing by what may be 0.
+    """The cotangent of x from that of its cofactors, without dividing by a possible 0.
 
     For a diagonal matrix with p_ij the product of all s_k but s_i and s_j, a change E of the matrix
     changes the cofactor (i, j) by -E_ji p_ij, and (i, i) by the sum of E_jj p_ij.
     """
     u, s, vh = late.svd(x, full_matrices=False)
     n = x.shape[-1]
-    # All but the two smallest may be divided by: where one of them is 0, those two are as well.
+    # Division by all but the two smallest is safe: if one of the others is 0, so are those two.
     large, small = s[..., :-2], s[..., -2:]
     weights = where(large == 0, 0, 1 / where(large == 0, 1, large))
     weights = concat([weights, small * 0 + 1], axis=-1)
@@ -338,9 +338,9 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     primitive="It goes column by column; each step depends on the one before.",
 )
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
-    """The lower triangular L with positive diagonal for which L @ L^H is x; L^H if `upper`.
+    """The Cholesky factor: the lower triangular L of x = L @ L^H, or L^H if `upper`.
 
-    x stands for its Hermitian part (x + x^H) / 2, so that its gradient is Hermitian too.
+    x is replaced by its Hermitian part (x + x^H) / 2, so its gradient is Hermitian too.
 
     Raises:
         ShapeError: for matrices that are not square.

@@ -54,7 +54,7 @@ def relu(x: Tensor, /) -> Tensor:
 
 @op(shape=broadcast, dtype=real, accuracy=EXACT, public=False)
 def relu_gradient(g: Tensor, out: Tensor, /) -> Tensor:
-    """g where out is positive, 0 elsewhere: the gradient of `relu` whose result is `out`.
+    """The gradient of `relu`, from its result `out`: g where out is positive, else 0.
 
     >>> pb.ops.relu_gradient([3.0, 4.0], [0.0, 2.0]).tolist()
     [0.0, 4.0]
@@ -86,7 +86,7 @@ def leaky_relu(x: Tensor, /, *, negative_slope: float = 0.01) -> Tensor:
     >>> pb.leaky_relu([-2.0, 2.0], negative_slope=0.5).tolist()
     [-1.0, 2.0]
     """
-    wide = widened(x)  # a slope in 16 bits would be off by half an ulp before it is used
+    wide = widened(x)  # the slope itself would be rounded to 16 bits
     return narrowed(where(wide > 0, wide, wide * negative_slope), x)
 
 
@@ -95,7 +95,7 @@ leaky_relu.vjp(x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
 def prelu(x: Tensor, negative_slope: Tensor, /) -> Tensor:
-    """x where it is positive, negative_slope * x elsewhere, the slope learned (He et al., 2015).
+    """x where it is positive, negative_slope * x elsewhere, with a learned slope (He et al., 2015).
 
     >>> pb.prelu([[-2.0, 2.0], [-4.0, 3.0]], [0.5, 0.1]).tolist()
     [[-1.0, 2.0], [-2.0, 3.0]]
@@ -144,7 +144,7 @@ def hard_silu(x: Tensor, /) -> Tensor:
     [-0.0, 3.0]
     """
     wide = widened(x)
-    # Below -3 the other factor is 0, which -inf would make NaN of.
+    # Below -3 the other factor is 0, and -inf * 0 would be NaN.
     return narrowed(maximum(wide, -3) * (relu6(wide + 3) / 6), x)
 
 
@@ -152,8 +152,8 @@ hard_silu.vjp(x=lambda g, x: where(x < 3, where(x > -3, g * (x / 3 + 0.5), 0), g
 
 
 # Exponential linear units ---------------------------------------------------------------------
-# exp and expm1 are taken of min(x, 0): what `where` leaves out must not overflow, or its gradient
-# would be 0 * inf.
+# exp and expm1 get min(x, 0): elements that `where` does not select must not overflow, or their
+# gradient is 0 * inf.
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
@@ -209,19 +209,19 @@ selu.vjp(
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
 def sigmoid(x: Tensor, /) -> Tensor:
-    """The logistic function 1 / (1 + exp(-x)), exact to a few ulp on both sides.
+    """The logistic function 1 / (1 + exp(-x)), accurate to a few ulp on both sides.
 
     >>> pb.sigmoid([-1e4, 0.0, 1e4]).tolist()
     [0.0, 0.5, 1.0]
     """
     wide = widened(x)
-    e = exp(-abs(wide))  # never overflows, and keeps what is small where x is very negative
+    e = exp(-abs(wide))  # never overflows, and is accurate for very negative x
     return narrowed(where(wide < 0, e, 1) / (e + 1), x)
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, public=False)
 def sigmoid_gradient(g: Tensor, out: Tensor, /) -> Tensor:
-    """g * out * (1 - out): the gradient of `sigmoid` whose result is `out`.
+    """The gradient of `sigmoid`, g * out * (1 - out), from its result `out`.
 
     >>> pb.ops.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
     [1.0, 0.0]
@@ -239,7 +239,7 @@ sigmoid_gradient.vjp(
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
 def softplus(x: Tensor, /) -> Tensor:
-    """log(1 + exp(x)), a smooth max(x, 0) (Dugas et al., 2001), safe for large x.
+    """log(1 + exp(x)), a smooth max(x, 0), without overflow (Dugas et al., 2001).
 
     >>> pb.softplus([-1e4, 1e4]).tolist()
     [0.0, 10000.0]
@@ -265,7 +265,7 @@ def log_sigmoid(x: Tensor, /) -> Tensor:
 log_sigmoid.vjp(x=lambda g, x: g * sigmoid(-x))
 
 
-#: Where a sigmoid is 0 or 1 in every dtype: as far as factors of one go, lest 0 * inf be NaN.
+#: A sigmoid is 0 or 1 in every dtype beyond this; its factors are clipped, since 0 * inf is NaN.
 _FAR = 1000
 
 
@@ -280,10 +280,10 @@ def silu(x: Tensor, /) -> Tensor:
     return narrowed(maximum(wide, -_FAR) * sigmoid(wide), x)
 
 
-# ACCUMULATED: the terms cancel where the slope changes its sign.
+# ACCUMULATED: the terms cancel where the derivative changes its sign.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, public=False)
 def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
-    """The gradient of `silu` at x, given that of its result.
+    """The gradient of `silu` at x, from the gradient g of its result.
 
     >>> pb.ops.silu_gradient(2.0, 0.0).item()
     1.0
@@ -345,34 +345,34 @@ def _approximation(
     if approximate in (True, "tanh"):
         return {"approximate": True}
     raise errors.InputValueError(
-        f'approximate is False (or "none") or True (or "tanh"), got {approximate!r}'
+        f'approximate must be False (or "none") or True (or "tanh"), got {approximate!r}'
     )
 
 
-# ACCUMULATED: erfc and tanh get a rounded argument, and make x**2 times its relative error of that.
+# ACCUMULATED: erfc and tanh of a rounded argument have x**2 times its relative error.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED, normalize=_approximation)
 def gelu(x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False) -> Tensor:
-    """x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel, 2016).
+    """x times the standard normal cumulative distribution (Hendrycks and Gimpel, 2016).
 
     Args:
         x: real floating values.
         approximate: True or "tanh" for 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
 
     Raises:
-        InputValueError: for any other approximation.
+        InputValueError: for an unknown approximation.
 
     >>> print(f"{pb.gelu(1.0):.4f} {pb.gelu(1.0, approximate=True):.4f}")
     0.8413 0.8412
     """
     wide = widened(x)
     if approximate:
-        # (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its digits where z is very negative.
+        # (1 + tanh(z)) / 2 is sigmoid(2 z), which is accurate for very negative z.
         inner = wide * (wide * wide * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE)
         return narrowed(maximum(wide, -_FAR) * sigmoid(inner), x)
     return narrowed(maximum(wide, -_FAR) * 0.5 * erfc(wide * -_ROOT_HALF), x)
 
 
-# ACCUMULATED: as gelu, and the terms cancel where the slope changes its sign.
+# ACCUMULATED: as for gelu, and the terms cancel where the derivative changes its sign.
 @op(
     shape=broadcast,
     dtype=real_floating,
@@ -383,12 +383,12 @@ def gelu(x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False) -
 def gelu_gradient(
     g: Tensor, x: Tensor, /, *, approximate: bool | Literal["none", "tanh"] = False
 ) -> Tensor:
-    """The gradient of `gelu` at x, given that of its result.
+    """The gradient of `gelu` at x, from the gradient g of its result.
 
     >>> print(f"{pb.ops.gelu_gradient(2.0, 0.0).item():.4f}")
     1.0000
     """
-    # Beyond, the slope is 0 or 1; the products have to stay finite.
+    # Beyond, the derivative is 0 or 1; the products have to stay finite.
     h, wide = widened(g), clip(widened(x), -100, 100)
     if approximate:
         square = wide * wide
@@ -403,9 +403,9 @@ gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate
 
 
 def _halves(x: Shape, axis: int, **_: object) -> Shape:
-    """Half the size along the axis."""
+    """The shape with half the size along the axis."""
     if x[axis] % 2:
-        raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size to be halved")
+        raise errors.ShapeError(f"axis {axis} of shape {x} must have an even size")
     return (*x[:axis], x[axis] // 2, *x[axis + 1 :])
 
 
@@ -414,7 +414,7 @@ def glu(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     """The gated linear unit a * sigmoid(b), for a and b the halves of x (Dauphin et al., 2017).
 
     Raises:
-        ShapeError: when the size of `axis` is odd.
+        ShapeError: if the size of `axis` is odd.
 
     >>> pb.glu([2.0, 4.0, 0.0, 0.0]).tolist()
     [1.0, 2.0]

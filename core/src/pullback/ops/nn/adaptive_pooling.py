@@ -1,4 +1,4 @@
-"""Pooling by windows that adapt to the size of the images, and over whole images."""
+"""Adaptive and global pooling."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pullback.tensor import Tensor
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"]
 
-#: The largest size that may be asked for along one dimension: each element is an op of its own.
+#: The largest size along one dimension: each element needs ops of its own.
 _MOST = 65536
 
 
 def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
-    """The spatial sizes that are asked for."""
+    """The shape with the requested spatial sizes."""
     check_format(data_format)
     if len(x) < 3:
         raise errors.ShapeError(
@@ -50,7 +50,7 @@ def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
 
 
 def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_format: str) -> Tensor:
-    # A window is a product of spans, and so is the work: one spatial dimension after the other.
+    # A window is a product of intervals: one spatial dimension after the other.
     out = spatial_of(_adapted(x.shape, output_size=output_size, data_format=data_format),
                      data_format)  # fmt: skip
     for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):
@@ -68,14 +68,14 @@ def adaptive_avg_pool(
     output_size: Sizes,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """Means of windows chosen so that the result has `output_size` (He et al., 2014).
+    """Average pooling to `output_size` (He et al., 2014).
 
-    Window i of n along a size s is [floor(i s / n), ceil((i + 1) s / n)).
+    Along a size s, window i of n is [floor(i s / n), ceil((i + 1) s / n)).
 
     Args:
         x: images (batch, *spatial, channels).
         output_size: the spatial sizes of the result, one number or one per spatial dimension.
-        data_format: where the channels are.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
         ShapeError: for the wrong number of sizes.
@@ -93,12 +93,12 @@ def adaptive_max_pool(
     output_size: Sizes,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """Largest elements of windows chosen so that the result has `output_size` (He et al., 2014).
+    """Max pooling to `output_size` (He et al., 2014).
 
     Args:
         x: images (batch, *spatial, channels).
         output_size: the spatial sizes of the result, one number or one per spatial dimension.
-        data_format: where the channels are.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
         ShapeError: for the wrong number of sizes.
@@ -113,7 +113,7 @@ def adaptive_max_pool(
 
 
 def _of_whole(x: Shape, *, keepdims: bool, data_format: str) -> Shape:
-    """One element for each image and channel; the spatial sizes are 1 where they are kept."""
+    """One element per image and channel, with spatial sizes 1 if they are kept."""
     return reduced(x, _spatial_axes(x, data_format), keepdims)
 
 
@@ -134,15 +134,15 @@ def global_avg_pool(
     keepdims: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The mean of each channel of each image (Lin et al., 2013).
+    """Global average pooling: the mean of each channel of each image (Lin et al., 2013).
 
     Args:
         x: images (batch, *spatial, channels).
-        keepdims: whether spatial dimensions stay, with size 1.
-        data_format: where the channels are.
+        keepdims: True to keep spatial dimensions with size 1.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
-        ShapeError: for what is no batch of images.
+        ShapeError: if x is not a batch of images.
 
     >>> pb.global_avg_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))).tolist()
     [[2.0]]
@@ -157,15 +157,15 @@ def global_max_pool(
     keepdims: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The largest element of each channel of each image; equal ones share the gradient.
+    """Global max pooling: the maximum of each channel of each image. Ties share the gradient.
 
     Args:
         x: images (batch, *spatial, channels).
-        keepdims: whether spatial dimensions stay, with size 1.
-        data_format: where the channels are.
+        keepdims: True to keep spatial dimensions with size 1.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
-        ShapeError: for what is no batch of images.
+        ShapeError: if x is not a batch of images.
 
     >>> pb.global_max_pool(pb.reshape([1.0, 3.0, 2.0], (1, 3, 1))).tolist()
     [[3.0]]

@@ -1,4 +1,4 @@
-"""Losses over all alignments of a sequence of frames with a shorter one of labels."""
+"""The CTC loss: a sum over all alignments of frames with labels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pullback.tensor import Tensor
 
 __all__ = ["ctc_loss"]
 
-#: The logarithm of what cannot be: finite, so that the difference of two of them is 0, not NaN.
+#: The logarithm of probability 0: finite, so that the difference of two of them is 0, not NaN.
 _NEVER = -1e30
 
 
 def _ctc_shape(
     logits: Shape, labels: Shape, logit_lengths: Shape, label_lengths: Shape, **_: object
 ) -> Shape:
-    """One loss for each example."""
+    """One loss per example."""
     if len(logits) != 3 or len(labels) != 2 or labels[0] != logits[0]:
         raise errors.ShapeError(
             f"logits must be (batch, frames, classes) and labels (batch, length), "
@@ -57,7 +57,7 @@ def _ctc_checked(shapes: tuple[Shape, ...], *, blank: int) -> dict[str, object]:
     return {"blank": blank % classes}
 
 
-# ACCUMULATED: sums over all alignments, step by step.
+# ACCUMULATED: a sum over all alignments.
 @op(shape=_ctc_shape, dtype=_ctc_dtypes, accuracy=ACCUMULATED, normalize=_ctc_checked)
 def ctc_loss(
     logits: Tensor,
@@ -70,20 +70,20 @@ def ctc_loss(
     """Connectionist temporal classification (Graves et al., 2006): -log p(labels | logits).
 
     Args:
-        logits: unnormalised log probabilities (batch, frames, classes).
-        labels: the right classes (batch, length), padded at the end with any class. One that is
-            the blank's class is a label like another.
-        logit_lengths: how many frames there are (batch).
-        label_lengths: how many labels there are (batch).
-        blank: the class that stands for no label.
+        logits: unnormalized log probabilities (batch, frames, classes).
+        labels: the target classes (batch, length), padded at the end with any class. The blank
+            class may be a label too.
+        logit_lengths: the number of frames (batch).
+        label_lengths: the number of labels (batch).
+        blank: the class of the blank.
 
     Returns:
-        One loss for each item of the batch; infinity, without a gradient, where the frames are too
-        few for the labels.
+        One loss per item of the batch; infinity, with gradient 0, if there are too few frames for
+        the labels.
 
     Raises:
-        ShapeError: when the shapes do not fit.
-        InputValueError: when blank is no class.
+        ShapeError: if the shapes do not fit.
+        InputValueError: if blank is not a class.
 
     >>> loss = pb.ctc_loss(pb.zeros((1, 2, 2)), [[1]], [2], [1])
     >>> print(f"{loss.item():.4f}")
@@ -92,7 +92,7 @@ def ctc_loss(
     batch, frames, _ = logits.shape
     length = labels.shape[1]
     scores = log_softmax(widened(logits), axis=-1)
-    # The path runs through blank, label, blank, label, ..., blank: 2 * length + 1 places.
+    # A path runs through blank, label, blank, label, ..., blank: 2 * length + 1 states.
     blanks = full((batch, length, 1), blank, dtype=labels.dtype, device=logits.device)
     pairs = reshape(
         concat([blanks, reshape(labels, (batch, length, 1))], axis=2), (batch, 2 * length)
@@ -100,14 +100,14 @@ def ctc_loss(
     end = full((batch, 1), blank, dtype=labels.dtype, device=logits.device)
     path = concat([reshape(pairs, (batch, 2 * length)), end], axis=1)
     places = 2 * length + 1
-    # From a label the path may come straight from the one before, unless they are the same. No test
-    # is needed for the blanks between: two back from one there is another. A label that is the
-    # blank's class is a label all the same, as in PyTorch and Keras.
+    # A path may go from a label to the next one without the blank, unless both are equal. Blanks
+    # need no test: two states before a blank is a blank, which is equal. A label of the blank class
+    # is a label too, as in PyTorch and Keras.
     two_back = concat([end, end, path], axis=1)[:, :places]
     skips = not_equal(path, two_back)
     at = arange(places, device=logits.device)
     never = full((batch, 2), _NEVER, dtype=scores.dtype, device=logits.device)
-    # Before the first frame all is at an imagined place ahead of the first two.
+    # Before the first frame, paths start at a state in front of the first two.
     state = where(at == 0, 0.0, _NEVER) + never[:, :1] * 0
     lasts = reshape(logit_lengths, (batch, 1))
     for frame in range(frames):

@@ -28,17 +28,19 @@ __all__ = [
 def _attention_shape(
     query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: object
 ) -> Shape:
-    """The shape of the query with the depth of the values."""
+    """The shape of the query with the width of the values."""
     if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
         raise errors.ShapeError(
-            f"query, key and value are (..., heads, length, depth), got {query}, {key}, {value}"
+            f"query, key and value must be (..., heads, length, depth), got {query}, {key}, {value}"
         )
     if query[-1] != key[-1]:
-        raise errors.ShapeError(f"query {query} and key {key} must have one depth")
+        raise errors.ShapeError(f"query {query} and key {key} must have the same depth")
     if key[:-1] != value[:-1]:
-        raise errors.ShapeError(f"key {key} and value {value} must have one length and heads")
+        raise errors.ShapeError(
+            f"key {key} and value {value} must have the same length and number of heads"
+        )
     if query[:-3] != key[:-3]:
-        raise errors.ShapeError(f"query {query} and key {key} must have one batch")
+        raise errors.ShapeError(f"query {query} and key {key} must have the same batch axes")
     heads, shared = query[-3:-2], key[-3:-2]
     if heads != shared and (not shared[0] or heads[0] % shared[0]):
         raise errors.ShapeError(
@@ -51,7 +53,7 @@ def _attention_shape(
 
 
 def _attention_dtypes(operands: Operands, **_: object) -> Resolution:
-    """Real floating inputs; a mask of truth values, or of summands in their dtype."""
+    """Real floating inputs; a mask of booleans, or of numbers in the dtype of the inputs."""
     inputs, outputs = dtypes.real_floating(operands[:3])
     dtype = outputs[0]
     mask = operands[3]
@@ -89,20 +91,20 @@ def scaled_dot_product_attention(
 
     Args:
         query: (..., heads, length, depth).
-        key: (..., heads, others, depth); fewer heads than query's, which must be a multiple, are
-            each shared by a group of neighbouring ones (Ainslie et al., 2023).
+        key: (..., heads, others, depth). The number of heads divides that of the query: each is
+            shared by a group of neighboring query heads (Ainslie et al., 2023).
         value: (..., heads, others, width), with as many heads as key.
-        mask: broadcasts to (..., heads, length, others). Truth values say what takes part; numbers
-            are added to the scores.
-        is_causal: position i sees positions j <= i only.
+        mask: broadcasts to (..., heads, length, others). Booleans are True where a query may
+            attend to a key; numbers are added to the scores.
+        is_causal: True to let position i attend to positions j <= i only.
         scale: a factor on the scores; 1 / sqrt(depth) if not given.
 
     Returns:
-        (..., heads, length, width). A query that may look nowhere gets 0, and
-        has no gradient.
+        A tensor (..., heads, length, width). A query that may attend to no key gets 0, with
+        gradient 0.
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: if the shapes do not fit.
 
     >>> query, key = pb.zeros((1, 1, 2)), pb.ones((1, 2, 2))
     >>> pb.scaled_dot_product_attention(query, key, [[[1.0], [3.0]]]).tolist()
@@ -114,7 +116,7 @@ def scaled_dot_product_attention(
     top = where(top == float("-inf"), 0, top)
     weights = exp(scores - top)
     total = sum(weights, axis=-1, keepdims=True)
-    # It is at least 1, but for a query that may look nowhere.
+    # It is at least 1, except for a query that may attend to no key.
     total = where(total == 0, 1, total)
     y = _times_shared(weights, v) / total
     return narrowed(y, query), top + log(total)  # type: ignore[return-value]
@@ -132,7 +134,7 @@ def _scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: f
 
 
 def _times_shared(x: Tensor, shared: Tensor) -> Tensor:
-    """x (..., heads, n, m) times (..., fewer heads, m, p), each shared by a group of x's heads."""
+    """x (..., heads, n, m) @ shared (..., fewer heads, m, p), each shared by a group of heads."""
     if x.shape[:-2] == shared.shape[:-2]:
         return matmul(x, shared)
     split = reshape(x, _split(x, shared))
@@ -140,14 +142,14 @@ def _times_shared(x: Tensor, shared: Tensor) -> Tensor:
 
 
 def _split(x: Tensor, shared: Tensor) -> Shape:
-    """x's shape with its heads in groups: (..., fewer heads, heads of one, n, m)."""
+    """The shape of x with grouped heads: (..., fewer heads, heads per group, n, m)."""
     *batch, heads, length, depth = x.shape
     fewer = shared.shape[-3]
     return (*batch, fewer, heads // fewer if fewer else 1, length, depth)
 
 
 def _onto_shared(x: Tensor, shared: Tensor) -> Tensor:
-    """The transpose of sharing heads: the sum over each group."""
+    """The sum over each group of heads: the transpose of sharing."""
     if x.shape[:-2] == shared.shape[:-2]:
         return x
     return sum(reshape(x, _split(x, shared)), axis=-3)
@@ -192,20 +194,20 @@ def scaled_dot_product_attention_gradient(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `scaled_dot_product_attention` with respect to query, key and value.
 
-    The weights are computed again from the normalizer, so that nothing of the size (length, others)
-    is kept in between (Dao et al., 2022).
+    The weights are recomputed from the normalizer, so no array of size (length, others) is kept
+    (Dao et al., 2022).
 
     Args:
-        query: what the op was given.
-        key: what the op was given.
-        value: what the op was given.
-        mask: what the op was given.
-        out: what the op has returned.
-        normalizer: the logarithm of the sum of exp(scores), (..., heads, length, 1); 0 where the
-            sum is.
+        query: the input of the op.
+        key: the input of the op.
+        value: the input of the op.
+        mask: the input of the op.
+        out: the result of the op.
+        normalizer: the logarithm of the sum of exp(scores), (..., heads, length, 1); 0 where
+            the sum is 0.
         g: the gradient with respect to the result.
-        is_causal: as of the op.
-        scale: as of the op.
+        is_causal: as for the op.
+        scale: as for the op.
 
     >>> query, key, value = pb.zeros((1, 1)), pb.ones((2, 1)), [[1.0], [3.0]]
     >>> found = pb.ops.scaled_dot_product_attention_gradient(

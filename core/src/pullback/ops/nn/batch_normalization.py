@@ -1,4 +1,4 @@
-"""Batch normalization: each channel over the whole batch."""
+"""Batch normalization."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def batch_norm(
     axis: Axis = -1,
     epsilon: float = 1e-3,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each channel normalized over the batch and all other axes (Ioffe and Szegedy, 2015).
+    """x with each channel normalized over all other axes (Ioffe and Szegedy, 2015).
 
     Args:
         x: values with the channels at `axis`.
-        scale: a factor for each channel; none if not given.
-        offset: a summand for each channel; none if not given.
-        axis: where the channels are.
-        epsilon: what the variance has at least, nearly.
+        scale: a factor per channel; None for no factor.
+        offset: a number per channel that is added; None for no offset.
+        axis: the axis of the channels.
+        epsilon: added to the variance for numerical stability.
 
     Returns:
-        The normalized values; mean and variance (of the batch, not of a population it is drawn
-        from) of each channel, in float32 for 16-bit values.
+        The normalized values, and the mean and (biased) variance of each channel, in float32 for
+        16-bit values.
 
     Raises:
-        ShapeError: when scale or offset are not one a channel.
+        ShapeError: if scale or offset do not have one number per channel.
 
     >>> y, mean, variance = pb.batch_norm([[1.0, 10.0], [3.0, 30.0]], epsilon=0.0)
     >>> y.tolist(), mean.tolist(), variance.tolist()
@@ -101,7 +101,7 @@ def _gradient_shapes(
     axis: int,
     **_: object,
 ) -> list[Shape]:
-    """The shape of x, and twice a vector of its channels."""
+    """The shape of x, and a vector of its channels, twice."""
     channels = (x[axis],)
     check_parameter("scale", scale, channels)
     check_parameter("mean", mean, channels)
@@ -135,15 +135,15 @@ def batch_norm_gradient(
     """The gradients of `batch_norm` with respect to x, scale and offset.
 
     Args:
-        x: what the op was given.
-        scale: what the op was given.
-        mean: what the op has returned.
-        variance: what the op has returned.
+        x: the input of the op.
+        scale: the input of the op.
+        mean: the mean, a result of the op.
+        variance: the variance, a result of the op.
         g: the gradient with respect to the normalized values.
         mean_g: the gradient with respect to the mean.
         variance_g: the gradient with respect to the variance.
-        axis: where the channels are.
-        epsilon: as of the op.
+        axis: the axis of the channels.
+        epsilon: as for the op.
 
     >>> x, mean, variance, none = [[1.0], [3.0]], [2.0], [1.0], [0.0]
     >>> found = pb.ops.batch_norm_gradient(
@@ -159,7 +159,7 @@ def batch_norm_gradient(
     away = wide - laid_out(mean, shape, channel)
     spread = 1 / sqrt(variance + epsilon)
     level, slope = sum(g, axis=others), sum(g * away, axis=others) * spread
-    # dx is linear in g and x, with factors that are each one a channel.
+    # dx is linear in g and x, with one factor per channel each.
     factor = spread if scale is None else spread * scale
     by_x = (variance_g * 2 - factor * spread * slope) / count
     alone = (mean_g - factor * level) / count
@@ -219,19 +219,19 @@ def batch_norm_inference(
     axis: Axis = -1,
     epsilon: float = 1e-3,
 ) -> Tensor:
-    """Batch normalization with a mean and a variance that are given, such as running averages.
+    """Batch normalization with given statistics, such as running averages.
 
     Args:
         x: values with the channels at `axis`.
-        mean: the mean of each channel.
-        variance: the variance of each channel.
-        scale: a factor for each channel; none if not given.
-        offset: a summand for each channel; none if not given.
-        axis: where the channels are.
-        epsilon: what is added to the variance.
+        mean: a mean per channel.
+        variance: a variance per channel.
+        scale: a factor per channel; None for no factor.
+        offset: a number per channel that is added; None for no offset.
+        axis: the axis of the channels.
+        epsilon: added to the variance for numerical stability.
 
     Raises:
-        ShapeError: when a parameter is not one a channel.
+        ShapeError: if a parameter does not have one number per channel.
 
     >>> pb.batch_norm_inference([[1.0], [3.0]], [2.0], [4.0], epsilon=0.0).tolist()
     [[-0.5], [0.5]]

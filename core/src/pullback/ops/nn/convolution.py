@@ -2,9 +2,9 @@
 
 Images are (batch, *spatial, channels) with one to three spatial dimensions, or (batch, channels,
 *spatial) with data_format="channels_first"; kernels are (*window, channels // groups, filters) in
-either. As everywhere in deep learning it is cross-correlation: nothing is flipped.
+either. As usual in deep learning, it is cross-correlation: the kernel is not flipped.
 
-The three ops are bilinear, and each one's gradients are the other two: that serves every order.
+The three ops are bilinear, and the gradients of each are the other two, at every order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
-    """The attributes of a convolution of images of `shape` with a kernel of shape `kernel`."""
+    """The canonical attributes of a convolution of images of `shape` with a kernel."""
     return dict(_checked((shape, kernel), *attributes.values(), *attributes))
 
 
@@ -97,7 +97,7 @@ def _conv_shape(
     data_format: str,
     **_: object,
 ) -> Shape:
-    """One image for each kernel; sizes by stride, padding and dilation."""
+    """Images with one channel per filter; sizes follow from stride, padding and dilation."""
     spatial = spatial_of(x, data_format)
     out = output_sizes(spatial, kernel[:-2], strides, padding, dilation)
     return image_shape(x[0], out, kernel[-1], data_format)
@@ -119,17 +119,18 @@ def conv(
     Args:
         x: images (batch, *spatial, channels).
         kernel: (*window, channels // groups, filters).
-        strides: steps from window to window, one number or one per spatial dimension.
+        strides: the steps between windows, one number or one per spatial dimension.
         padding: "valid", "same", "causal", a number, or (before, after) per spatial dimension.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters; as many groups as channels is a depthwise convolution.
-        data_format: where the channels of x and of the result are.
+        dilation: the steps between elements of a window.
+        groups: the number of groups of channels and filters; the number of channels makes a
+            depthwise convolution.
+        data_format: "channels_last" or "channels_first", of x and of the result.
 
     Returns:
         (batch, *out, filters), out = (size + pads - dilation * (window - 1) - 1) // stride + 1.
 
     Raises:
-        ShapeError: when channels, groups and filters do not fit.
+        ShapeError: if channels, groups and filters do not fit.
         InputValueError: for an unknown padding or data format.
 
     >>> x = pb.ones((1, 4, 4, 1))
@@ -176,7 +177,7 @@ def _normalize_input_gradient(
 
 
 def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
-    """The shape of the images, which is given."""
+    """The shape of the images, an attribute."""
     return input_shape
 
 
@@ -198,26 +199,26 @@ def conv_input_gradient(
     groups: int = 1,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The gradient of `conv` with respect to its images of shape `input_shape`, given that of y.
+    """The gradient of `conv` with respect to its images, from the gradient g of its result.
 
     Args:
         g: the gradient with respect to the result (batch, *out, filters).
         kernel: (*window, channels // groups, filters).
         input_shape: the shape of the images.
-        strides: as of `conv`.
-        padding: as of `conv`.
-        dilation: as of `conv`.
-        groups: as of `conv`.
-        data_format: as of `conv`.
+        strides: as for `conv`.
+        padding: as for `conv`.
+        dilation: as for `conv`.
+        groups: as for `conv`.
+        data_format: as for `conv`.
 
     Raises:
-        ShapeError: when g is not what `conv` gives for these shapes.
+        ShapeError: if g does not have the shape of the result of `conv`.
 
     >>> g = pb.ones((1, 2, 1))
     >>> pb.ops.conv_input_gradient(g, pb.ones((2, 1, 1)), input_shape=(1, 3, 1)).tolist()
     [[[1.0], [2.0], [1.0]]]
     """
-    # A convolution at stride 1 of g, spread out by the strides, with the kernel turned around.
+    # A convolution of g, dilated by the strides, at stride 1, with the kernel reversed.
     g = channels_last(g, data_format)
     shape = channels_last_shape(input_shape, data_format)
     window = kernel.shape[:-2]
@@ -261,7 +262,7 @@ def _normalize_kernel_gradient(
 
 
 def _kernel_shape(*_: Shape, kernel_shape: Shape, **__: object) -> Shape:
-    """The shape of the kernel, which is given."""
+    """The shape of the kernel, an attribute."""
     return kernel_shape
 
 
@@ -283,20 +284,20 @@ def conv_kernel_gradient(
     groups: int = 1,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The gradient of `conv` with respect to its kernel of shape `kernel_shape`, given that of y.
+    """The gradient of `conv` with respect to its kernel, from the gradient g of its result.
 
     Args:
         x: images (batch, *spatial, channels).
         g: the gradient with respect to the result (batch, *out, filters).
         kernel_shape: (*window, channels // groups, filters).
-        strides: as of `conv`.
-        padding: as of `conv`.
-        dilation: as of `conv`.
-        groups: as of `conv`.
-        data_format: as of `conv`.
+        strides: as for `conv`.
+        padding: as for `conv`.
+        dilation: as for `conv`.
+        groups: as for `conv`.
+        data_format: as for `conv`.
 
     Raises:
-        ShapeError: when g is not what `conv` gives for these shapes.
+        ShapeError: if g does not have the shape of the result of `conv`.
 
     >>> x = pb.reshape([1.0, 2.0, 3.0], (1, 3, 1))
     >>> pb.ops.conv_kernel_gradient(x, pb.ones((1, 2, 1)), kernel_shape=(2, 1, 1)).tolist()

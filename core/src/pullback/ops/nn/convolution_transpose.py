@@ -30,7 +30,7 @@ def _transposed_image(
     x: Shape, kernel: Shape, strides: Sizes, padding: Padding, output_padding: Sizes,
     dilation: Sizes, groups: int, data_format: DataFormat,
 ) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
-    """The shape of the result, and the attributes of the convolution that it is the gradient of."""
+    """The shape of the result, and the attributes of the convolution whose gradient it is."""
     check_format(data_format)
     if len(x) < 3 or len(kernel) != len(x) or channels_of(x, data_format) != kernel[-1]:
         raise errors.ShapeError(
@@ -47,7 +47,7 @@ def _transposed_image(
         listed = output_padding if isinstance(output_padding, (list, tuple)) else [output_padding]
         extra = tuple(listed) if len(listed) == count else tuple(listed) * count
     if isinstance(padding, str):
-        # As many elements as make `conv` with this padding give x back: TensorFlow's choice.
+        # The size for which `conv` with this padding gives the size of x, as in TensorFlow.
         least = span if padding.lower() == "valid" else [0] * count
         result = tuple(
             size * stride + max(width - stride, 0) + more
@@ -69,7 +69,7 @@ def _transposed_image(
 
 
 def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
-    """One image for each kernel; the sizes that a convolution would make those of x of."""
+    """Images with the sizes from which a convolution would make those of x."""
     return _transposed_image(x, kernel, **attributes)[0]
 
 
@@ -85,22 +85,22 @@ def conv_transpose(
     groups: int = 1,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The transposed convolution (Zeiler et al., 2010): the gradient of `conv`, going forward.
+    """The transposed convolution: the gradient of `conv` as an op (Zeiler et al., 2010).
 
     Args:
         x: images (batch, *spatial, channels).
         kernel: (*window, filters // groups, channels): the kernel of the convolution that takes the
             result to x.
-        strides: by how much the result is larger than x.
-        padding: what that convolution would pad: "valid" gives size * stride + max(window - stride,
+        strides: the factors by which the result is larger than x.
+        padding: the padding of that convolution: "valid" gives size * stride + max(window - stride,
             0), "same" size * stride, numbers (size - 1) * stride + window - pads.
-        output_padding: more elements at the end of each spatial dimension.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters.
-        data_format: where the channels of x and of the result are.
+        output_padding: additional elements at the end of each spatial dimension.
+        dilation: the steps between elements of a window.
+        groups: the number of groups of channels and filters.
+        data_format: "channels_last" or "channels_first", of x and of the result.
 
     Raises:
-        ShapeError: when channels, groups and filters do not fit.
+        ShapeError: if channels, groups and filters do not fit.
 
     >>> pb.conv_transpose(pb.ones((1, 2, 1)), pb.ones((2, 1, 1)), strides=2).tolist()
     [[[1.0], [1.0], [1.0], [1.0]]]

@@ -1,4 +1,4 @@
-"""Losses, one value per element or per sample; `pullback.losses` averages them."""
+"""Losses with one value per element or per sample; `pullback.losses` averages them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 
 
 def times(weight: Tensor, value: Tensor) -> Tensor:
-    """weight * value, and 0 where the weight is 0, whatever the value: -inf masks a class out."""
-    # The inner `where` keeps 0 * inf out of the gradient as well.
+    """weight * value, and 0 where the weight is 0, even for a value of -inf."""
+    # The inner `where` avoids 0 * inf in the gradient too.
     off = weight == 0
     return where(off, 0, weight * where(off, 0, value))
 
@@ -42,17 +42,17 @@ def times(weight: Tensor, value: Tensor) -> Tensor:
 
 
 def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
-    """The shape of the logits, which is that of the labels, without the axis of classes."""
+    """The common shape of logits and labels, without the axis of classes."""
     if logits != labels:
         raise errors.ShapeError(
-            f"logits and labels must have one shape, got {logits} and {labels}; for integer labels "
-            f"use sparse_softmax_cross_entropy_with_logits"
+            f"logits and labels must have the same shape, got {logits} and {labels}; for integer "
+            f"labels use sparse_softmax_cross_entropy_with_logits"
         )
     return reduced(logits, (axis,), False)
 
 
 def _log_normalizer(wide: Tensor, axis: int) -> Tensor:
-    """log(sum(exp(x))) along axis, which is kept with size 1."""
+    """log(sum(exp(x))) along axis, with keepdims."""
     top = max(wide, axis=axis, keepdims=True)
     return top + log(sum(exp(wide - top), axis=axis, keepdims=True))
 
@@ -71,22 +71,22 @@ def softmax_cross_entropy_with_logits(
     axis: Axis = -1,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-sum(labels * log_softmax(logits)) along axis, from logits of any size.
+    """The cross entropy -sum(labels * log_softmax(logits)) along axis.
 
-    A class whose logit is -inf adds nothing where its label is 0.
+    A class with label 0 adds 0, even if its logit is -inf.
 
     Args:
-        logits: unnormalised log probabilities (..., classes).
-        labels: probabilities in the same shape; gradients flow into them as well.
-        axis: where the classes are.
-        label_smoothing: s makes (1 - s) * labels + s / classes of the labels (Szegedy et al.,
+        logits: unnormalized log probabilities (..., classes).
+        labels: probabilities of the same shape; gradients flow into them too.
+        axis: the axis of the classes.
+        label_smoothing: s replaces labels by (1 - s) * labels + s / classes (Szegedy et al.,
             2016, section 7).
 
     Returns:
-        One loss for each distribution: the shape of logits without `axis`.
+        One loss per distribution: the shape of logits without `axis`.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> pb.softmax_cross_entropy_with_logits([[1e4, 0.0, -1e4]], [[0.0, 1.0, 0.0]]).tolist()
     [10000.0]
@@ -140,7 +140,7 @@ def _logits_and_classes(operands: Operands, **_: object) -> Resolution:
 
 
 def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
-    """The shape of the labels, which is that of the logits without the axis of classes."""
+    """The shape of the labels: that of the logits without the axis of classes."""
     expected = reduced(logits, (axis,), False)
     if labels != expected:
         raise errors.ShapeError(
@@ -170,18 +170,18 @@ def sparse_softmax_cross_entropy_with_logits(
     label_smoothing: float = 0.0,
     ignore_label: int | None = None,
 ) -> Tensor:
-    """The cross entropy of logits with one right class for each distribution.
+    """The cross entropy of logits with integer labels, one class per distribution.
 
     Args:
-        logits: unnormalised log probabilities (..., classes).
-        labels: integers in [0, classes), in the shape of logits without `axis`. Any other label
-            gives a loss of NaN, unless it is `ignore_label`.
-        axis: where the classes are.
-        label_smoothing: s leaves the right class 1 - s and spreads s over all classes evenly.
-        ignore_label: where a label has this value, loss and gradient are 0.
+        logits: unnormalized log probabilities (..., classes).
+        labels: integers in [0, classes), in the shape of logits without `axis`. Other labels give a
+            loss of NaN, except `ignore_label`.
+        axis: the axis of the classes.
+        label_smoothing: s gives the target class weight 1 - s, and spreads s evenly over all.
+        ignore_label: the label for which loss and gradient are 0.
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: if the shapes do not fit.
 
     >>> pb.sparse_softmax_cross_entropy_with_logits([[1e4, 0.0, -1e4]], [1]).tolist()
     [10000.0]
@@ -238,13 +238,13 @@ def sparse_softmax_cross_entropy_gradient(
     """The gradient of `sparse_softmax_cross_entropy_with_logits` with respect to its logits.
 
     Args:
-        logits: what the op was given.
-        labels: what the op was given.
-        normalizer: log(sum(exp(logits))) along axis, which is kept with size 1.
-        g: the gradient of a loss with respect to each value of the op.
+        logits: the input of the op.
+        labels: the input of the op.
+        normalizer: log(sum(exp(logits))) along axis, with keepdims.
+        g: the gradient with respect to the result of the op.
 
     Returns:
-        A tensor like logits; NaN where the label is no class, 0 where it is `ignore_label`.
+        A tensor like logits; NaN if the label is not a class, 0 if it is `ignore_label`.
 
     >>> logits, normalizer = [[0.0, 0.0]], [[0.6931472]]
     >>> pb.ops.sparse_softmax_cross_entropy_gradient(logits, [1], normalizer, [2.0]).tolist()
@@ -252,7 +252,7 @@ def sparse_softmax_cross_entropy_gradient(
     """
     wide = widened(logits)
     target = _one_hot(labels, wide, axis, label_smoothing)
-    # A label outside the classes made the loss NaN: no step is to be taken from it.
+    # A label outside the classes makes the loss NaN, and so the gradient.
     g = where((labels >= 0) & (labels < wide.shape[axis]), widened(g), float("nan"))
     if ignore_label is not None:
         g = where(labels == ignore_label, 0, g)
@@ -285,16 +285,18 @@ sparse_softmax_cross_entropy_with_logits.vjp(labels=None)
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def sigmoid_cross_entropy_with_logits(logits: Tensor, labels: Tensor) -> Tensor:
-    """-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits)), elementwise.
+    """The binary cross entropy of logits, elementwise.
+
+    It is -labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits)).
 
     Args:
         logits: log odds of any size.
-        labels: probabilities of the true class, in a shape that broadcasts with logits.
+        labels: probabilities, in a shape that broadcasts with logits.
 
     >>> pb.sigmoid_cross_entropy_with_logits([1e4, -1e4, -1e4], [1.0, 0.0, 1.0]).tolist()
     [0.0, 0.0, 10000.0]
     """
-    # |x| times the probability of the side that x is not on: no terms that cancel.
+    # |x| times the probability of the other side: no terms cancel.
     x, z = widened(logits), widened(labels)
     wrong = where(x > 0, 1 - z, z)
     return narrowed(times(wrong, abs(x)) + log1p(exp(-abs(x))), logits)
@@ -338,13 +340,13 @@ def absolute_error(predictions: Tensor, targets: Tensor) -> Tensor:
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
 def huber_loss(predictions: Tensor, targets: Tensor, *, delta: float = 1.0) -> Tensor:
-    """Half the squared error up to a difference of delta, from there on linear (Huber, 1964).
+    """Half the squared error up to a difference of delta, and linear beyond (Huber, 1964).
 
     >>> pb.huber_loss([1.0, 4.0], [0.0, 0.0]).tolist()
     [0.5, 3.5]
     """
     size = abs(predictions - targets)
-    # Where size > delta: delta * (size - delta / 2); `near` stays below, so nothing overflows.
+    # For size > delta: delta * (size - delta / 2). `near` is at most delta and does not overflow.
     near = minimum(size, delta)
     return near * near * 0.5 + (size - near) * delta
 
@@ -362,7 +364,7 @@ huber_loss.vjp(
 # ACCUMULATED: for differences near 0 the terms cancel.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
 def log_cosh_loss(predictions: Tensor, targets: Tensor) -> Tensor:
-    """log(cosh(predictions - targets)), elementwise: half the square near 0, |x| - log(2) far off.
+    """log(cosh(predictions - targets)), elementwise: x**2 / 2 near 0, |x| - log(2) far from it.
 
     >>> pb.log_cosh_loss([0.0, 1e4], [0.0, 0.0]).tolist()
     [0.0, 9999.306640625]
@@ -393,7 +395,7 @@ def hinge_loss(predictions: Tensor, targets: Tensor) -> Tensor:
 def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of both inputs without the axis."""
     if x1 != x2:
-        raise errors.ShapeError(f"both inputs must have one shape, got {x1} and {x2}")
+        raise errors.ShapeError(f"both inputs must have the same shape, got {x1} and {x2}")
     return reduced(x1, (axis,), False)
 
 
@@ -402,15 +404,15 @@ def _one_axis_less(x1: Shape, x2: Shape, *, axis: int, **_: object) -> Shape:
 def kl_divergence(targets: Tensor, predictions: Tensor, *, axis: Axis = -1) -> Tensor:
     """sum(targets * log(targets / predictions)) along axis (Kullback and Leibler, 1951).
 
-    Where a target is 0 it adds nothing.
+    A target of 0 adds 0.
 
     Args:
         targets: probabilities p.
         predictions: probabilities q, in the same shape: KL(p || q).
-        axis: where the outcomes are.
+        axis: the axis of the outcomes.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> pb.kl_divergence([1.0, 0.0], [0.5, 0.5]).tolist()
     0.6931471824645996
@@ -425,16 +427,16 @@ def kl_divergence(targets: Tensor, predictions: Tensor, *, axis: Axis = -1) -> T
 # ACCUMULATED: an inner product.
 @op(shape=_one_axis_less, dtype=real_floating, accuracy=ACCUMULATED)
 def cosine_similarity(x1: Tensor, x2: Tensor, *, axis: Axis = -1, epsilon: float = 1e-12) -> Tensor:
-    """The cosine of the angle between x1 and x2 along axis; 0 where one of them is 0.
+    """The cosine of the angle between x1 and x2 along axis; 0 if one of them is 0.
 
     Args:
         x1: vectors.
         x2: vectors, in the same shape.
-        axis: along which the vectors lie.
-        epsilon: what a squared norm counts as at least.
+        axis: the axis of the vectors.
+        epsilon: a lower bound on squared norms.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> print(f"{pb.cosine_similarity([1.0, 0.0], [3.0, 4.0]):.2f}")
     0.60

@@ -1,7 +1,7 @@
-"""Normalization: values brought to mean 0 and variance 1 over some of their axes.
+"""Layer, root mean square, group and instance normalization.
 
-Statistics are taken in float32 for 16-bit values, with the variance as the mean of squared
-distances from the mean: E[x^2] - E[x]^2 has no digits left where the mean is large.
+Statistics of 16-bit values are computed in float32. The variance is the mean of squared distances
+from the mean: E[x^2] - E[x]^2 cancels when the mean is large.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None:
 
 
 def laid_out(parameter: Tensor, x: Shape, axes: Any) -> Tensor:
-    """A parameter of the normalized axes, with the other axes in between as size 1."""
+    """A parameter of the normalized axes, with size 1 at the other axes."""
     if axes is None or len(parameter.shape) == len(x):
         return parameter
     return reshape(parameter, tuple(n if i in axes else 1 for i, n in enumerate(x)))
@@ -81,13 +81,13 @@ def layer_norm(
 
     Args:
         x: real floating values.
-        scale: a factor in the shape of the normalized axes; none if not given.
-        offset: a summand in the same shape; none if not given.
-        axis: the axes over which mean and variance are taken; all if None.
-        epsilon: what the variance has at least, nearly.
+        scale: factors in the shape of the normalized axes; None for no factors.
+        offset: numbers of the same shape that are added; None for no offset.
+        axis: the axes of mean and variance; all if None.
+        epsilon: added to the variance for numerical stability.
 
     Raises:
-        ShapeError: when scale or offset have not the shape of the normalized axes.
+        ShapeError: if scale or offset do not have the shape of the normalized axes.
 
     >>> pb.layer_norm([[1.0, 3.0], [10.0, 30.0]], epsilon=0.0).tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
@@ -119,7 +119,7 @@ def gradient_dtypes(operands: Operands, **_: object) -> Resolution:
 def _gradient_shapes(
     x: Shape, scale: Shape | None, center: Shape, spread: Shape, g: Shape, *, axis: Shape | None
 ) -> list[Shape]:
-    """The shape of x, and twice that of the normalized axes."""
+    """The shape of x, and that of the normalized axes, twice."""
     parameter = _parameter_shape(x, axis)
     check_parameter("scale", scale, parameter)
     check_parameter("center", center, reduced(x, axis, True))
@@ -148,10 +148,10 @@ def layer_norm_gradient(
     """The gradients of `layer_norm` with respect to x, scale and offset.
 
     Args:
-        x: what the op was given.
-        scale: what the op was given.
-        center: the mean of x over axis, which is kept.
-        spread: 1 / sqrt(variance + epsilon) over axis, which is kept.
+        x: the input of the op.
+        scale: the input of the op.
+        center: the mean of x over axis, with keepdims.
+        spread: 1 / sqrt(variance + epsilon) over axis, with keepdims.
         g: the gradient with respect to the result.
         axis: the normalized axes.
 
@@ -204,12 +204,12 @@ def rms_norm(
 
     Args:
         x: real floating values.
-        scale: a factor in the shape of the normalized axes; none if not given.
-        axis: the axes over which the mean is taken; all if None.
-        epsilon: what the mean square has at least, nearly.
+        scale: factors in the shape of the normalized axes; None for no factors.
+        axis: the axes of the mean; all if None.
+        epsilon: added to the mean square for numerical stability.
 
     Raises:
-        ShapeError: when scale has not the shape of the normalized axes.
+        ShapeError: if scale does not have the shape of the normalized axes.
 
     >>> pb.rms_norm([[3.0, 3.0], [-5.0, 5.0]], epsilon=0.0).tolist()
     [[1.0, 1.0], [-1.0, 1.0]]
@@ -251,9 +251,9 @@ def rms_norm_gradient(
     """The gradients of `rms_norm` with respect to x and scale.
 
     Args:
-        x: what the op was given.
-        scale: what the op was given.
-        spread: 1 / sqrt(mean(x**2) + epsilon) over axis, which is kept.
+        x: the input of the op.
+        scale: the input of the op.
+        spread: 1 / sqrt(mean(x**2) + epsilon) over axis, with keepdims.
         g: the gradient with respect to the result.
         axis: the normalized axes.
 
@@ -286,7 +286,7 @@ def _grouped_shape(
 ) -> Shape:
     """The shape of x; the parameters are vectors of its channels."""
     if len(x) < 2 or axis == 0:
-        raise errors.ShapeError(f"needs a batch axis in front of the channels, got shape {x}")
+        raise errors.ShapeError(f"x needs a batch axis before the channels, got shape {x}")
     channels = x[axis]
     if groups < 1 or channels % groups:
         raise errors.ShapeError(f"groups must divide the {channels} channels, got {groups}")
@@ -310,18 +310,19 @@ def group_norm(
     axis: Axis = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """Each group of channels of each item of a batch, normalized (Wu and He, 2018).
+    """x with each group of channels of each item normalized (Wu and He, 2018).
 
     Args:
-        x: (batch, ..., channels), the channels at `axis`.
-        scale: a factor for each channel; none if not given.
-        offset: a summand for each channel; none if not given.
-        groups: how many groups of neighbouring channels there are.
-        axis: where the channels are.
-        epsilon: what the variance has at least, nearly.
+        x: values with a batch axis first, and the channels at `axis`.
+        scale: a factor per channel; None for no factor.
+        offset: a number per channel that is added; None for no offset.
+        groups: the number of groups of neighboring channels.
+        axis: the axis of the channels.
+        epsilon: added to the variance for numerical stability.
 
     Raises:
-        ShapeError: when groups do not divide the channels, or a parameter is not one a channel.
+        ShapeError: if groups does not divide the channels, or a parameter does not have one number
+            per channel.
 
     >>> pb.group_norm([[1.0, 3.0, 10.0, 30.0]], groups=2, epsilon=0.0).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
@@ -347,17 +348,17 @@ def instance_norm(
     axis: Axis = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """Each channel of each item of a batch, normalized (Ulyanov et al., 2016).
+    """x with each channel of each item normalized (Ulyanov et al., 2016).
 
     Args:
-        x: (batch, ..., channels), the channels at `axis`.
-        scale: a factor for each channel; none if not given.
-        offset: a summand for each channel; none if not given.
-        axis: where the channels are.
-        epsilon: what the variance has at least, nearly.
+        x: values with a batch axis first, and the channels at `axis`.
+        scale: a factor per channel; None for no factor.
+        offset: a number per channel that is added; None for no offset.
+        axis: the axis of the channels.
+        epsilon: added to the variance for numerical stability.
 
     Raises:
-        ShapeError: when scale or offset are not one a channel.
+        ShapeError: if scale or offset do not have one number per channel.
 
     >>> pb.instance_norm([[[1.0, 10.0], [3.0, 30.0]]], epsilon=0.0).tolist()
     [[[-1.0, -1.0], [1.0, 1.0]]]

@@ -1,4 +1,4 @@
-"""Pooling: the largest element, or the mean, of every window.
+"""Max and average pooling.
 
 Images are (batch, *spatial, channels), or (batch, channels, *spatial) with
 data_format="channels_first".
@@ -110,14 +110,14 @@ def _pooled(
     data_format: str,
     **__: object,
 ) -> Shape:
-    """One element for each window."""
+    """One element per window."""
     one = (1,) * len(window)
     out = output_sizes(spatial_of(x, data_format), window, strides, padding, one)
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
 def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
-    """The shape of the images, which is given."""
+    """The shape of the images, an attribute."""
     return input_shape
 
 
@@ -127,7 +127,7 @@ def _taps(
     return taps(x, window, strides, padding, (1,) * len(window), fill)
 
 
-# The largest element ---------------------------------------------------------------------------
+# Max pooling ------------------------------------------------------------------------------------
 
 
 @op(
@@ -145,16 +145,16 @@ def max_pool(
     padding: Padding = "valid",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The largest element of every window (Riesenhuber and Poggio, 1999). Padding never wins.
+    """The maximum of every window (Riesenhuber and Poggio, 1999).
 
-    The gradient goes to the first of several equal elements.
+    Padding is never the maximum. The gradient goes to the first of several equal elements.
 
     Args:
         x: images (batch, *spatial, channels).
         window: the size of the windows, one number or one per spatial dimension.
-        strides: steps from window to window; the window's size if not given.
-        padding: as of `conv`.
-        data_format: where the channels are.
+        strides: the steps between windows; the size of the window if not given.
+        padding: as for `conv`.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
         ShapeError: for sizes that do not fit the images.
@@ -210,19 +210,19 @@ def max_pool_gradient(
     padding: Padding = "valid",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The gradient of `max_pool` with respect to its images: g where the largest elements were.
+    """The gradient of `max_pool` with respect to its images: g at the maxima.
 
     Args:
         g: the gradient with respect to the result (batch, *out, channels).
-        indices: int32, which element of its window each was, counted row-major.
+        indices: the int32 row-major index of each maximum in its window.
         input_shape: the shape of the images.
-        window: as of `max_pool`.
-        strides: as of `max_pool`.
-        padding: as of `max_pool`.
-        data_format: as of `max_pool`.
+        window: as for `max_pool`.
+        strides: as for `max_pool`.
+        padding: as for `max_pool`.
+        data_format: as for `max_pool`.
 
     Raises:
-        ShapeError: when g or indices are not what `max_pool` gives for these shapes.
+        ShapeError: if g or indices do not have the shape of the result of `max_pool`.
 
     >>> g, indices = pb.ones((1, 2, 1)), pb.reshape([1, 0], (1, 2, 1))
     >>> pb.ops.max_pool_gradient(g, indices, input_shape=(1, 4, 1), window=2).tolist()
@@ -247,18 +247,18 @@ def max_pool_gather(
     padding: Padding = "valid",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """What images hold at the places that `max_pool` chose in others; 0 in the padding.
+    """The elements of images at the indices of `max_pool` of others; 0 in the padding.
 
     Args:
         x: images (batch, *spatial, channels).
-        indices: int32, an element of each window, counted row-major (batch, *out, channels).
-        window: as of `max_pool`.
-        strides: as of `max_pool`.
-        padding: as of `max_pool`.
-        data_format: as of `max_pool`.
+        indices: int32 row-major indices into the windows (batch, *out, channels).
+        window: as for `max_pool`.
+        strides: as for `max_pool`.
+        padding: as for `max_pool`.
+        data_format: as for `max_pool`.
 
     Raises:
-        ShapeError: when indices are not what `max_pool` gives for these shapes.
+        ShapeError: if indices do not have the shape of the result of `max_pool`.
 
     >>> x, indices = pb.reshape([1.0, 3.0, 2.0, 0.0], (1, 4, 1)), pb.reshape([0, 1], (1, 2, 1))
     >>> pb.max_pool_gather(x, indices, window=2).tolist()
@@ -287,7 +287,7 @@ max_pool_gather.vjp(
 )  # fmt: skip
 
 
-# The mean --------------------------------------------------------------------------------------
+# Average pooling --------------------------------------------------------------------------------
 
 
 @op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize)
@@ -305,10 +305,10 @@ def avg_pool(
     Args:
         x: images (batch, *spatial, channels).
         window: the size of the windows, one number or one per spatial dimension.
-        strides: steps from window to window; the window's size if not given.
-        padding: as of `conv`.
-        count_include_pad: whether padding counts as zeros, or not at all.
-        data_format: where the channels are.
+        strides: the steps between windows; the size of the window if not given.
+        padding: as for `conv`.
+        count_include_pad: True to count padding as zeros; False to leave it out.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
         ShapeError: for sizes that do not fit the images.
@@ -325,7 +325,7 @@ def avg_pool(
 def _counts(
     images: Tensor, window: Shape, strides: Sizes, padding: Pads, count_include_pad: bool
 ) -> Tensor:
-    """How many elements each window's mean is over, at least 1."""
+    """The number of elements in the mean of each window, at least 1."""
     shape = (1, *images.shape[1:-1], 1)
     counted = ones(shape, dtype=images.dtype, device=images.device)
     fill = 1 if count_include_pad else 0
@@ -350,19 +350,19 @@ def avg_pool_gradient(
     count_include_pad: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """The gradient of `avg_pool` with respect to its images: g spread evenly over each window.
+    """The gradient of `avg_pool` with respect to its images: g spread over each window.
 
     Args:
         g: the gradient with respect to the result (batch, *out, channels).
         input_shape: the shape of the images.
-        window: as of `avg_pool`.
-        strides: as of `avg_pool`.
-        padding: as of `avg_pool`.
-        count_include_pad: as of `avg_pool`.
-        data_format: as of `avg_pool`.
+        window: as for `avg_pool`.
+        strides: as for `avg_pool`.
+        padding: as for `avg_pool`.
+        count_include_pad: as for `avg_pool`.
+        data_format: as for `avg_pool`.
 
     Raises:
-        ShapeError: when g is not what `avg_pool` gives for these shapes.
+        ShapeError: if g does not have the shape of the result of `avg_pool`.
 
     >>> g = pb.reshape([2.0, 4.0], (1, 2, 1))
     >>> pb.ops.avg_pool_gradient(g, input_shape=(1, 4, 1), window=2).tolist()

@@ -1,8 +1,8 @@
-"""Recurrent nets over time.
+"""Recurrent networks over time.
 
-Sequences are (batch, time, features). The products with all inputs are one matrix product; one
-more for each step is left. A mask (batch, time) says which steps are there: at the others state and
-output stay what they were. With `reverse` time runs backwards, and results stay at their places.
+Sequences are (batch, time, features). One matrix product handles all inputs, and one more per step
+handles the state. A mask (batch, time) is True for steps that exist: the other steps keep state and
+output. With `reverse`, time runs backwards, and results keep their positions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pullback.tensor import Tensor
 __all__ = ["simple_rnn"]
 
 
-# What all of them share -----------------------------------------------------------------------
+# Shared helpers -----------------------------------------------------------------------
 
 
 def check_shapes(
     gates: int, x: Shape, states: dict[str, Shape], kernel: Shape, recurrent: Shape,
     biases: dict[str, Shape | None], mask: Shape | None,
 ) -> int:  # fmt: skip
-    """The number of units, where all shapes fit."""
+    """Checks that all shapes fit; returns the number of units."""
     if len(x) != 3:
         raise errors.ShapeError(f"x must be (batch, time, features), got {x}")
     if len(recurrent) != 2 or recurrent[1] != gates * recurrent[0]:
@@ -58,18 +58,18 @@ def check_shapes(
 
 
 def check_results(expected: dict[str, tuple[Shape, Shape]]) -> None:
-    """Raises ShapeError unless each (shape, wanted) is a pair of equals."""
+    """Raises ShapeError unless the two shapes of each pair are equal."""
     for name, (shape, wanted) in expected.items():
         if shape != wanted:
             raise errors.ShapeError(f"{name} must have shape {wanted}, got {shape}")
 
 
 def float_and_mask(outputs: int) -> DTypeRule:
-    """All inputs have one real floating dtype; the last one is a mask of truth values."""
+    """All inputs have one real floating dtype; the last one is a boolean mask."""
 
     @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
-        """Real floating inputs in one dtype, which the results have; a mask of truth values."""
+        """Real floating inputs in one dtype, which the results have; a boolean mask."""
         inputs, found = dtypes.real_floating(operands[:-1])
         mask = None if operands[-1] is None else bool_
         return Resolution((*inputs, mask), found * outputs)
@@ -94,14 +94,14 @@ def at(x: Tensor, step: int) -> Tensor:
 
 
 def gate_of(z: Tensor, index: int, units: int) -> Tensor:
-    """Columns of one gate."""
+    """The columns of one gate."""
     return strided_slice(
         z, key=(slice(0, z.shape[0], 1), slice(index * units, (index + 1) * units, 1), ...)
     )
 
 
 def present_at(mask: Tensor | None, step: int) -> Tensor | None:
-    """Whether a step is there, (batch, 1)."""
+    """The mask of one step, (batch, 1)."""
     if mask is None:
         return None
     return reshape(at(mask, step), (mask.shape[0], 1))
@@ -112,19 +112,19 @@ def chosen(present: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
 
 
 def in_time(steps: dict[int, Tensor], like: Tensor, width: int) -> Tensor:
-    """Results by step, as (batch, time, width)."""
+    """Results per step, stacked to (batch, time, width)."""
     if not steps:
         return zeros((like.shape[0], 0, width), dtype=like.dtype, device=like.device)
     return stack([steps[step] for step in range(len(steps))], axis=1)
 
 
 def rows_of(x: Tensor) -> Tensor:
-    """Batch and time as one axis."""
+    """x with batch and time merged into one axis."""
     return reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
 
 
 def states_before(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
-    """What the state was when each step began."""
+    """The state before each step."""
     batch, time, units = states.shape
     if not time:
         return states
@@ -146,7 +146,7 @@ def gradient_dtypes(count: int) -> DTypeRule:
     return rule
 
 
-# The simple net -------------------------------------------------------------------------------
+# The simple network -------------------------------------------------------------------------------
 
 
 def _rnn_units(
@@ -159,7 +159,7 @@ def _rnn_units(
 
 
 def _rnn_shapes(*shapes: Any, **_: object) -> list[Shape]:
-    """The states at all times (batch, time, units), and the last one."""
+    """All states (batch, time, units), and the last one."""
     units, (batch, time, _features) = _rnn_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 
@@ -167,7 +167,7 @@ def _rnn_shapes(*shapes: Any, **_: object) -> list[Shape]:
 def _rnn_checked(shapes: tuple[Shape, ...], *, activation: str, reverse: bool) -> dict[str, object]:
     _rnn_units(*shapes)
     if activation not in ("tanh", "relu"):
-        raise errors.InputValueError(f'activation is "tanh" or "relu", got {activation!r}')
+        raise errors.InputValueError(f'activation must be "tanh" or "relu", got {activation!r}')
     return {"activation": activation, "reverse": reverse}
 
 
@@ -196,17 +196,17 @@ def simple_rnn(
         initial_h: the output before the first step (batch, units).
         kernel: (features, units).
         recurrent_kernel: (units, units).
-        bias: (units); none if not given.
-        mask: truth values (batch, time): which steps are there; all if not given.
+        bias: (units,); None for no bias.
+        mask: booleans (batch, time), True for steps that exist; all if not given.
         activation: "tanh" or "relu".
-        reverse: from the last step to the first.
+        reverse: True to run from the last step to the first.
 
     Returns:
         All outputs (batch, time, units) and the last one (batch, units).
 
     Raises:
-        ShapeError: when the shapes do not fit.
-        InputValueError: for another activation.
+        ShapeError: if the shapes do not fit.
+        InputValueError: for an unknown activation.
 
     >>> x, state = pb.ones((2, 3, 4)), pb.zeros((2, 5))
     >>> out, h = pb.simple_rnn(x, state, pb.ones((4, 5)), pb.ones((5, 5)))

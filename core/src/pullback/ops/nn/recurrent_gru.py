@@ -1,4 +1,4 @@
-"""The gated recurrent unit over time (see recurrent)."""
+"""The gated recurrent unit (GRU) over time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _gru_units(
 
 
 def _gru_shapes(*shapes: Any, **_: object) -> list[Shape]:
-    """The states at all times (batch, time, units), and the last one."""
+    """All states (batch, time, units), and the last one."""
     units, (batch, time, _features) = _gru_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
 
@@ -86,16 +86,16 @@ def gru(
         initial_h: the output before the first step (batch, units).
         kernel: (features, 3 * units).
         recurrent_kernel: (units, 3 * units).
-        bias: (3 * units); none if not given.
-        recurrent_bias: (3 * units); none if not given.
-        mask: truth values (batch, time): which steps are there; all if not given.
-        reverse: from the last step to the first.
+        bias: (3 * units,); None for no bias.
+        recurrent_bias: (3 * units,); None for no bias.
+        mask: booleans (batch, time), True for steps that exist; all if not given.
+        reverse: True to run from the last step to the first.
 
     Returns:
         All outputs (batch, time, units) and the last one (batch, units).
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: if the shapes do not fit.
 
     >>> x, state = pb.ones((2, 3, 4)), pb.zeros((2, 5))
     >>> out, h = pb.gru(x, state, pb.ones((4, 15)), pb.ones((5, 15)))
@@ -126,7 +126,7 @@ def gru(
 
 
 def _gru_same_shapes(*shapes: Any, **_: object) -> list[Shape]:
-    """The shapes of what the gradients are for."""
+    """The shapes of the inputs that have gradients."""
     x, h, kernel, recurrent = shapes[:4]
     return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]
 
@@ -173,17 +173,17 @@ def gru_gradient(
     """The gradients of `gru` with respect to its floating inputs, both biases included.
 
     Args:
-        x: what the op was given.
-        initial_h: what the op was given.
-        kernel: what the op was given.
-        recurrent_kernel: what the op was given.
-        mask: what the op was given.
-        out: what the op has returned.
+        x: the input of the op.
+        initial_h: the input of the op.
+        kernel: the input of the op.
+        recurrent_kernel: the input of the op.
+        mask: the input of the op.
+        out: the result of the op.
         gates: z, r and n of each step, after their nonlinearities (batch, time, 3 * units).
         candidates: b_n of each step (batch, time, units).
         out_g: the gradient with respect to all outputs.
         h_g: the gradient with respect to the last output.
-        reverse: as of the op.
+        reverse: as for the op.
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
     >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))

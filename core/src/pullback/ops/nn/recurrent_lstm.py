@@ -1,4 +1,4 @@
-"""The long short-term memory over time (see recurrent)."""
+"""The long short-term memory (LSTM) over time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _lstm_units(
 
 
 def _lstm_shapes(*shapes: Any, **_: object) -> list[Shape]:
-    """The states at all times (batch, time, units), the last one, and the last cell."""
+    """All states (batch, time, units), the last one, and the last cell."""
     units, (batch, time, _features) = _lstm_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units), (batch, units)]
 
@@ -56,7 +56,7 @@ def _lstm_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, obj
     return attributes
 
 
-# ACCUMULATED: matrix products, over and over.
+# ACCUMULATED: a matrix product per step.
 @op(
     shape=_lstm_shapes,
     dtype=float_and_mask(3),
@@ -87,15 +87,15 @@ def lstm(
         initial_c: the cell before the first step (batch, units).
         kernel: (features, 4 * units).
         recurrent_kernel: (units, 4 * units).
-        bias: (4 * units); none if not given.
-        mask: truth values (batch, time): which steps are there; all if not given.
-        reverse: from the last step to the first.
+        bias: (4 * units,); None for no bias.
+        mask: booleans (batch, time), True for steps that exist; all if not given.
+        reverse: True to run from the last step to the first.
 
     Returns:
         All outputs (batch, time, units), the last output and the last cell (batch, units).
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: if the shapes do not fit.
 
     >>> x, state = pb.ones((2, 3, 4)), pb.zeros((2, 5))
     >>> out, h, c = pb.lstm(x, state, state, pb.ones((4, 20)), pb.ones((5, 20)))
@@ -126,7 +126,7 @@ def lstm(
 
 
 def _same_shapes(*shapes: Any, **_: object) -> list[Shape]:
-    """The shapes of what the gradients are for."""
+    """The shapes of the inputs that have gradients."""
     x, h, c, kernel, recurrent = shapes[:5]
     return [x, h, c, kernel, recurrent, (recurrent[1],)]
 
@@ -176,19 +176,19 @@ def lstm_gradient(
     """The gradients of `lstm` with respect to its floating inputs, bias included.
 
     Args:
-        x: what the op was given.
-        initial_h: what the op was given.
-        initial_c: what the op was given.
-        kernel: what the op was given.
-        recurrent_kernel: what the op was given.
-        mask: what the op was given.
-        out: what the op has returned.
+        x: the input of the op.
+        initial_h: the input of the op.
+        initial_c: the input of the op.
+        kernel: the input of the op.
+        recurrent_kernel: the input of the op.
+        mask: the input of the op.
+        out: the result of the op.
         gates: i, f, g and o of each step, after their nonlinearities (batch, time, 4 * units).
         cells: the cell after each step (batch, time, units).
         out_g: the gradient with respect to all outputs.
         h_g: the gradient with respect to the last output.
         c_g: the gradient with respect to the last cell.
-        reverse: as of the op.
+        reverse: as for the op.
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 4))
     >>> gates, cells = pb.full((1, 1, 4), 0.5), pb.zeros((1, 1, 1))
@@ -207,7 +207,7 @@ def lstm_gradient(
         gate, present = at(gates, step), present_at(mask, step)
         i, f, g, o = (gate_of(gate, index, units) for index in range(4))
         dh = dh + at(out_g, step)
-        # Where a step is not there its cell is the old one; nothing of t is used there.
+        # A masked step keeps the old cell, and uses nothing of step t.
         t = tanh(at(cells, step))
         dcell = dc + dh * o * (1 - t * t)
         dz = concat(
@@ -233,7 +233,7 @@ def products(
     x: Tensor, initial_h: Tensor, kernel: Tensor, out: Tensor, slopes: dict[int, Tensor],
     width: int, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """One matrix product each for x, kernel, recurrent kernel, and the bias, over all steps."""
+    """The gradients of x, kernel, recurrent kernel and bias: one product each for all steps."""
     dz = rows_of(in_time(slopes, widened(x), width))
     before = rows_of(states_before(widened(out), widened(initial_h), reverse))
     return (

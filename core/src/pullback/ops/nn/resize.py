@@ -1,4 +1,4 @@
-"""Images in another size."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["resize"]
 
 
 def _resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
-    """The spatial sizes that are asked for."""
+    """The shape with the requested spatial sizes."""
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
 
 
@@ -43,10 +43,10 @@ def _normal(
             f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
         )
     if method not in ("nearest", "bilinear"):
-        raise errors.InputValueError(f'method is "nearest" or "bilinear", got {method!r}')
+        raise errors.InputValueError(f'method must be "nearest" or "bilinear", got {method!r}')
     spatial = spatial_of(x, data_format)
     if 0 in spatial:
-        raise errors.ShapeError(f"images of shape {x} have nothing to be resized")
+        raise errors.ShapeError(f"images of shape {x} have no pixels to resize")
     wanted = tuple(size) if isinstance(size, Iterable) else size
     return {
         "size": sizes(wanted, len(spatial), "size"),
@@ -64,20 +64,20 @@ def resize(
     method: Literal["nearest", "bilinear"] = "bilinear",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
-    """Images in another size, by the nearest pixel or between the nearest ones.
+    """Images resized by nearest-neighbor or bilinear interpolation.
 
-    Pixels are areas with their centers at halves: the center of pixel i of m lies at (i + 0.5) * n
-    / m - 0.5 of n. Nothing is smoothed before an image shrinks.
+    Pixels are areas with centers at half-integers: the center of pixel i of m lies at
+    (i + 0.5) * n / m - 0.5 of n. There is no antialiasing.
 
     Args:
         x: images (batch, *spatial, channels).
         size: the spatial sizes of the result, one number or one per spatial dimension.
         method: "nearest", or "bilinear": linear along every spatial dimension.
-        data_format: where the channels are.
+        data_format: "channels_last" or "channels_first".
 
     Raises:
         ShapeError: for the wrong number of sizes, sizes below 1, or images without pixels.
-        InputValueError: for another method.
+        InputValueError: for an unknown method.
 
     >>> x = pb.reshape([0.0, 4.0], (1, 2, 1))
     >>> pb.resize(x, size=4).tolist()

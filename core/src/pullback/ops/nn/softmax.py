@@ -19,19 +19,19 @@ __all__ = [
 
 
 def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
-    """The shape that both have."""
+    """The common shape."""
     if g != out:
         raise errors.ShapeError(f"g must have the shape of the result {out}, got {g}")
     return out
 
 
-# ACCUMULATED: the difference x - max is rounded, and exp makes a relative error of that: as many
-# ulp as x is below the maximum.
+# ACCUMULATED: exp turns the rounding of x - max into a relative error of as many ulp as x is below
+# the maximum.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
 def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along axis, safe for large x; -inf gives 0.
+    """exp(x) / sum(exp(x)) along axis, without overflow; -inf gives 0.
 
-    A slice that is -inf throughout has no softmax: it gives NaN.
+    A slice of -inf only gives NaN.
 
     >>> pb.softmax([1e4, 1e4, float("-inf")]).tolist()
     [0.5, 0.5, 0.0]
@@ -51,7 +51,7 @@ def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     public=False,
 )
 def softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
-    """out * (g - sum(g * out)): the gradient of `softmax` along axis, whose result is `out`.
+    """The gradient of `softmax`, out * (g - sum(g * out)), from its result `out`.
 
     >>> pb.ops.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
     [0.25, -0.25]
@@ -74,10 +74,10 @@ def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
     return h * (g - mean) - g * passed
 
 
-# ACCUMULATED: x - log(sum(exp(x))) may cancel to anything near 0.
+# ACCUMULATED: x - log(sum(exp(x))) may cancel.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
 def log_softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
-    """x - log(sum(exp(x))) along axis, safe for large x.
+    """x - log(sum(exp(x))) along axis, without overflow.
 
     >>> pb.log_softmax([1e4, -1e4]).tolist()
     [0.0, -20000.0]
@@ -97,7 +97,7 @@ def log_softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     public=False,
 )
 def log_softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
-    """g - exp(out) * sum(g): the gradient of `log_softmax` along axis, whose result is `out`.
+    """The gradient of `log_softmax`, g - exp(out) * sum(g), from its result `out`.
 
     >>> pb.ops.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
     [0.0, 0.0]

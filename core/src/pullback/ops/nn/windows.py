@@ -1,4 +1,4 @@
-"""Sliding windows: what strides, padding and dilation mean, and the sizes that come of them."""
+"""Sliding windows: strides, padding, dilation, and the resulting sizes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pullback.tensor import Tensor
 
 __all__: list[str] = []
 
-# What a caller may write; bodies, rules and kernels get tuples, so that no one type serves both.
-#: One number for all spatial dimensions, or one for each.
+# The types for callers; bodies, rules and kernels get tuples, so one type cannot serve both.
+#: One number for all spatial dimensions, or one per dimension.
 Sizes: TypeAlias = Any
-#: "valid", "same" or "causal"; or one number, or (before, after) for each spatial dimension.
+#: "valid", "same" or "causal"; or one number, or (before, after) per spatial dimension.
 Padding: TypeAlias = Any
 Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
@@ -28,19 +28,21 @@ DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 
 R = TypeVar("R")
 
-#: Nothing along one spatial dimension is larger; counting up to it takes time.
+#: The largest number for one spatial dimension: work grows with it.
 _MOST = 2**31 - 1
 
 
 def sizes(value: Any, count: int, what: str) -> Shape:
-    """`count` positive integers, from one or from a sequence.
+    """`count` positive integers, from one integer or a sequence.
 
     Raises:
-        ShapeError: for another number of them, or one below 1.
-        InputTypeError: for what is no integer, or has no order.
+        ShapeError: for the wrong number of integers, or one below 1.
+        InputTypeError: for other types.
     """
     if isinstance(value, (bytes, Mapping, Set)):
-        raise errors.InputTypeError(f"{what} is an integer or a sequence of them, got {value!r}")
+        raise errors.InputTypeError(
+            f"{what} must be an integer or a sequence of integers, got {value!r}"
+        )
     found = (
         tuple(as_int(one, f"an integer in {what}") for one in value)
         if isinstance(value, Iterable)
@@ -57,11 +59,11 @@ def sizes(value: Any, count: int, what: str) -> Shape:
 def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: Shape) -> Pads:
     """(before, after) for each spatial dimension.
 
-    "same" gives ceil(size / stride) windows, the odd element after; "causal" pads in front only, so
-    that no output sees a later input.
+    "same" gives ceil(size / stride) windows, with an odd element at the end; "causal" pads in front
+    only, so that no output depends on a later input.
 
     Raises:
-        InputValueError: for an unknown word.
+        InputValueError: for an unknown name.
         ShapeError: for the wrong number of pads, or negative ones.
     """
     if isinstance(padding, str):
@@ -78,7 +80,7 @@ def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: 
             ]
             return tuple((amount // 2, amount - amount // 2) for amount in total)
         raise errors.InputValueError(
-            f'padding is "valid", "same", "causal" or pairs of numbers, got {padding!r}'
+            f'padding must be "valid", "same", "causal" or pairs of numbers, got {padding!r}'
         )
     listed = list(padding) if isinstance(padding, Iterable) else [padding] * len(spatial)
     found = tuple(
@@ -98,7 +100,7 @@ def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: 
 def output_sizes(
     spatial: Shape, window: Shape, strides: Shape, padding: Pads, dilation: Shape
 ) -> Shape:
-    """How many windows fit along each spatial dimension: none where they are too large."""
+    """The number of windows along each spatial dimension; 0 if they are too large."""
     return tuple(
         max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
         for size, width, stride, (low, high), step in zip(
@@ -108,10 +110,10 @@ def output_sizes(
 
 
 def check_format(data_format: Any) -> None:
-    """Raises InputValueError unless `data_format` is one of the two there are."""
+    """Raises InputValueError for an unknown `data_format`."""
     if data_format not in ("channels_last", "channels_first"):
         raise errors.InputValueError(
-            f'data_format is "channels_last" or "channels_first", got {data_format!r}'
+            f'data_format must be "channels_last" or "channels_first", got {data_format!r}'
         )
 
 
@@ -133,30 +135,30 @@ def image_shape(batch: int, spatial: Shape, channels: int, data_format: str) -> 
 
 
 def channels_last_shape(shape: Any, data_format: str) -> Shape:
-    """What `shape` is with its channels last."""
+    """`shape` with the channels last."""
     return shape if data_format == "channels_last" else (shape[0], *shape[2:], shape[1])
 
 
 def channels_last(x: Tensor, data_format: str) -> Tensor:
-    """Images with their channels moved last."""
+    """x with the channels moved last."""
     if data_format == "channels_last":
         return x
     return permute_dims(x, (0, *range(2, x.ndim), 1))
 
 
 def channels_back(x: Tensor, data_format: str) -> Tensor:
-    """Images whose channels are last in the format asked for."""
+    """x, whose channels are last, in the requested format."""
     if data_format == "channels_last":
         return x
     return permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
 class _NoKeyError(Exception):
-    """A value that is no key: what is not an integer may yet be equal to one."""
+    """Raised for a value that cannot be a key: a float may be equal to an integer."""
 
 
 def _key(value: Any) -> Any:
-    """Integers, words and None, in tuples of tuples: what is equal is then the same."""
+    """Integers, strings and None in nested tuples, for which equal means identical."""
     kind = type(value)
     if kind is tuple or kind is list:
         return tuple([one if type(one) is int else _key(one) for one in value])
@@ -170,10 +172,10 @@ def _key(value: Any) -> Any:
 
 
 def remembered(function: Callable[..., R]) -> Callable[..., R]:
-    """Keeps what a function of shapes (its first argument) and of what callers write has found.
+    """Caches a function of shapes (its first argument) and of attributes as callers pass them.
 
-    Lists are tuples to it, and all integers Python's. What is neither an integer nor a word is
-    never looked up, so that 2.0 is refused after 2 as before it.
+    Lists are read as tuples, and all integers as Python's. Other values are never looked up, so 2.0
+    raises after 2 as it does before it.
     """
     kept = lru_cache(maxsize=1024)(function)
 
@@ -193,7 +195,7 @@ def remembered(function: Callable[..., R]) -> Callable[..., R]:
 def normal_windows(
     spatial: Shape, window: Any, strides: Any, padding: Any, dilation: Any
 ) -> tuple[Shape, Shape, Pads, Shape]:
-    """(window, strides, padding, dilation) as tuples, for images of `spatial` sizes."""
+    """The canonical (window, strides, padding, dilation) for images of `spatial` sizes."""
     count = len(spatial)
     window = sizes(window, count, "window")
     strides = sizes(strides, count, "strides")
@@ -204,7 +206,7 @@ def normal_windows(
 def taps(
     x: Tensor, window: Shape, strides: Shape, padding: Pads, dilation: Shape, fill: float = 0
 ) -> list[Tensor]:
-    """What of channels-last x lies at each place of the windows, row-major: (batch, *out, C)."""
+    """The elements of channels-last x at each position in the windows, row-major."""
     out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
     if any(any(pair) for pair in padding):
         x = pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
@@ -212,7 +214,7 @@ def taps(
 
 
 def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Any, padding: Pads) -> Any:
-    """The transpose of `taps`: every part is added to zeros of `shape` where it was taken from."""
+    """The transpose of `taps`: adds every part to zeros of `shape` at its position."""
     out, one = parts[0].shape[1:-1], (1,) * len(window)
     padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]
     wide = (shape[0], *padded, shape[-1])

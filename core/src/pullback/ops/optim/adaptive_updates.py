@@ -39,7 +39,7 @@ def rmsprop_update(
         The parameter and mean_square after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, square = pb.ops.rmsprop_update([1.0], [2.0], [4.0], 0.5, rho=0.9, epsilon=0.0)
     >>> parameter.tolist(), square.tolist()
@@ -86,7 +86,7 @@ def rmsprop_momentum_update(
         The parameter, mean_square, mean and velocity after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> new = pb.ops.rmsprop_momentum_update(
     ...     [1.0], [2.0], [4.0], [0.0], [1.0], 0.5, rho=0.9, epsilon=0.0, momentum=0.9
@@ -133,7 +133,7 @@ def adagrad_update(
         The parameter and the accumulator after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, total = pb.ops.adagrad_update([1.0], [2.0], [0.0], 0.5, epsilon=0.0)
     >>> parameter.tolist(), total.tolist()
@@ -174,7 +174,7 @@ def adadelta_update(
         The parameter, mean_square and mean_change after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> new = pb.ops.adadelta_update(
     ...     [1.0], [2.0], [4.0], [4.0], 1.0, rho=0.95, epsilon=0.0
@@ -223,7 +223,7 @@ def ftrl_update(
         The parameter, the accumulator and linear after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> new = pb.ops.ftrl_update([0.0], [2.0], [0.0], [0.0], 0.5, power=-0.5)
     >>> new[0].tolist(), new[2].tolist()

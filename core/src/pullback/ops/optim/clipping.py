@@ -1,4 +1,4 @@
-"""Gradients, or other tensors, made smaller where they are too large."""
+"""Clipping of gradients by their norms."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["clip_by_global_norm", "clip_by_norm", "global_norm"]
 
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
 def clip_by_norm(x: Tensor, /, *, max_norm: float, axis: Axes = None) -> Tensor:
-    """x, scaled down where its Euclidean norm over `axis` exceeds max_norm (Pascanu et al., 2013).
+    """x scaled down if its Euclidean norm over `axis` exceeds max_norm (Pascanu et al., 2013).
 
     Args:
         x: real floating values.
-        max_norm: the largest norm that is left.
-        axis: the axes of one vector; all if None.
+        max_norm: the largest allowed norm.
+        axis: the axes of the vectors; all if None.
 
     >>> pb.clip_by_norm([3.0, 4.0], max_norm=1.0).tolist()
     [0.6000000238418579, 0.800000011920929]
@@ -33,13 +33,13 @@ def clip_by_norm(x: Tensor, /, *, max_norm: float, axis: Axes = None) -> Tensor:
     wide = widened(x)
     square = sum(wide * wide, axis=axis, keepdims=True)
     large = square > max_norm * max_norm
-    # The root is taken of what is large only: at 0 it has no slope.
+    # The root is taken of large numbers only: it has no derivative at 0.
     norm = sqrt(where(large, square, 1))
     return narrowed(wide * where(large, max_norm / norm, 1), x)
 
 
 def global_norm(tensors: Sequence[TensorLike | None]) -> Tensor:
-    """The Euclidean norm of all elements of all tensors; None counts as nothing.
+    """The Euclidean norm of all elements of all tensors; None is skipped.
 
     >>> pb.global_norm([[3.0], None, [4.0]]).item()
     5.0
@@ -56,22 +56,22 @@ def global_norm(tensors: Sequence[TensorLike | None]) -> Tensor:
 def clip_by_global_norm(
     tensors: Sequence[TensorLike | None], max_norm: float, *, norm: TensorLike | None = None
 ) -> tuple[list[Tensor | None], Tensor]:
-    """Tensors scaled down together where their norm together exceeds max_norm (Pascanu et al.).
+    """Tensors scaled down together if their global norm exceeds max_norm (Pascanu et al.).
 
     Args:
         tensors: gradients; None stays None.
-        max_norm: the largest norm that is left.
-        norm: `global_norm(tensors)` where it is known.
+        max_norm: the largest allowed norm.
+        norm: `global_norm(tensors)`, if it is known.
 
     Returns:
-        The tensors, and the norm they had. If that is infinite or NaN, so is what is returned.
+        The tensors and their norm. If the norm is infinite or NaN, the tensors become NaN.
 
     >>> clipped, norm = pb.clip_by_global_norm([[3.0], None, [4.0]], 1.0)
     >>> clipped[1], norm.item()
     (None, 5.0)
     """
     found = global_norm(tensors) if norm is None else from_any(norm)
-    # NaN is not > max_norm, but must not pass as small; inf - inf makes NaN of it.
+    # NaN is not > max_norm, but must not pass as small; inf - inf is NaN too.
     factor = where(found > max_norm, max_norm / where(found > max_norm, found, 1), 1)
     factor = factor + (found - found)
     clipped: list[Tensor | None] = []

@@ -105,7 +105,7 @@ def sgd_update(
         parameter - learning_rate * gradient.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> pb.ops.sgd_update([1.0, 2.0], [10.0, 10.0], 0.1).tolist()
     [0.0, 1.0]
@@ -146,7 +146,7 @@ def momentum_update(
         The parameter and the velocity after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, velocity = pb.ops.momentum_update([1.0], [2.0], [4.0], 0.5, momentum=0.5)
     >>> parameter.tolist(), velocity.tolist()
@@ -205,7 +205,7 @@ def adam_update(
         The parameter, m and v after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, m, v = pb.ops.adam_update(
     ...     [1.0], [2.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-8
@@ -254,13 +254,13 @@ def amsgrad_update(
         beta1: the decay rate of m.
         beta2: the decay rate of v.
         epsilon: added to sqrt(v_max) for numerical stability.
-        weight_decay: as of `adam_update`.
+        weight_decay: as for `adam_update`.
 
     Returns:
         The parameter, m, v and v_max after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> new = pb.ops.amsgrad_update(
     ...     [1.0], [2.0], [0.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-8
@@ -317,7 +317,7 @@ def nadam_update(
         The parameter, m, v and total after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, m, v, total = pb.ops.nadam_update(
     ...     [1.0], [2.0], [0.0], [0.0], 0.0, 0.5, 1,
@@ -373,7 +373,7 @@ def adamax_update(
         The parameter, m and u after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, m, u = pb.ops.adamax_update(
     ...     [1.0], [2.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-8
@@ -412,13 +412,13 @@ def lion_update(
         learning_rate: the size of the step.
         beta1: the weight of m in the direction.
         beta2: the decay rate of m.
-        weight_decay: as of `adam_update`.
+        weight_decay: as for `adam_update`.
 
     Returns:
         The parameter and m after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, m = pb.ops.lion_update(
     ...     [1.0], [2.0], [0.0], 0.5, beta1=0.9, beta2=0.99

@@ -50,7 +50,7 @@ def lamb_update(
         The parameter, m and v after the step. A parameter or a direction of norm 0 is not scaled.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> parameter, m, v = pb.ops.lamb_update(
     ...     [4.0], [2.0], [0.0], [0.0], 0.5, 1, beta1=0.9, beta2=0.999, epsilon=1e-6
@@ -145,7 +145,7 @@ def adafactor_update(
         The parameter, rows and columns after the step.
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: if the shapes do not fit.
 
     >>> settings = {"decay": 0.8, "epsilon": 1e-30, "least": 1e-3, "threshold": 1.0}
     >>> new = pb.ops.adafactor_update(
@@ -187,18 +187,18 @@ def adafactor_vector_update(
         parameter: the parameter before the step.
         gradient: the gradient of the loss, in the parameter's shape.
         mean_square: the decaying mean of squared gradients; zeros before the first step.
-        learning_rate: as of `adafactor_update`.
+        learning_rate: as for `adafactor_update`.
         step: the number of the step, from 1.
-        decay: as of `adafactor_update`.
-        epsilon: as of `adafactor_update`.
-        least: as of `adafactor_update`.
-        threshold: as of `adafactor_update`.
+        decay: as for `adafactor_update`.
+        epsilon: as for `adafactor_update`.
+        least: as for `adafactor_update`.
+        threshold: as for `adafactor_update`.
 
     Returns:
         The parameter and mean_square after the step.
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: if the shapes differ.
 
     >>> settings = {"decay": 0.8, "epsilon": 1e-30, "least": 1e-3, "threshold": 1.0}
     >>> new = pb.ops.adafactor_vector_update(
