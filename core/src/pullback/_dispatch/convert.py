@@ -257,7 +257,7 @@ def from_any(value: Any, dtype: DType | None = None, device: Device | None = Non
     return tensor
 
 
-def together(values: Sequence[Any]) -> list[Tensor]:
+def as_tensors(values: Sequence[Any]) -> list[Tensor]:
     """Tensors of all values; host data go to where the first tensor among them is."""
     found = [as_tensor(value) for value in values]
     device = next((tensor.device for tensor in found if tensor is not None), None)

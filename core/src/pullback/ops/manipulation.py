@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch import Copy, op, primitive
-from pullback._dispatch.convert import together
+from pullback._dispatch.convert import as_tensors
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
@@ -155,7 +155,7 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     >>> [x.tolist() for x in pb.broadcast_arrays([1, 2], [[3]])]
     [[[1, 2]], [[3, 3]]]
     """
-    tensors = together(arrays)
+    tensors = as_tensors(arrays)
     shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
     return tuple([broadcast_to(tensor, shape) for tensor in tensors])
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback._dispatch.convert import from_any, together
+from pullback._dispatch.convert import as_tensors, from_any
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DTypeLike, as_dtype, same
@@ -123,7 +123,7 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     """
     if indexing not in ("xy", "ij"):
         raise errors.InputValueError(f'meshgrid: indexing is "xy" or "ij", got {indexing!r}')
-    tensors = together(arrays)
+    tensors = as_tensors(arrays)
     for tensor in tensors:
         if tensor.ndim > 1:
             raise errors.ShapeError(f"meshgrid: needs 1-d tensors, got shape {tensor.shape}")
