@@ -34,7 +34,7 @@ def forms(monkeypatch):
 
 
 def compiled(forms):
-    return sum(len(form.walks) for form in forms.values())
+    return sum(len(form.passes) for form in forms.values())
 
 
 def gradient(function, *arrays):
@@ -300,11 +300,11 @@ def one_type(form, value):
 
 
 def test_normal_forms_have_one_type():
-    assert set(NORMAL) | {"DTypeLike", "str"} == replay._NORMAL
+    assert set(NORMAL) | {"DTypeLike", "str"} == replay._CANONICAL
     seen = set()
     for name, suite in load().items():
         op = OPS[name]
-        plain = [one for one in op.attributes if one.form in replay._NORMAL]
+        plain = [one for one in op.attributes if one.form in replay._CANONICAL]
         for case in cases(op, suite, as_device("cpu")) if plain else ():
             inputs = case.tensors()
             given = case.resolved(inputs)
@@ -325,7 +325,7 @@ def test_normal_forms_have_one_type():
                 for one in plain:
                     assert one_type(one.form, way[one.name]), (str(case), one, way[one.name])
                     seen.add(one.form)
-    assert seen == replay._NORMAL
+    assert seen == replay._CANONICAL
 
 
 def _swapped(value, one, zero):
@@ -367,7 +367,7 @@ def test_shapes_that_depend_on_values_are_values():
         (lambda x: pb.linalg.qr(pb.stack([x, x])).Q, True),
     ):
         trace = Trace(x.device, x._array)
-        function(trace.tensor(x._array, "x"))
+        function(trace.argument(x._array, "x"))
         assert trace.sound is sound
     for op in OPS.values():
         op.scalars.clear()

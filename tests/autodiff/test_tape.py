@@ -184,7 +184,7 @@ def test_reset_inside_forgets_and_goes_on():
 
 def test_entered_twice_at_once():
     tape = pb.GradientTape()
-    with tape, pytest.raises(errors.TapeError, match="listening already"):
+    with tape, pytest.raises(errors.TapeError, match="recording already"):
         tape.__enter__()
 
 

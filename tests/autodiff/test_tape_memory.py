@@ -275,7 +275,7 @@ def test_a_deep_chain_in_second_order():
     assert float(outer.gradient(g, x)) == 3001.0 * 3000.0
 
 
-def test_deep_marks():
+def test_deep_leaves():
     # Leaf again by a new tape at every step, with every tape still there.
     x, tapes = pb.asarray(3.0), []
     for _ in range(2000):

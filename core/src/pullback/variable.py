@@ -28,7 +28,7 @@ def _as_tensors_do(method: Any) -> Callable[..., Any]:
 class Variable:
     """A value that can be assigned anew. Goes in wherever a tensor may.
 
-    A tape watches a variable as it is read; what the tape has heard stays as it was when another
+    A tape watches a variable as it is read; what the tape has recorded stays as it was when another
     value is assigned. The value's shape, dtype and device are those of the first one for good.
 
     Args:
@@ -76,7 +76,7 @@ class Variable:
         tensor = Tensor()
         tensor._array = self._array
         tensor._device = self._device
-        tensor._node = _mark_of(self) if RECORDING.count else None
+        tensor._node = _leaf_of(self) if RECORDING.count else None
         return tensor
 
     @property
@@ -342,24 +342,20 @@ class Variable:
     __hash__ = object.__hash__
 
 
-def _mark_of(variable: Variable) -> Node | None:
-    """The node of a tensor just read from a variable: the marks of the tapes that watch it."""
+def _leaf_of(variable: Variable) -> Node | None:
+    """The node of a tensor just read from a variable: the leaves of the tapes that watch it."""
     state = LOCAL.state
     if not state.recording:
         return None
-    marks = []
-    tape: Any
+    leaves = []
     for tape in state.tapes:
-        found = tape._marks.get(id(variable))
-        if found is not None:
-            marks.append(found[1])
-        elif variable._watched and tape.watch_accessed_variables:
-            marks.append(tape.mark(variable))
-    if len(marks) == 1:
-        mark: Node = marks[0]
-        return mark
-    # Each tape finds its own mark behind this one.
-    return Leaf(state.next_serial(), *marks) if marks else CONSTANT
+        leaf = tape.leaf_of(variable, variable._watched)
+        if leaf is not None:
+            leaves.append(leaf)
+    if len(leaves) == 1:
+        return leaves[0]
+    # Each tape finds its own leaf behind this one.
+    return Leaf(state.next_serial(), *leaves) if leaves else CONSTANT
 
 
 def _refusal(operator: str, instead: str) -> Callable[[Variable, Any], NoReturn]:

@@ -1,4 +1,4 @@
-"""The walk back through the graph: cotangents from targets to sources, latest op first."""
+"""The backward pass: cotangents travel from targets to sources, through the latest op first."""
 
 from __future__ import annotations
 
@@ -10,71 +10,80 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch.recording import Leaf, Node, Output
 
-Span = tuple[int, int]
+Interval = tuple[int, int]
+#: The nodes that wait for their turn, each with its cotangent so far, by serial number. The numbers
+#: are negated: a heap gives the smallest first, and the latest op comes first.
+_Waiting = dict[int, list[Any]]
+#: What bounds a backward pass: the needed nodes or None for all, the leaves and the intervals of
+#: the tape.
+_Reach = tuple[set[Node] | None, Collection[Node], list[Interval]]
 
 _serial = attrgetter("serial")
 
 
 def needed_nodes(
-    targets: Sequence[Node | None], sources: set[Node], own: Collection[Node], spans: list[Span]
+    targets: Sequence[Node | None],
+    sources: set[Node],
+    own: Collection[Node],
+    intervals: list[Interval],
 ) -> set[Node]:
     """The nodes on paths from `sources` to `targets` that a tape can see.
 
     Args:
-        targets: where the paths end.
-        sources: where they begin.
-        own: the marks that the tape has made; nothing behind them is its own.
-        spans: the spans of serial numbers in which the tape listened.
+        targets: the nodes at which the paths end.
+        sources: the nodes at which they begin.
+        own: the leaves that the tape has made; it does not look behind them.
+        intervals: the serial numbers between which the tape recorded.
     """
-    #: Each node with the nodes behind it, and each mark of another tape with what is behind that.
+    #: Each node with its parents, and each leaf of another tape with the node behind it.
     seen: dict[Node, list[Node]] = {}
-    marks: dict[Node, Node] = {}
+    origins: dict[Node, Node] = {}
     stack = [node for node in targets if node is not None]
     while stack:
         node = stack.pop()
         if type(node) is Leaf and node not in own:
-            origin = past_marks(node, own)
+            origin = behind_foreign_leaves(node, own)
             if origin is None:
                 continue
-            marks[node] = origin
+            origins[node] = origin
             node = origin
         if node in seen:
             continue
         if node.op is not None:
             serial = node.serial
-            if not any(begin <= serial < end for begin, end in spans):
+            if not any(begin <= serial < end for begin, end in intervals):
                 continue
         seen[node] = [] if node in own else [one for one in node.parents if one is not None]
         stack.extend(seen[node])
     needed: set[Node] = set()
     # Inputs are older than what is made of them.
     for node in sorted(seen, key=_serial):
-        if node in sources or any(marks.get(one, one) in needed for one in seen[node]):
+        if node in sources or any(origins.get(one, one) in needed for one in seen[node]):
             needed.add(node)
-    needed.update(mark for mark, origin in marks.items() if origin in needed)
+    needed.update(leaf for leaf, origin in origins.items() if origin in needed)
     return needed
 
 
-def past_marks(node: Node | None, own: Collection[Node]) -> Node | None:
-    """What a tape sees where the marks of other tapes stand in front of it.
+def behind_foreign_leaves(node: Node | None, own: Collection[Node]) -> Node | None:
+    """The node that a tape sees where leaves of other tapes stand in front of it.
 
-    They are no part of its record: one that another thread has made since is younger by its serial
-    number than what was computed from the tensor before.
+    They are no part of its record: a leaf that another thread has made since is younger by its
+    serial number than the results computed from the tensor before.
     """
     while type(node) is Leaf and node not in own:
         parents = node.parents
-        # Behind the value of a variable are marks of several tapes, at most one of them of this.
-        own_marks = parents if len(parents) < 2 else [one for one in parents if one in own]
-        node = own_marks[0] if own_marks else None
+        # Behind the value of a variable are leaves of several tapes, at most one of them its own.
+        own_leaves = parents if len(parents) < 2 else [one for one in parents if one in own]
+        node = own_leaves[0] if own_leaves else None
     return node
 
 
 def live_origin(node: Node | None) -> Node | None:
-    """What a new mark on a tensor stands on: marks that no live tape owns are passed over."""
+    """The node that a new leaf stands on: leaves that no live tape owns are skipped."""
     while isinstance(node, Leaf):
         if node.saved is None:
-            # A variable's value, with the marks of several tapes behind it.
-            if any(mark.saved.live for mark in node.parents if mark is not None):
+            # A variable's value, with the leaves of several tapes behind it.
+            if any(leaf.saved.live for leaf in node.parents if leaf is not None):
                 return node
             return None
         if node.saved.live:
@@ -83,95 +92,110 @@ def live_origin(node: Node | None) -> Node | None:
     return node
 
 
-def walk(
-    arrived: Iterable[tuple[Node, Any]],
+def backpropagate(
+    cotangents: Iterable[tuple[Node, Any]],
     needed: set[Node] | None,
     sources: Collection[Node],
     own: Collection[Node],
-    spans: list[Span],
+    intervals: list[Interval],
     release: bool,
 ) -> dict[Node, Any]:
-    """Pulls cotangents back to `sources`.
+    """Carries cotangents from targets back to `sources`.
 
-    Nodes wait in a heap by serial number: inputs are older than what is made of them, so a node's
-    turn comes when all of its cotangent has arrived.
+    Nodes wait in a heap by serial number: inputs are older than what is made of them, so a node
+    comes out when all of its cotangent has arrived.
 
     Args:
-        arrived: the node of each target, and its cotangent.
+        cotangents: the node of each target, and its cotangent.
         needed: the nodes to pass through; None for all that the tape can see.
         sources: the nodes whose cotangents are wanted.
-        own: the marks that the tape has made; nothing behind them is its own.
-        spans: the spans of serial numbers in which the tape listened.
-        release: whether nodes are let go as they have been passed.
+        own: the leaves that the tape has made; it does not look behind them.
+        intervals: the serial numbers between which the tape recorded.
+        release: whether nodes are released as the pass goes on.
 
     Returns:
         The cotangent of each source that was reached.
 
     Raises:
-        TapeError: when the graph has been let go by an earlier walk.
+        TapeError: when an earlier backward pass has released the graph.
     """
-    low, high = spans[0] if len(spans) == 1 else (0, 0)
     found: dict[Node, Any] = {}
     heap: list[int] = []
-    #: By serial number, negated as the heap wants it: the node, and its cotangent so far.
-    waiting: dict[int, list[Any]] = {}
-    while True:
-        for node, part in arrived:
-            if type(node) is Leaf and node not in own:
-                origin = past_marks(node, own)
-                if origin is None:
-                    continue
-                node = origin
-            key = -node.serial
-            if key in waiting:
-                entry = waiting[key]
-                entry[1] = entry[1] + part
-                continue
-            if needed is not None:
-                if node not in needed:
-                    continue
-            elif node.op is None:
-                if node in own:
-                    # Nothing behind it is to be visited: it need not wait its turn.
-                    found[node] = found[node] + part if node in found else part
-                    continue
-            elif not low <= -key < high and not any(a <= -key < b for a, b in spans):
-                continue
-            waiting[key] = [node, part]
-            heappush(heap, key)
-        if not heap:
-            return found
+    waiting: _Waiting = {}
+    reach = needed, own, intervals
+    _admit(cotangents, waiting, heap, found, reach)
+    while heap:
         node, g = waiting.pop(heappop(heap))
         if node in sources:
             found[node] = g
         op = node.op
         if op is not None:
             if node.saved is None:
-                raise errors.TapeError(
-                    "this part of the graph has been let go by the gradient() of another tape; "
-                    "make that one with persistent=True"
-                )
-            arrived = op.vjp(node, g, needed)
+                raise _released()
+            _admit(op.vjp(node, g, needed), waiting, heap, found, reach)
             if release:
-                # What the rules needed goes while the walk goes on.
+                # What the rules needed goes while the pass goes on.
                 node.saved = None
                 node.parents = ()
         elif type(node) is Output:
             _merge(node, g, waiting, heap)
-            arrived = ()
+    return found
+
+
+def _admit(
+    cotangents: Iterable[tuple[Node, Any]],
+    waiting: _Waiting,
+    heap: list[int],
+    found: dict[Node, Any],
+    reach: _Reach,
+) -> None:
+    """Adds up the cotangents of each node; a node that the pass meets for the first time waits."""
+    needed, own, intervals = reach
+    for node, part in cotangents:
+        if type(node) is Leaf and node not in own:
+            origin = behind_foreign_leaves(node, own)
+            if origin is None:
+                continue
+            node = origin
+        key = -node.serial
+        if key in waiting:
+            entry = waiting[key]
+            entry[1] = entry[1] + part
+            continue
+        if needed is not None:
+            if node not in needed:
+                continue
+        elif node.op is None:
+            if node in own:
+                # Nothing lies behind it: it need not wait.
+                found[node] = found[node] + part if node in found else part
+                continue
         else:
-            arrived = ()
+            for begin, end in intervals:
+                if begin <= -key < end:
+                    break
+            else:
+                continue
+        waiting[key] = [node, part]
+        heappush(heap, key)
 
 
-def _merge(node: Output, g: Any, waiting: dict[int, list[Any]], heap: list[int]) -> None:
+def _merge(output: Output, g: Any, waiting: _Waiting, heap: list[int]) -> None:
     """The cotangents of the several results of an op come together in a dict by position."""
-    whole = node.parents[0]
+    whole = output.parents[0]
     assert whole is not None
     key = -whole.serial
     if key not in waiting:
-        waiting[key] = [whole, {node.saved: g}]
+        waiting[key] = [whole, {output.saved: g}]
         heappush(heap, key)
         return
     by_position = waiting[key][1]
-    have = by_position.get(node.saved)
-    by_position[node.saved] = g if have is None else have + g
+    have = by_position.get(output.saved)
+    by_position[output.saved] = g if have is None else have + g
+
+
+def _released() -> errors.TapeError:
+    return errors.TapeError(
+        "the gradient() of another tape has released this part of the graph; "
+        "make that tape with persistent=True"
+    )

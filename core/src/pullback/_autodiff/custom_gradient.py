@@ -57,7 +57,7 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
             return cast("R", _pair(name, f(*args, **kwargs))[0])
         _refuse_tracked(name, kwargs)
         given, inputs = _inputs(args)
-        # The ops inside are heard, but nothing links them to the result: only `grad_fn` holds on
+        # The ops inside are recorded, but nothing links them to the result: only `grad_fn` holds on
         # to what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
             result, grad_fn = _pair(name, f(*given, **kwargs))

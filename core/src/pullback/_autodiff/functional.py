@@ -78,7 +78,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             value = f(*given, **kwargs)
-            target = _heard(value)
+            target = _recorded(value)
         return value, tape.gradient(target, sources, unconnected_gradients="zero")
 
     return both
@@ -99,7 +99,7 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         given, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            target = _heard(f(*given, **kwargs))
+            target = _recorded(f(*given, **kwargs))
         return tape.jacobian(target, sources, unconnected_gradients="zero")
 
     return rows
@@ -126,8 +126,8 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
         The value, and a function: it takes a cotangent in the structure of the value and gives a
         tuple with one for each argument; it may be called any number of times.
 
-    >>> value, pull = pb.vjp(lambda x, y: x * y, 2.0, 3.0)
-    >>> [float(g) for g in pull(10.0)]
+    >>> value, pullback = pb.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> [float(g) for g in pullback(10.0)]
     [30.0, 20.0]
 
     Raises:
@@ -137,12 +137,12 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
     with GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(sources)
         value = f(*given)
-        target = _heard(value)
+        target = _recorded(value)
 
-    def pull(cotangent: Any) -> Any:
+    def pullback(cotangent: Any) -> Any:
         return tape.gradient(target, sources, cotangent, unconnected_gradients="zero")
 
-    return value, pull
+    return value, pullback
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -171,12 +171,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         with GradientTape(watch_accessed_variables=False) as inner:
             inner.watch(sources)
             value = f(*given)
-            target = _heard(value)
+            target = _recorded(value)
         dummies = [full(t.shape, 0, dtype=t.dtype, device=t.device) for t in leaves(target)]
         outer.watch(dummies)
         seeds = like(target, iter(dummies))
         pulled = inner.gradient(target, sources, seeds, unconnected_gradients="zero")
-        pulled = like(pulled, iter([_heard(g) for g in leaves(pulled)]))
+        pulled = like(pulled, iter([_recorded(g) for g in leaves(pulled)]))
     flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
     return value, like(target, iter(flat))
 
@@ -221,7 +221,7 @@ def _source(name: str, position: int, value: Any) -> Tensor:
     return wrap(tensor._array, tensor._device, tensor._node)
 
 
-def _heard(value: Any) -> Any:
+def _recorded(value: Any) -> Any:
     """A result as a structure of tensors that a tape takes for targets, constants included."""
     if not isinstance(value, (list, tuple, dict)):
         return _target(value)
@@ -281,7 +281,7 @@ def implicit_value_and_gradients(
     def both(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
         with GradientTape() as tape:
             value = f(*args, **kwargs)
-            target = _heard(value)
+            target = _recorded(value)
         variables = tape.watched_variables()
         if not variables:
             raise errors.TapeError(

@@ -1,52 +1,58 @@
-"""The walk back as straight-line code: traced once for a graph, run for every later one like it.
+"""Compiled backward passes: traced once for a graph, run for every later graph like it.
 
-A training loop builds the same graph at each step. When a graph of one form has been walked a few
-times, the walk is traced down to the kernels that it calls, and compiled into a function that first
-compares a graph with the one it was made for (the target's shape and dtype, ops and their order,
-links, attributes, and the shape, dtype and device of every array), then calls the kernels on its
-arrays. A graph that differs anywhere is walked; docs/architecture.md says why there is nothing else
-that a rule can see. So is everything for which a trace could not stand: custom gradients and ops
-from elsewhere, whose rules may be more than functions of their arguments; rules that look at
-values; tapes that other tapes listen to.
+A training loop records the same graph at each step. When the backward pass has run over graphs of
+one form a few times, it is traced down to the kernels that it calls, simplified, and printed as a
+function. The function first compares a recorded graph with the one it was made for (the target's
+shape and dtype, ops and their order, links, attributes, and the shape, dtype and device of every
+array), then calls the kernels on its arrays. For a graph that differs anywhere, the backward pass
+runs op by op; docs/architecture.md says why there is nothing else that a rule can see. So it does
+where a trace could not stand for it: custom gradients and ops of other packages, whose rules may be
+more than functions of their arguments; rules that look at values; tapes that other tapes record.
+
+This module has the comparison and the cache. `pullback.graph` has all that happens to the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
+from types import FunctionType
 from typing import Any
 
-from pullback._autodiff import backward, seeds
-from pullback._autodiff.backward import Span
+from pullback._autodiff import seeds
+from pullback._autodiff.backward import Interval, backpropagate
+from pullback._codegen.source import Source
 from pullback._dispatch.recording import RECORDING, Leaf, Node, Output
 from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
 from pullback.dtypes import is_floating
-from pullback.graph.capture import NoTraceError, Trace, Traced, frozen
-from pullback.spec import OPS, Op
+from pullback.graph.capture import Trace, Traced
+from pullback.graph.emit import write_calls
+from pullback.graph.graph import NotTraceableError, Value, frozen
+from pullback.graph.simplify import simplify
+from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 
-#: How often a graph of one form is walked before its walk is compiled.
+#: How often graphs of one form run op by op before the backward pass is compiled.
 PATIENCE = 2
 #: The largest number of nodes of a graph that is compiled.
 _LARGEST = 4000
-#: How many walks are kept for graphs that look alike from afar, and in all.
+#: How many compiled passes are kept for one form, how many forms, and how many passes in all.
 _ALIKE, _FORMS, _IN_ALL = 4, 4096, 256
-#: How many numbers one comparison has.
+#: The number of serial numbers in one comparison.
 _CHAIN = 100
 
-
-#: Attributes that dispatch brings into one form, which can be compared as it is.
-_NORMAL = frozenset({"Axis", "Axes", "ShapeLike", "DTypeLike", "bool", "int", "float", "str"})
+#: The annotations of attributes that dispatch makes canonical: these compare as they are.
+_CANONICAL = frozenset({"Axis", "Axes", "ShapeLike", "DTypeLike", "bool", "int", "float", "str"})
 
 
 class _Form:
-    """Graphs that look alike from afar: the walks compiled for them, and how often none fitted."""
+    """Graphs that look alike from afar: the passes compiled for them, and how often none fitted."""
 
-    __slots__ = ("built", "misses", "walks")
+    __slots__ = ("built", "misses", "passes")
 
     def __init__(self) -> None:
-        self.walks: list[Any] = []
+        self.passes: list[Callable[..., list[Tensor | None] | None]] = []
         self.misses = 0
         self.built = 0
 
@@ -56,156 +62,187 @@ _forms: dict[tuple[Any, ...], _Form] = {}
 
 def gradients(
     target: Any,
-    marks: Sequence[Node | None],
+    leaves: Sequence[Node | None],
     own: Collection[Node],
-    span: Span,
+    interval: Interval,
     release: bool,
 ) -> list[Tensor | None] | None:
-    """The gradient of a target with respect to each source; None where there is no code for it.
+    """The gradient of a target with respect to each source; None if there is no code for it.
 
     Args:
-        target: what the gradient is asked of.
-        marks: the nodes at which the gradients of the sources are collected.
-        own: every mark that the tape has made.
-        span: the serial numbers between which the tape listened.
-        release: whether nodes are let go as they have been passed.
+        target: the tensor whose gradient is wanted.
+        leaves: the nodes at which the gradients of the sources are collected.
+        own: every leaf that the tape has made.
+        interval: the serial numbers between which the tape recorded.
+        release: whether nodes are released as the pass goes on.
     """
     if type(target) is not Tensor or RECORDING.count:
         return None
     node = target._node
     if type(node) is not Node and type(node) is not Output:
         return None
-    low, high = span
-    key = (node.op, node.serial - low, len(marks))
+    begin, end = interval
+    key = (node.op, node.serial - begin, len(leaves))
     form = _forms.get(key)
     if form is None:
         if len(_forms) >= _FORMS:
             _forms.clear()
         _forms[key] = _Form()
         return None
-    for walk in form.walks:
-        found: list[Tensor | None] | None = walk(target, marks, low, high, release)
+    for backward_pass in form.passes:
+        found = backward_pass(target, leaves, begin, end, release)
         if found is not None:
             return found
     form.misses += 1
-    if form.misses < PATIENCE or form.built > 2 * _ALIKE or set(marks) != own:
+    if form.misses < PATIENCE or form.built > 2 * _ALIKE or set(leaves) != own:
         return None
     form.built += 1
-    return _traced(form, target, marks, own, span, release)
+    return _traced(form, target, leaves, own, interval, release)
 
 
 def _traced(
     form: _Form,
     target: Tensor,
-    marks: Sequence[Any],
+    leaves: Sequence[Any],
     own: Collection[Node],
-    span: Span,
+    interval: Interval,
     release: bool,
 ) -> list[Tensor | None] | None:
-    """Walks the graph in a trace, and keeps the walk."""
+    """Runs the backward pass in a trace, and keeps it."""
     if not is_floating(target.dtype):
-        return None  # the walk says what is wrong with that
+        return None  # `backpropagate` raises the error
     trace = Trace(target._device, target._array)
     try:
-        graph = _Graph(target, marks, span, trace)
-    except NoTraceError:
+        guard = _Guard(target, leaves, interval, trace)
+    except NotTraceableError:
         return None
     if release:
-        graph.release()
-    seed = seeds.ones(trace.tensor(target._array, "target"))
-    wanted = set(marks)
-    found = backward.walk([(graph.target, seed)], None, wanted, own, [span], True)
-    parts = [seeds.leave(found.get(mark)) for mark in marks]
-    # The trace and its device refer to each other: arrays are not to wait for the collector.
-    trace.found.clear()
-    # Numbers that met traced tensors are kept by ops for the next time, which does not come.
-    for op in OPS.values():
-        op.scalars.clear()
+        guard.release()
+    value = Value("target", tuple(target._array.shape), target._array.dtype)
+    seed = seeds.ones(wrap(Traced(target._array, value), trace.device))
+    found = backpropagate([(guard.target, seed)], None, set(leaves), own, [interval], True)
+    parts = [seeds.finalize_gradient(found.get(leaf)) for leaf in leaves]
+    trace.close()
     results = [None if part is None else part._array for part in parts]
     if trace.sound and all(one is None or type(one) is Traced for one in results):
-        if sum(len(one.walks) for one in _forms.values()) >= _IN_ALL:
+        if sum(len(one.passes) for one in _forms.values()) >= _IN_ALL:
             _forms.clear()
-        names = [None if one is None else one.name for one in results]
-        form.walks.insert(0, graph.compile(names))
-        del form.walks[_ALIKE:]
+        values = [None if one is None else one.value for one in results]
+        form.passes.insert(0, guard.compile(values))
+        del form.passes[_ALIKE:]
     return [None if one is None else wrap(one.array, target._device) for one in results]
 
 
-class _Graph:
-    """A graph in a trace: its copy there, and the lines that compare another graph with it."""
+class _Guard:
+    """The lines that compare a graph with the one in a trace, and the copy of it in the trace."""
 
-    def __init__(self, target: Tensor, marks: Sequence[Any], span: Span, trace: Trace) -> None:
+    def __init__(
+        self, target: Tensor, leaves: Sequence[Any], interval: Interval, trace: Trace
+    ) -> None:
         self._device: Device = target._device
         self._trace = trace
-        self._span = span
-        self._marks = {mark: f"m{i}" for i, mark in enumerate(marks)}
-        if len(self._marks) != len(marks) or None in self._marks:
-            raise NoTraceError
+        self._interval = interval
+        self._leaves = {leaf: f"m{i}" for i, leaf in enumerate(leaves)}
+        if len(self._leaves) != len(leaves) or None in self._leaves:
+            raise NotTraceableError
         self._names: dict[Node, str] = {}
         self._copies: dict[Node, Node] = {}
-        #: The globals of the code.
-        self._scope: dict[str, Any] = {
-            "Tensor": Tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
-            "device": target._device, "backend": target._device.backend,
-            "native": target._device.backend.native,
-        }  # fmt: skip
-        self._arrays: list[str] = []
-        #: The names of these by the identity of the array.
-        self._kept: dict[int, str] = {}
-        self.lines: list[str] = []
-        if len(marks) > 1:
-            self._unless(f"len({{{', '.join(self._marks.values())}}}) == {len(marks)}")
-        # A source may be a tensor made on the way: the walk goes on behind it.
-        self._unless(" and ".join(f"type({one}) is Leaf" for one in self._marks.values()))
-        top = target._node
-        backend = target._device.backend
-        self._unless(f"target._device is device and backend.changes == {backend.changes}")
+        #: The values of the arrays that nodes kept, by the identity of the array.
+        self._kept: dict[int, Value] = {}
+        self._source = source = Source(
+            "backward_pass",
+            "target, leaves, begin, end, release",
+            {
+                "Tensor": Tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
+                "device": self._device, "backend": self._device.backend,
+            },
+        )  # fmt: skip
+        source.line("n0 = target._node")
+        with source.block("try:"):
+            source.line(f"{_targets(self._leaves.values())}= leaves")
+            self._compare_all(target)
+        # A node is released, or it has other lengths than expected.
+        with source.block("except (TypeError, ValueError, KeyError, AttributeError):"):
+            source.line("return None")
+        for node in self._names:
+            self._copies[node].parents = tuple(
+                None if one is None else one if one in self._leaves else self._copies[one]
+                for one in node.parents
+            )
+        self.target = self._copies[next(iter(self._names))]
+
+    def release(self) -> None:
+        """Releases the graph; its copy has what it kept."""
+        for node in self._names:
+            if type(node) is not Output:
+                node.saved, node.parents = None, ()
+
+    def compile(self, results: Sequence[Value | None]) -> FunctionType:
+        """The function that compares, calls the kernels, and returns a tensor for each result."""
+        source = self._source
+        with source.block("if release:"):
+            for node, name in self._names.items():
+                if type(node) is not Output:
+                    source.line(f"{name}.saved = None; {name}.parents = ()")
+        graph = simplify(self._trace.graph([one for one in results if one is not None]))
+        texts = iter(write_calls(source, graph))
+        tensors = []
+        for i, result in enumerate(results):
+            tensors.append("None" if result is None else f"t{i}")
+            if result is not None:
+                source.line(
+                    f"t{i} = Tensor()",
+                    f"t{i}._array = {next(texts)}",
+                    f"t{i}._device = device",
+                    f"t{i}._node = None",
+                )
+        source.line(f"return [{', '.join(tensors)}]")
+        return source.compile()
+
+    # Comparing ------------------------------------------------------------------------------------
+
+    def _unless(self, condition: str) -> None:
+        self._source.line(f"if not ({condition}):", "    return None")
+
+    def _compare_all(self, target: Tensor) -> None:
+        leaves, constant = self._leaves.values(), self._source.constant
+        if len(leaves) > 1:
+            self._unless(f"len({{{', '.join(leaves)}}}) == {len(leaves)}")
+        # A source may be a tensor made on the way: the pass goes on behind it.
+        self._unless(" and ".join(f"type({leaf}) is Leaf" for leaf in leaves))
+        changes = self._device.backend.changes
+        self._unless(f"target._device is device and backend.changes == {changes}")
         # The cotangent that everything begins with is made of these.
         shape, dtype = target._array.shape, target._array.dtype
         self._unless(
-            f"target._array.shape == {self._constant(shape)} "
-            f"and target._array.dtype is {self._constant(dtype)}"
+            f"target._array.shape == {constant(shape)} and target._array.dtype is {constant(dtype)}"
         )
+        top = target._node
+        assert top is not None
         self._names[top] = "n0"
         waiting = [top]
         while waiting:
             node = waiting.pop()
             self._compare(node, self._names[node], waiting)
             if len(self._names) > _LARGEST:
-                raise NoTraceError
-        self._order()
-        for node in self._names:
-            self._copies[node].parents = tuple(
-                None if one is None else one if one in self._marks else self._copies[one]
-                for one in node.parents
-            )
-        self.target = self._copies[top]
+                raise NotTraceableError
+        self._compare_order()
 
-    def _unless(self, condition: str) -> None:
-        self.lines += [f"if not ({condition}):", "    return None"]
-
-    def _order(self) -> None:
-        """Compares the order in which ops were called: cotangents are added up in it, back."""
+    def _compare_order(self) -> None:
+        """Compares the order in which ops were called: cotangents are added in its reverse."""
         calls = [node for node in self._names if type(node) is not Output]
         calls.sort(key=attrgetter("serial"), reverse=True)
         serials = [f"{self._names[node]}.serial" for node in calls]
-        last = "high"
+        last = "end"
         for i in range(0, len(serials), _CHAIN):
             part = serials[i : i + _CHAIN]
             self._unless(" > ".join([last, *part]))
             last = part[-1]
-        self._unless(f"{last} >= low")
-
-    def _constant(self, value: Any) -> str:
-        name = f"k{len(self._scope)}"
-        self._scope[name] = value
-        return name
-
-    # Comparing ------------------------------------------------------------------------------------
+        self._unless(f"{last} >= begin")
 
     def _compare(self, node: Node, name: str, waiting: list[Node]) -> None:
         if isinstance(node, Leaf):
-            raise NoTraceError  # the mark of another tape
+            raise NotTraceableError  # the leaf of another tape
         self._copies[node] = copy = Output(node.serial, node, 0) if type(node) is Output else Node()
         copy.serial, copy.op, copy.device = node.serial, node.op, self._trace.device
         if type(node) is Output:
@@ -213,190 +250,101 @@ class _Graph:
             whole = node.parents[0]
             # The cotangents of residuals go through bodies.
             if whole is None or type(whole.op) is not Op or position >= len(whole.op.outputs):
-                raise NoTraceError
+                raise NotTraceableError
             self._unless(f"type({name}) is Output and {name}.saved == {position}")
         else:
             op = node.op
             if type(op) is not Op or not all(map(_is_ours, _functions(op))):
-                raise NoTraceError
-            low, high = self._span
-            if node.device is not self._device or not low <= node.serial < high:
-                raise NoTraceError
+                raise NotTraceableError
+            begin, end = self._interval
+            if node.device is not self._device or not begin <= node.serial < end:
+                raise NotTraceableError
             if node.saved is None:
-                raise NoTraceError
-            self._unless(f"{name}.op is {self._constant(op)} and {name}.device is device")
-            copy.saved = (self._plain if op.simple else self._full)(op, node, name)
-        self._links(node, name, waiting)
+                raise NotTraceableError
+            self._unless(f"{name}.op is {self._source.constant(op)} and {name}.device is device")
+            copy.saved = (self._compare_plain if op.simple else self._compare_full)(op, node, name)
+        self._compare_links(node, name, waiting)
 
-    def _links(self, node: Node, name: str, waiting: list[Node]) -> None:
+    def _compare_links(self, node: Node, name: str, waiting: list[Node]) -> None:
         targets: list[str] = []
         known: list[str] = []
         for parent in node.parents:
             here = f"p{len(targets)}"
             if parent is None:
                 known.append(f"{here} is None")
-            elif parent in self._marks:
-                known.append(f"{here} is {self._marks[parent]}")
+            elif parent in self._leaves:
+                known.append(f"{here} is {self._leaves[parent]}")
             elif parent in self._names:
                 known.append(f"{here} is {self._names[parent]}")
             else:
                 here = self._names[parent] = f"n{len(self._names)}"
                 waiting.append(parent)
             targets.append(here)
-        self.lines.append(f"{''.join(f'{one}, ' for one in targets)}= {name}.parents")
+        self._source.line(f"{_targets(targets)}= {name}.parents")
         if known:
             self._unless(" and ".join(known))
 
-    def _plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
-        """What a node of straight-line code keeps: a value for each name of the layout."""
+    def _compare_plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
+        """What a node of specialized code keeps: a value for each name of the layout."""
         needs = list(layout(op))
         if not needs:
             return ()
         names = [f"{name}_{need}" for need in needs]
-        self.lines.append(f"{''.join(f'{one}, ' for one in names)}= {name}.saved")
-        return tuple(map(self._value, [op] * len(needs), needs, node.saved, names))
+        self._source.line(f"{_targets(names)}= {name}.saved")
+        return tuple(map(self._compare_value, [op] * len(needs), needs, node.saved, names))
 
-    def _full(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
+    def _compare_full(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
         """What a node of the general path keeps."""
+        constant = self._source.constant
         lengths, saved, outputs, attributes, _ = node.saved
-        self.lines.append(f"p0, {name}_saved, p1, p2, p3 = {name}.saved")
-        self._unless(f"p0 == {self._constant(lengths)} and p1 == {self._constant(outputs)}")
+        self._source.line(f"p0, {name}_saved, p1, p2, p3 = {name}.saved")
+        self._unless(f"p0 == {constant(lengths)} and p1 == {constant(outputs)}")
         copied = {}
         for need, value in saved.items():
             here = f"{name}_{need}"
-            self.lines.append(f"{here} = {name}_saved[{need!r}]")
-            copied[need] = self._value(op, need, value, here)
-        self.lines.append(f"del {name}_saved")
+            self._source.line(f"{here} = {name}_saved[{need!r}]")
+            copied[need] = self._compare_value(op, need, value, here)
+        self._source.line(f"del {name}_saved")
         return lengths, copied, outputs, attributes, {}
 
-    def _value(self, op: Op, need: str, value: Any, name: str) -> Any:
+    def _compare_value(self, op: Op, need: str, value: Any, name: str) -> Any:
         arrays = {one.name for one in op.inputs} | {*op.outputs, *op.residuals}
         if need not in arrays:
             form = next((one.form for one in op.attributes if one.name == need), "ShapeLike")
             if form == "DeviceLike":
-                raise NoTraceError  # the rule goes to another device
+                raise NotTraceableError  # the rule goes to another device
             if value is None or type(value) is bool:
                 self._unless(f"{name} is {value}")
-            elif form in _NORMAL and type(value) is float and (value == 0 or value != value):
+            elif form in _CANONICAL and type(value) is float and (value == 0 or value != value):
                 self._unless(f"{name}.hex() == {value.hex()!r}")
-            elif form in _NORMAL:
-                self._unless(f"{name} == {self._constant(value)}")
+            elif form in _CANONICAL:
+                self._unless(f"{name} == {self._source.constant(value)}")
             else:
-                self._unless(f"frozen({name}) == {self._constant(frozen(value))}")
+                self._unless(f"frozen({name}) == {self._source.constant(frozen(value))}")
             return value
         if value is None:
             self._unless(f"{name} is None")
             return None
         if not isinstance(value, list):
-            return self._array(value, name)
+            return self._compare_array(value, name)
         items = [f"{name}_{i}" for i in range(len(value))]
-        self.lines.append(f"{''.join(f'{one}, ' for one in items)}= {name}")
-        self.lines.append(f"del {name}")
-        return [self._array(one, item) for one, item in zip(value, items, strict=True)]
+        self._source.line(f"{_targets(items)}= {name}", f"del {name}")
+        return [self._compare_array(one, item) for one, item in zip(value, items, strict=True)]
 
-    def _array(self, array: Any, name: str) -> Traced:
-        first = self._kept.get(id(array))
-        if first is not None:
+    def _compare_array(self, array: Any, name: str) -> Traced:
+        before = self._kept.get(id(array))
+        if before is not None:
             # Kept twice, as the factors of x * x are: what is computed of it is computed once.
-            self._unless(f"{name} is {first}")
-            self.lines.append(f"del {name}")
-            return Traced(array, first)
-        self._kept[id(array)] = name
-        # A dtype of NumPy's may be one of several equal objects: the others are walked.
-        shape, dtype = self._constant(array.shape), self._constant(array.dtype)
+            self._unless(f"{name} is {before.name}")
+            self._source.line(f"del {name}")
+            return Traced(array, before)
+        # NumPy may have several equal dtype objects: graphs with another object run op by op.
+        constant = self._source.constant
+        shape, dtype = constant(array.shape), constant(array.dtype)
         self._unless(f"{name}.shape == {shape} and {name}.dtype is {dtype}")
-        self._arrays.append(name)
-        return Traced(array, name)
-
-    def release(self) -> None:
-        """Lets the graph go; its copy has what it kept."""
-        for node in self._names:
-            if type(node) is not Output:
-                node.saved, node.parents = None, ()
-
-    # Calling --------------------------------------------------------------------------------------
-
-    def compile(self, results: Sequence[str | None]) -> Any:
-        """The function that compares, calls the kernels, and gives a tensor for each name."""
-        lines = [
-            "def walk(target, marks, low, high, release):",
-            "    n0 = target._node",
-            "    try:",
-        ]
-        lines.append(f"        {''.join(f'{one}, ' for one in self._marks.values())}= marks")
-        lines += [f"        {line}" for line in self.lines]
-        # Of other lengths than expected, or let go.
-        lines += [
-            "    except (TypeError, ValueError, KeyError, AttributeError):",
-            "        return None",
-        ]
-        whole = [name for node, name in self._names.items() if type(node) is not Output]
-        lines += ["    if release:"]
-        lines += [f"        {one}.saved = None; {one}.parents = ()" for one in whole]
-        same = self._same()
-        results = [None if name is None else same.get(name, name) for name in results]
-        lines += [f"    {line}" for line in self._calls(results, same)]
-        found = []
-        for i, name in enumerate(results):
-            found.append("None" if name is None else f"t{i}")
-            if name is not None:
-                lines += [
-                    f"    t{i} = Tensor()",
-                    f"    t{i}._array = {name}",
-                    f"    t{i}._device = device",
-                    f"    t{i}._node = None",
-                ]
-        lines.append(f"    return [{', '.join(found)}]")
-        exec(compile("\n".join(lines), "<pullback walk>", "exec"), self._scope)
-        return self._scope.pop("walk")
-
-    def _same(self) -> dict[str, str]:
-        """The products with 1 that need not be computed, and what stands in their place.
-
-        That lies otherwise in memory, it may be: where this could be seen, they are computed.
-        """
-        products = dict(self._trace.same)
-        for call in self._trace.calls:
-            if not call.by_element:
-                for name in _flat(call.inputs):
-                    products.pop(name, None)
-        found: dict[str, str] = {}
-        for product, factor in products.items():
-            found[product] = found.get(factor, factor)  # made before it
-        return found
-
-    def _calls(self, results: Sequence[str | None], same: dict[str, str]) -> list[str]:
-        """The calls that results depend on; each array is let go after its last use."""
-        alive = {name for name in results if name is not None}
-        lines: list[str] = []
-        for call in reversed(self._trace.calls):
-            if alive.isdisjoint(call.results):
-                continue
-            inputs = _renamed(call.inputs, same)
-            used = dict.fromkeys(_flat(inputs))
-            last = [one for one in used if one not in alive and one not in self._trace.constants]
-            last += [one for one in call.results if one not in alive]
-            if last:
-                lines.append(f"del {', '.join(last)}")
-            for result, foreign in zip(call.results, call.foreign, strict=True):
-                if foreign:
-                    lines.append(f"{result} = native({result})")
-            arguments = [_text(one) for one in inputs]
-            arguments += [f"{key}={self._literal(value)}" for key, value in call.attributes.items()]
-            targets = ", ".join(call.results) + ("," if call.several else "")
-            kernel = self._constant(call.kernel)
-            lines.append(f"{targets} = {kernel}({', '.join(arguments)})")
-            alive.update(used)
-        self._scope.update({k: v for k, v in self._trace.constants.items() if k in alive})
-        unused = [name for name in self._arrays if name not in alive]
-        if unused:
-            lines.append(f"del {', '.join(unused)}")
-        return lines[::-1]
-
-    def _literal(self, value: Any) -> str:
-        if value is None or type(value) in (bool, int, str):
-            return repr(value)
-        return self._constant(value)
+        traced = self._trace.input(array, name)
+        self._kept[id(array)] = traced.value
+        return traced
 
 
 def _functions(op: Op) -> list[Any]:
@@ -404,23 +352,10 @@ def _functions(op: Op) -> list[Any]:
 
 
 def _is_ours(function: Any) -> bool:
-    """Whether a body or rule is of this package: it is a function of what it names."""
+    """Returns whether a body or rule is of this package: a function of what it names."""
     return str(function.__module__).startswith("pullback.")
 
 
-def _flat(names: Any) -> list[str]:
-    if isinstance(names, (list, tuple)):
-        return [one for part in names for one in _flat(part)]
-    return [] if names is None else [names]
-
-
-def _renamed(names: Any, same: dict[str, str]) -> Any:
-    if isinstance(names, (list, tuple)):
-        return type(names)(_renamed(one, same) for one in names)
-    return same.get(names, names)
-
-
-def _text(names: Any) -> str:
-    if isinstance(names, list):
-        return f"[{', '.join(map(_text, names))}]"
-    return str(names)
+def _targets(names: Collection[str]) -> str:
+    """The left side of an assignment that unpacks exactly as many values."""
+    return "".join(f"{name}, " for name in names)

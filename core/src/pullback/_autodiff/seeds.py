@@ -1,4 +1,4 @@
-"""What goes into the walk back and what comes out of it: targets, seeds, gradients, Jacobians."""
+"""Both ends of the backward pass: targets and their cotangents, gradients and Jacobians."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pullback.ops.complex import conj
 from pullback.ops.creation import full
 from pullback.ops.joining import stack
 from pullback.ops.patterns import one_hot
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, wrap
 
-#: What a source gets on which a target does not depend.
+#: The gradient of a source on which the target does not depend.
 Unconnected = Literal["none", "zero"]
 
 
 def target_of(value: Any) -> Tensor:
-    """The target of a gradient, as a tensor that some tape has heard.
+    """The target of a gradient, as a tensor that some tape has recorded.
 
     Raises:
         InputTypeError: for host data.
-        TapeError: for a tensor made where no tape listened.
+        TapeError: for a tensor made while no tape was recording.
         DTypeError: for integers.
     """
     if type(value) is not Tensor:
@@ -36,8 +36,8 @@ def target_of(value: Any) -> Tensor:
     tensor: Tensor = value
     if tensor._node is None:
         raise errors.TapeError(
-            "the target is not on the tape: it was made where no tape listened; "
-            "compute it inside `with tape:`, from variables or from what tape.watch(x) was given"
+            "the target is not on the tape: it was made while no tape was recording; "
+            "compute it inside `with tape:`, from variables or from tensors that tape.watch(x) got"
         )
     if not dtypes.is_floating(tensor.dtype):
         raise errors.DTypeError(
@@ -48,30 +48,32 @@ def target_of(value: Any) -> Tensor:
 
 
 def ones(target: Tensor) -> Tensor:
-    """The cotangent of a target that stands for its sum."""
+    """The cotangent of a target that stands for its sum, as a tensor that a rule may change."""
     if target._array.shape:
         return full(target.shape, 1, dtype=target.dtype, device=target._device)
     device = target._device
     found: Tensor | None = device.constants.get(target._array.dtype)
     if found is None:
         found = device.constants[target._array.dtype] = constant(1, target.dtype, device)
-    return found
+    return wrap(found._array, device)
 
 
-def given(target: Any, targets: list[Tensor], output_gradients: Any) -> list[Tensor]:
-    """The cotangents that the caller gave, one for each target.
+def check_output_gradients(
+    target: Any, targets: list[Tensor], output_gradients: Any
+) -> list[Tensor]:
+    """The cotangents that the caller passes, one for each target.
 
     Raises:
         InputValueError: for more or fewer of them.
-        ShapeError: for one that has not its target's shape.
+        ShapeError: for a cotangent of another shape than its target.
     """
-    found = _matched(target, output_gradients)
-    if found is None or len(found) != len(targets):
+    matched = _match(target, output_gradients)
+    if matched is None or len(matched) != len(targets):
         raise errors.InputValueError(
             f"{len(targets)} targets, and output_gradients of another structure; give one for each"
         )
     seeds = []
-    for tensor, seed in zip(targets, found, strict=True):
+    for tensor, seed in zip(targets, matched, strict=True):
         seed = from_any(seed, tensor.dtype, tensor.device)
         if seed.shape != tensor.shape:
             raise errors.ShapeError(
@@ -81,25 +83,25 @@ def given(target: Any, targets: list[Tensor], output_gradients: Any) -> list[Ten
     return seeds
 
 
-def _matched(target: Any, given: Any) -> list[Any] | None:
-    """What stands in `given` in the place of each leaf of `target`; None where it does not fit."""
-    if isinstance(target, dict) and isinstance(given, dict):
-        pairs = [(value, given.get(key)) for key, value in target.items()]
-    elif isinstance(target, (list, tuple)) and isinstance(given, (list, tuple)):
-        if len(target) != len(given):
+def _match(target: Any, cotangents: Any) -> list[Any] | None:
+    """The cotangent at the place of each leaf of `target`; None if the structures differ."""
+    if isinstance(target, dict) and isinstance(cotangents, dict):
+        pairs = [(value, cotangents.get(key)) for key, value in target.items()]
+    elif isinstance(target, (list, tuple)) and isinstance(cotangents, (list, tuple)):
+        if len(target) != len(cotangents):
             return None
-        pairs = list(zip(target, given, strict=True))
+        pairs = list(zip(target, cotangents, strict=True))
     else:
         nested = isinstance(target, (dict, list, tuple))
-        return None if nested or given is None else [given]
-    found: list[Any] = []
-    for part, value in pairs:
+        return None if nested or cotangents is None else [cotangents]
+    flat: list[Any] = []
+    for part, cotangent in pairs:
         if part is not None:
-            below = _matched(part, value)
+            below = _match(part, cotangent)
             if below is None:
                 return None
-            found += below
-    return found
+            flat += below
+    return flat
 
 
 def zeros(source: Any) -> Tensor:
@@ -107,8 +109,8 @@ def zeros(source: Any) -> Tensor:
     return full(tuple(source.shape), 0, dtype=source.dtype, device=source.device)
 
 
-def leave(gradient: Any) -> Tensor | None:
-    """A gradient as the caller gets it, from the cotangent; None stays None."""
+def finalize_gradient(gradient: Any) -> Tensor | None:
+    """The gradient that the caller gets, made of the cotangent; None stays None."""
     if gradient is None:
         return None
     if isinstance(gradient, dict):

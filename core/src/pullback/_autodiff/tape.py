@@ -1,4 +1,4 @@
-"""`GradientTape`: which part of the graph a gradient is asked of."""
+"""`GradientTape`: records ops, and gives gradients of what they computed."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from pullback._dispatch.recording import LOCAL, RECORDING, Count, Leaf, Node
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor
 
-# Two tapes of two threads may mark one tensor: each mark stands on the one before it.
-_MARKING = threading.Lock()
+# Two tapes of two threads may watch one tensor: each leaf stands on the one before it.
+_WATCHING = threading.Lock()
 
 
 class _Token:
-    """Whether a tape may still be asked for a gradient; its marks point to it, not to the tape."""
+    """Says whether a tape may still be asked for a gradient; its leaves hold this, not the tape."""
 
     live = True
 
 
-#: How many tapes may still be asked for a gradient: while any may, no node is let go.
+#: How many tapes may still be asked for a gradient: while any may, no node is released.
 _LIVE = Count()
 
 
 class Source(Protocol):
-    """What a tape can watch besides a tensor: something that is read as one, such as a Variable."""
+    """An object that a tape can watch besides a tensor: it is read as one, such as a Variable."""
 
     def __pullback_tensor__(self) -> Tensor: ...
 
 
 class GradientTape:
-    """Listens to ops, then gives gradients of what they computed.
+    """Records ops, then gives gradients of what they computed.
 
     Variables are watched as they are read, tensors with `watch`. Tapes nest: a gradient computed
-    while an outer tape listens can be differentiated again.
+    while an outer tape records can be differentiated again.
 
     Args:
-        persistent: any number of `gradient` calls; the record is kept until the tape goes.
-        watch_accessed_variables: whether trainable variables are watched by being read.
+        persistent: allows any number of `gradient` calls; the record is kept as long as the tape.
+        watch_accessed_variables: whether reading a trainable variable watches it.
 
     >>> import pullback as pb
     >>> x = pb.asarray(3.0)
@@ -55,10 +55,10 @@ class GradientTape:
 
     __slots__ = (
         "__weakref__",
-        "_marks",
-        "_nodes",
+        "_intervals",
+        "_leaves",
         "_open",
-        "_spans",
+        "_own",
         "_state",
         "_token",
         "_used",
@@ -72,37 +72,37 @@ class GradientTape:
         self.watch_accessed_variables = watch_accessed_variables
         self._used = False
         self._token: _Token | None = None
-        #: Where the open span began; None while the tape does not listen.
+        #: The serial number at which the open interval began; None while the tape does not record.
         self._open: int | None = None
-        #: The serial number at which the tape first listened; -1 before.
+        #: The serial number at which the tape first recorded; -1 before.
         self.start = -1
-        #: Closed spans of serial numbers in which the tape listened.
-        self._spans: list[backward.Span] = []
-        #: What the tape has marked by reading it (kept alive here), by identity.
-        self._marks: dict[int, tuple[Any, Leaf]] = {}
-        #: Every mark that the tape has made.
-        self._nodes: set[Node] = set()
+        #: Closed intervals of serial numbers in which the tape recorded.
+        self._intervals: list[backward.Interval] = []
+        #: The variables that the tape watches (kept alive here) with their leaves, by identity.
+        self._leaves: dict[int, tuple[Source, Leaf]] = {}
+        #: Every leaf that the tape has made.
+        self._own: set[Node] = set()
 
     def __del__(self) -> None:
         if self._token is not None:
             self._token.live = False
             _LIVE.count -= 1
 
-    # Listening -----------------------------------------------------------------------------------
+    # Recording -----------------------------------------------------------------------------------
 
     def __enter__(self) -> GradientTape:
         if self._open is not None:
-            raise errors.TapeError("this tape is listening already; make another one to nest")
+            raise errors.TapeError("this tape is recording already; make another tape to nest them")
         if self._used:
             raise errors.TapeError(
-                "this tape has given its gradient; make a new one, call reset(), "
+                "gradient() was called on this tape before; make a new tape, call reset(), "
                 "or make it with persistent=True"
             )
-        if self._spans and self._state is not LOCAL.state:
+        if self._intervals and self._state is not LOCAL.state:
             raise errors.TapeError(
-                "this tape has listened in another thread; make one for each, or call reset()"
+                "this tape has recorded in another thread; make a tape for each, or call reset()"
             )
-        self._listen()
+        self._begin()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,24 +112,24 @@ class GradientTape:
             # A generator that stands still inside the block is closed wherever it is collected.
             self.stop()
             raise errors.TapeError(
-                "a tape must be left in the thread in which it was entered; it listens no longer. "
-                "Close a generator that has entered one (generator.close()) in its own thread"
+                "a tape must be left in the thread in which it was entered; it no longer records. "
+                "Close a generator that has entered a tape (generator.close()) in its own thread"
             )
-        self._rest()
+        self._end()
 
     def stop(self) -> None:
-        """The tape listens no longer; for any thread, also where its own has ended."""
-        state, begun, self._open = self._state, self._open, None
-        if begun is None:
+        """Ends recording; any thread may call this, also when the thread of the tape has ended."""
+        state, begin, self._open = self._state, self._open, None
+        if begin is None:
             return
-        self._spans.append((begun, state.next_serial()))
+        self._intervals.append((begin, state.next_serial()))
         state.tapes.remove(self)
         # CPython changes threads at calls only: the own thread enters no tape between these lines.
         if not state.tapes:
             state.recording = False
         RECORDING.count -= 1
 
-    def _listen(self) -> None:
+    def _begin(self) -> None:
         self._state = state = LOCAL.state
         self._open = serial = state.next_serial()
         if self.start < 0:
@@ -144,12 +144,12 @@ class GradientTape:
         state.recording = not state.paused
         RECORDING.count += 1
 
-    def _rest(self) -> None:
+    def _end(self) -> None:
         state = self._state
         if state is not LOCAL.state:
             raise errors.TapeError("a tape must be left in the thread in which it was entered")
         assert self._open is not None
-        self._spans.append((self._open, state.next_serial()))
+        self._intervals.append((self._open, state.next_serial()))
         self._open = None
         tapes = state.tapes
         tapes.remove(self)
@@ -161,37 +161,37 @@ class GradientTape:
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
-        """The tape does not listen inside the block; other tapes still do.
+        """Pauses the tape inside the block; other tapes go on recording.
 
         Raises:
-            TapeError: when the tape is not listening.
+            TapeError: when the tape is not recording.
         """
         if self._open is None:
             raise errors.TapeError("stop_recording() is for use inside `with tape:`")
-        self._rest()
+        self._end()
         try:
             yield
         finally:
             if not self._used:
-                self._listen()
+                self._begin()
 
     def reset(self) -> None:
-        """Forgets what the tape has heard and watches nothing; it goes on if it was listening."""
-        listening = self._open is not None
-        if listening:
-            self._rest()
+        """Forgets what the tape has recorded and watches nothing; a tape that records goes on."""
+        recording = self._open is not None
+        if recording:
+            self._end()
         self._used, self.start = False, -1
-        self._spans, self._marks, self._nodes = [], {}, set()
-        if listening:
-            self._listen()
+        self._intervals, self._leaves, self._own = [], {}, set()
+        if recording:
+            self._begin()
 
     # Watching ------------------------------------------------------------------------------------
 
     def watch(self, tensors: Any) -> None:
-        """From now on, gradients with respect to `tensors` (a tensor, a variable, or a structure).
+        """Makes leaves of `tensors` (a tensor, a variable, or a structure of them) from now on.
 
         Raises:
-            TapeError: when the tape is not listening.
+            TapeError: when the tape is not recording.
             DTypeError: for integer and boolean tensors, which have no gradient.
             InputTypeError: for host data: make a tensor of it first.
         """
@@ -214,46 +214,58 @@ class GradientTape:
             if type(value) is Tensor:
                 self._watch_tensor(value)
             else:
-                self.mark(value)
+                self._variable_leaf(value)
 
     def _watch_tensor(self, tensor: Tensor) -> None:
-        with _MARKING:
+        with _WATCHING:
             behind = node = tensor._node
             if node is not None:
-                # What is older than the tape it cannot have heard; else it may be its own already.
+                # A tape has not recorded what is older than itself; else this may be its own.
                 if node.op is None and not node.parents:
-                    if node in self._nodes:
+                    if node in self._own:
                         return
                 elif (node.serial >= self.start or node.op is None) and self._sees(node):
                     return
                 behind = backward.live_origin(node)
             serial = self._state.next_serial()
-            mark = Leaf(serial) if behind is None else Leaf(serial, behind)
-            mark.saved = self._token
-            tensor._node = mark
-            self._nodes.add(mark)
+            leaf = Leaf(serial) if behind is None else Leaf(serial, behind)
+            leaf.saved = self._token
+            tensor._node = leaf
+            self._own.add(leaf)
 
-    def mark(self, source: Source) -> Leaf:
-        """The node that stands for a variable on this tape, made when it is first read."""
-        found = self._marks.get(id(source))
-        if found is not None:
-            return found[1]
-        mark = Leaf(LOCAL.state.next_serial())
-        mark.saved = self._token
-        self._marks[id(source)] = (source, mark)
-        self._nodes.add(mark)
-        return mark
+    def leaf_of(self, variable: Source, trainable: bool) -> Leaf | None:
+        """The leaf at which this tape collects the gradient of a variable that is being read.
+
+        The first read makes it, if the variable is trainable and the tape watches such variables;
+        None if the tape does not watch the variable.
+        """
+        entry = self._leaves.get(id(variable))
+        if entry is not None:
+            return entry[1]
+        if trainable and self.watch_accessed_variables:
+            return self._variable_leaf(variable)
+        return None
+
+    def _variable_leaf(self, variable: Source) -> Leaf:
+        entry = self._leaves.get(id(variable))
+        if entry is not None:
+            return entry[1]
+        leaf = Leaf(LOCAL.state.next_serial())
+        leaf.saved = self._token
+        self._leaves[id(variable)] = (variable, leaf)
+        self._own.add(leaf)
+        return leaf
 
     def watched_variables(self) -> tuple[Any, ...]:
         """The variables that the tape watches, in the order in which it met them."""
-        return tuple(source for source, _ in self._marks.values())
+        return tuple(source for source, _ in self._leaves.values())
 
     def _sees(self, node: Node) -> bool:
-        """Whether the tape has a path from `node` to something it watches."""
+        """Returns whether the tape has a path from `node` to a leaf of its own."""
         stack, seen = [node], set()
         while stack:
             here = stack.pop()
-            if here in self._nodes:
+            if here in self._own:
                 return True
             if here in seen or not self._covers(here):
                 continue
@@ -263,11 +275,11 @@ class GradientTape:
 
     def _covers(self, node: Node) -> bool:
         if node.op is None:
-            return True  # marks and outputs are looked through
+            return True  # leaves and outputs are looked through
         serial = node.serial
         if self._open is not None and serial >= self._open:
             return self._state is LOCAL.state or serial >> 48 == self._open >> 48
-        return any(begin <= serial < end for begin, end in self._spans)
+        return any(begin <= serial < end for begin, end in self._intervals)
 
     # Gradients -----------------------------------------------------------------------------------
 
@@ -284,7 +296,7 @@ class GradientTape:
             target: a tensor or a structure of them; one of several elements stands for its sum.
             sources: tensors and variables, in any structure of lists, tuples and dicts.
             output_gradients: the cotangent of each target, in target's structure; ones if None.
-            unconnected_gradients: what a source gets on which target does not depend: None
+            unconnected_gradients: the gradient of a source on which target does not depend: None
                 ("none") or zeros of its shape ("zero").
 
         Returns:
@@ -294,7 +306,7 @@ class GradientTape:
 
         Raises:
             TapeError: when the tape has been used already (and is not persistent), or the target
-                was computed where the tape did not listen.
+                was computed while the tape did not record.
         """
         if self._used:
             raise errors.TapeError(
@@ -305,22 +317,22 @@ class GradientTape:
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        single, marks = type(sources) is Tensor, self._marks
+        single, read_leaves = type(sources) is Tensor, self._leaves
         # Variables, as a training loop has them.
-        read = type(sources) is list and marks.keys() >= {id(source) for source in sources}
+        read = type(sources) is list and read_leaves.keys() >= {id(source) for source in sources}
         if read:
             flat = sources
-            nodes: list[Node | None] = [marks[id(source)][1] for source in sources]
+            nodes: list[Node | None] = [read_leaves[id(source)][1] for source in sources]
         else:
             flat = [sources] if single else leaves(sources)
             nodes = [self._source_node(source) for source in flat]
         found = None
-        if output_gradients is None and self._open is None and len(self._spans) == 1:
-            # What a training loop does at each step.
+        if output_gradients is None and self._open is None and len(self._intervals) == 1:
+            # The case of a training loop.
             release = not self.persistent and _LIVE.count == (self._token is not None)
-            found = replay.gradients(target, nodes, self._nodes, self._spans[0], release)
+            found = replay.gradients(target, nodes, self._own, self._intervals[0], release)
         if found is None:
-            found = self._walk(target, flat, nodes, output_gradients)
+            found = self._backpropagate(target, flat, nodes, output_gradients)
         elif not self.persistent:
             self._retire()
         if unconnected_gradients == "zero":
@@ -332,56 +344,56 @@ class GradientTape:
             return found
         return found[0] if single else like(sources, iter(found))
 
-    def _walk(
+    def _backpropagate(
         self, target: Any, flat: list[Any], nodes: list[Node | None], output_gradients: Any
     ) -> list[Tensor | None]:
-        """The gradient with respect to each of the sources, which are collected at `nodes`."""
+        """The gradients with respect to the sources, which are collected at `nodes`."""
         targets = [seeds.target_of(value) for value in leaves(target)]
         if output_gradients is None:
-            arriving = [seeds.ones(tensor) for tensor in targets]
+            cotangents = [seeds.ones(tensor) for tensor in targets]
         else:
-            arriving = seeds.given(target, targets, output_gradients)
-        spans = self._spans
+            cotangents = seeds.check_output_gradients(target, targets, output_gradients)
+        intervals = self._intervals
         if self._open is not None:
-            spans = [*spans, (self._open, self._state.next_serial())]
-        own = self._nodes
+            intervals = [*intervals, (self._open, self._state.next_serial())]
+        own = self._own
         if not self.persistent:
             self._retire()
         ends = [tensor._node for tensor in targets]
         wanted = {node for node in nodes if node is not None}
-        # With every mark wanted, all that the tape heard is: no need to look for the paths first.
-        needed = None if wanted == own else backward.needed_nodes(ends, wanted, own, spans)
+        # If every leaf is wanted, so is all that the tape has recorded: no search for paths.
+        needed = None if wanted == own else backward.needed_nodes(ends, wanted, own, intervals)
         release = not self.persistent and not _LIVE.count
-        heads = zip(ends, arriving, strict=True)
-        grads = backward.walk(heads, needed, wanted, own, spans, release)
-        return [seeds.leave(node and grads.get(node)) for node in nodes]
+        heads = zip(ends, cotangents, strict=True)
+        found = backward.backpropagate(heads, needed, wanted, own, intervals, release)
+        return [seeds.finalize_gradient(node and found.get(node)) for node in nodes]
 
     def _retire(self) -> None:
-        """The tape has been used up: it stops listening and lets go of what it kept."""
+        """Ends the use of the tape: it stops recording and releases what it kept."""
         if self._open is not None:
-            self._rest()
+            self._end()
         self._used = True
         if self._token is not None:
             self._token.live = False
             self._token = None
             _LIVE.count -= 1
-        self._nodes, self._marks = set(), {}
+        self._own, self._leaves = set(), {}
 
     def _source_node(self, source: Any) -> Node | None:
         """The node at which this tape collects the gradient of `source`."""
         if type(source) is not Tensor:
-            found = self._marks.get(id(source))
-            if found is not None:
-                return found[1]
+            entry = self._leaves.get(id(source))
+            if entry is not None:
+                return entry[1]
             if not hasattr(type(source), "__pullback_tensor__"):
                 raise errors.InputTypeError(
                     f"gradients are taken with respect to tensors and variables, "
                     f"got {type(source).__name__}"
                 )
             return None
-        # Past the marks of other tapes, to this tape's own or to the op that made the tensor.
+        # Past the leaves of other tapes, to this tape's own or to the op that made the tensor.
         node: Node | None = source._node
-        while isinstance(node, Leaf) and node not in self._nodes:
+        while isinstance(node, Leaf) and node not in self._own:
             node = node.origin
         return node
 
@@ -431,12 +443,12 @@ class GradientTape:
 
     @contextmanager
     def _again(self) -> Iterator[None]:
-        """Several walks; a tape that is not persistent is used up by all of them together."""
+        """Allows several backward passes; together they use up a tape that is not persistent."""
         if self.persistent or self._used:
             yield  # a used tape raises in `gradient`
             return
         if self._open is not None:
-            self._rest()
+            self._end()
         self.persistent = True
         try:
             yield

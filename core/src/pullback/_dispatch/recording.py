@@ -28,6 +28,9 @@ class Recorder(Protocol):
     def stop(self) -> None:
         """Ends recording; any thread may call this."""
 
+    def leaf_of(self, variable: Any, trainable: bool) -> Leaf | None:
+        """The leaf of a variable that is being read; None if the tape does not watch it."""
+
 
 class Node:
     """The record of one op: its inputs' nodes and what its gradient rules need."""

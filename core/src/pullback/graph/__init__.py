@@ -1,1 +1,1 @@
-"""Programs as graphs: what a run has called, captured as data."""
+"""Graphs: recorded kernel calls as data, passes that simplify them, and code printed from them."""

@@ -1,0 +1,296 @@
+"""A graph: a list of kernel calls on named values, which passes rewrite and `emit` prints.
+
+A graph is functional: every value is made once, by an input, a constant or a call, and no call has
+an effect. It is made of ops of the op table, at the level at which the device has kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.plugins.backend import Kernel, Native
+from pullback.shapes import Shape, broadcast
+from pullback.spec import EXACT, ROUNDED, Arity, Op
+
+#: What changes outside of a graph when it has run: a function of no arguments.
+Effect: TypeAlias = Callable[[], None]
+
+
+class NotTraceableError(TypeError):
+    """A value or a record that a graph cannot represent."""
+
+
+class InvalidGraphError(ValueError):
+    """A graph that breaks a rule of `check`."""
+
+
+class Value:
+    """An array in a graph: its name, unique in the graph, its shape and its native dtype."""
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, name: str, shape: Shape, dtype: Any) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {_dtype_name(self.dtype)}{list(self.shape)}"
+
+
+class Input:
+    """A value that comes from outside at each run. Subclasses say from where."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value!r})"
+
+
+class Argument(Input):
+    """An argument of the function that the graph stands for, by its position."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, value: Value, position: int) -> None:
+        self.value = value
+        self.position = position
+
+
+#: An input of a call: a value, None for an absent one, a tuple for a sequence of them.
+Operand: TypeAlias = "Value | tuple[Value, ...] | None"
+
+
+class Call(NamedTuple):
+    """A call of a kernel.
+
+    `attributes` are canonical, as kernels get them. An attribute that is known only at a run is
+    the Value of an input.
+    """
+
+    op: Op
+    kernel: Kernel
+    inputs: tuple[Operand, ...]
+    attributes: Mapping[str, Any]
+    #: A value for each output of the op, then one for each residual.
+    results: tuple[Value, ...]
+    #: For each result, whether the kernel returns something that `backend.native` makes an array.
+    foreign: tuple[bool, ...]
+
+    @property
+    def elementwise(self) -> bool:
+        """True if the memory layout of the inputs cannot be seen in the bits of the result.
+
+        Sums are different: they add in another order where arrays have another layout.
+        """
+        return self.op.shape is broadcast and self.op.accuracy in (EXACT, ROUNDED)
+
+    @property
+    def values(self) -> Iterator[Value]:
+        """The values that the call reads, in order; a value that is read twice comes twice."""
+        for operand in (*self.inputs, *self.attributes.values()):
+            if isinstance(operand, Value):
+                yield operand
+            elif isinstance(operand, tuple):
+                yield from (value for value in operand if isinstance(value, Value))
+
+    def __str__(self) -> str:
+        arguments = [_operand_text(operand) for operand in self.inputs]
+        arguments += [f"{name}={_operand_text(v)}" for name, v in self.attributes.items()]
+        results = ", ".join(map(repr, self.results))
+        return f"{results} = {self.op.name}({', '.join(arguments)})"
+
+
+class Graph(NamedTuple):
+    """Calls in the order in which they run, on one device.
+
+    >>> from pullback.graph.capture import Trace
+    >>> x = pb.asarray([1.0, 2.0])
+    >>> trace = Trace(x.device, x._array)
+    >>> y = pb.exp(trace.argument(x._array, "x"))
+    >>> print(trace.graph([y._array.value]))
+    graph on cpu:0
+      input x: float32[2]
+      v0: float32[2] = exp(x)
+      return v0
+    """
+
+    device: Device
+    inputs: tuple[Input, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[Value, ...]
+    #: The arrays of constants by the name of their value.
+    constants: Mapping[str, Native] = MappingProxyType({})
+    #: Inputs that stand for something outside, each with its value after the run.
+    writes: tuple[tuple[Input, Value], ...] = ()
+    #: What happens when the writes are done.
+    after: tuple[Effect, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """The values that a run gives: the outputs, then what is written."""
+        return (*self.outputs, *(value for _, value in self.writes))
+
+    def __str__(self) -> str:
+        lines = [f"graph on {self.device}"]
+        lines += [f"  {_origin(one)} {one.value!r}" for one in self.inputs]
+        lines += [f"  constant {name}" for name in self.constants]
+        lines += [f"  {call}" for call in self.calls]
+        lines += [f"  write {value.name} to {one.value.name}" for one, value in self.writes]
+        lines.append("  return " + ", ".join(value.name for value in self.outputs))
+        return "\n".join(lines)
+
+
+def _origin(one: Input) -> str:
+    kind = type(one)
+    return "input" if kind in (Input, Argument) else f"input ({kind.__name__.lower()})"
+
+
+def _operand_text(operand: Any) -> str:
+    if isinstance(operand, Value):
+        return operand.name
+    if isinstance(operand, tuple) and any(isinstance(part, Value) for part in operand):
+        return f"[{', '.join(map(_operand_text, operand))}]"
+    if isinstance(operand, np.dtype):
+        return operand.name
+    return repr(operand)
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(getattr(dtype, "name", None) or dtype)
+
+
+def frozen(value: Any) -> Any:
+    """A key that is equal for values which a rule cannot tell apart: 1 is not True, -0.0 not 0.0.
+
+    Raises:
+        NotTraceableError: for values that have no such key.
+    """
+    kind = type(value)
+    if value is None or value is ... or kind in (bool, int, str) or isinstance(value, np.dtype):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind in (tuple, list):
+        return kind, *map(frozen, value)
+    if kind is slice:
+        return kind, frozen(value.start), frozen(value.stop), frozen(value.step)
+    raise NotTraceableError(f"{kind.__name__} has no key that tells equal values apart")
+
+
+# Checking -----------------------------------------------------------------------------------------
+
+
+def check(graph: Graph) -> None:
+    """Tests every rule that passes and `emit` rely on; for tests.
+
+    Raises:
+        InvalidGraphError: for a value that is made twice or used before it is made, a constant or
+            a result of another kind than its value says, a call that does not fit its op.
+    """
+    known: dict[str, Value | None] = {}
+    for value in (one.value for one in graph.inputs):
+        _make(known, value)
+    for name, array in graph.constants.items():
+        if name in known:
+            raise InvalidGraphError(f"{name} is an input and a constant")
+        known[name] = None
+        if array.dtype not in graph.device.backend.public_dtypes:
+            raise InvalidGraphError(f"the constant {name} has a dtype of another backend")
+    for call in graph.calls:
+        for value in call.values:
+            _use(known, value, graph.constants)
+        _check_call(graph.device, call)
+        for value in call.results:
+            _make(known, value)
+    for value in graph.ends:
+        _use(known, value, graph.constants)
+    for one, value in graph.writes:
+        if one not in graph.inputs:
+            raise InvalidGraphError(f"{one} is written and is no input of the graph")
+        if (one.value.shape, one.value.dtype) != (value.shape, value.dtype):
+            raise InvalidGraphError(f"{value} is written to {one.value}, which is of another kind")
+
+
+def _make(known: dict[str, Value | None], value: Value) -> None:
+    if value.name in known:
+        raise InvalidGraphError(f"{value.name} is made twice")
+    if not value.name.isidentifier():
+        raise InvalidGraphError(f"{value.name!r} is not a name of Python")
+    if re.fullmatch(r"k\d+", value.name):
+        raise InvalidGraphError(f"{value.name!r} is a name that `emit` gives to constants")
+    known[value.name] = value
+
+
+def _use(known: dict[str, Value | None], value: Value, constants: Mapping[str, Native]) -> None:
+    if value.name not in known:
+        raise InvalidGraphError(f"{value.name} is used before it is made")
+    before = known[value.name]
+    if before is None:
+        array = constants[value.name]
+        if (tuple(array.shape), array.dtype) != (value.shape, value.dtype):
+            raise InvalidGraphError(f"the constant {value} is an array of another kind")
+        known[value.name] = value
+    elif before is not value:
+        raise InvalidGraphError(f"{value.name} names two values")
+
+
+def _check_call(device: Device, call: Call) -> None:
+    op = call.op
+    if len(call.inputs) != len(op.inputs):
+        raise InvalidGraphError(f"{call} has {len(call.inputs)} inputs, the op {len(op.inputs)}")
+    for one, operand in zip(op.inputs, call.inputs, strict=True):
+        kind = {Arity.ONE: Value, Arity.MANY: tuple}.get(one.arity, (Value, type(None)))
+        if not isinstance(operand, kind):
+            raise InvalidGraphError(f"{call}: the input {one.name} is {operand!r}")
+    if not {*call.attributes} <= {one.name for one in op.attributes}:
+        raise InvalidGraphError(f"{call} has attributes that the op does not have")
+    symbols = [value for value in call.attributes.values() if isinstance(value, Value)]
+    for name, value in call.attributes.items():
+        if not isinstance(value, Value) and name != "device":
+            frozen(value)
+    if len(call.results) != len(op.outputs) + len(op.residuals) or len(call.foreign) != len(
+        call.results
+    ):
+        raise InvalidGraphError(f"{call} does not have a result for each output and residual")
+    if not symbols:
+        _check_rules(device, call)
+
+
+def _check_rules(device: Device, call: Call) -> None:
+    """Compares the results with what the op's rules say of them."""
+    op, public = call.op, device.backend.public_dtypes
+    shapes = op.shape(*map(_shape_of, call.inputs), **call.attributes)
+    dtypes = op.dtype(tuple(_dtypes(call.inputs, public)), **call.attributes).outputs
+    each = shapes if isinstance(shapes, list) else [shapes] * len(dtypes)
+    for value, shape, dtype in zip(call.results, each, dtypes, strict=False):
+        if shape is not None and tuple(shape) != value.shape:
+            raise InvalidGraphError(f"{call}: the op's rule gives the shape {tuple(shape)}")
+        if public[value.dtype] != dtype:
+            raise InvalidGraphError(f"{call}: the op's rule gives the dtype {dtype}")
+
+
+def _shape_of(operand: Operand) -> Any:
+    if isinstance(operand, tuple):
+        return [value.shape for value in operand]
+    return None if operand is None else operand.shape
+
+
+def _dtypes(operands: Iterable[Operand], public: Mapping[Any, DType]) -> Iterator[DType | None]:
+    for operand in operands:
+        if isinstance(operand, tuple):
+            yield from (public[value.dtype] for value in operand)
+        else:
+            yield None if operand is None else public[operand.dtype]
