@@ -452,11 +452,11 @@ class TestKernels:
 
             def __init__(self):
                 super().__init__()
-                self.offer("fake_ad", operator.add, source="one", priority=1)
+                self.register_kernel("fake_ad", operator.add, source="one", priority=1)
 
         with pytest.warns(RuntimeWarning, match="no op 'fake_ad'"):
             backend = registry(entry("backends.cpu", "one", plugin(One()))).backend("one")
-        assert backend.offers("fake_ad") == ()
+        assert backend.kernels_for("fake_ad") == ()
 
     def test_registered_by_hand_are_all_right_or_an_error(self):
         mine = backend_class("mine", kernels={"fake_ad": operator.add})()
@@ -466,7 +466,7 @@ class TestKernels:
         class Offers(backend_class("mine")):
             def __init__(self):
                 super().__init__()
-                self.offer("fake_ad", operator.add, source="mine", priority=1)
+                self.register_kernel("fake_ad", operator.add, source="mine", priority=1)
 
         with pytest.raises(errors.PluginError, match="no op 'fake_ad'"):
             registry().register_backend(Offers())
@@ -501,7 +501,7 @@ class TestPacks:
     def test_come_before_the_backends_own(self):
         backend = self.plugins(fast=pack(("fake_add", first))).backend("one")
         assert backend.kernel("fake_add", None) is first
-        assert [offer.source for offer in backend.offers("fake_add")] == ["fast", "one"]
+        assert [offer.source for offer in backend.kernels_for("fake_add")] == ["fast", "one"]
 
     def test_are_loaded_with_their_backend_only(self):
         fast = entry("kernels.two", "fast", pack(("fake_add", first)))
@@ -589,7 +589,7 @@ class TestPacks:
         plugins.use_kernel_packs(["a"])
         assert backend.kernel("fake_add", None) is first
         plugins.use_kernel_packs(None)
-        assert len(backend.offers("fake_add")) == 2
+        assert len(backend.kernels_for("fake_add")) == 2
         with pytest.raises(errors.PluginError, match="named 'b'; installed are: a"):
             plugins.use_kernel_packs(["b"])
         with pytest.raises(errors.InputTypeError, match=r"\['a'\]"):

@@ -66,7 +66,9 @@ def forget(op: Op, device: Device) -> None:
 def _source(op: Op, device: Device, kernel: Any) -> str:
     """The name of the pack that a kernel is of; that of the backend where it is its own."""
     own = device.backend.name
-    return next((one.source for one in device.backend.offers(op.name) if one.kernel is kernel), own)
+    return next(
+        (one.source for one in device.backend.kernels_for(op.name) if one.kernel is kernel), own
+    )
 
 
 def _maker(op: Op, device: Device, kernel: Any) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import HALF, narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.elementwise import where
-from pullback_numpy.kernels.precision import SHORT, like, wide
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -67,11 +67,11 @@ def _relu_gradient(g: Any, out: Any) -> Any:
 
 
 def _leaky_relu(x: Any, *, negative_slope: float) -> Any:
-    w = wide(x)
+    w = widened(x)
     scaled = np.multiply(w, w.dtype.type(negative_slope), out=fresh(w))
     if 0 <= negative_slope <= 1:
-        return like(np.maximum(w, scaled, out=scaled), x)
-    return like(np.where(w > 0, w, scaled), x)
+        return narrowed(np.maximum(w, scaled, out=scaled), x)
+    return narrowed(np.where(w > 0, w, scaled), x)
 
 
 # In pieces that stay in the cache: functions of arrays and of room for the result. ---------------
@@ -90,7 +90,7 @@ def _in_pieces(into: Callable[..., None]) -> Kernel:
             inputs = np.broadcast_arrays(*inputs)
             x = inputs[0]
         y = np.empty(x.shape, x.dtype)
-        short = x.dtype in SHORT
+        short = x.dtype in HALF
         if x.size <= threads.PIECE and not short:
             into(*inputs, y)
             return y

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import like, wide
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.windows import even_ranges
 
@@ -92,7 +92,7 @@ _LARGE = 1 << 20
 def _attention(
     query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
 ) -> Any:
-    q, k, v = wide(query), wide(key), wide(value)
+    q, k, v = widened(query), widened(key), widened(value)
     if not k.shape[-2]:
         raise ValueError("there is nothing to look at")
     unseen = _unseen(q, k, is_causal)
@@ -115,14 +115,14 @@ def _attention(
         normalizer[part] = top.swapaxes(-1, -2)
 
     threads.run_with_blas(work, _items(q, k, mask))
-    return like(y, query), normalizer
+    return narrowed(y, query), normalizer
 
 
 def _attention_gradient(
     query: Any, key: Any, value: Any, mask: Any, out: Any, normalizer: Any, g: Any,
     *, is_causal: bool, scale: float,
 ) -> Any:  # fmt: skip
-    q, k, v, h, y = wide(query), wide(key), wide(value), wide(g), wide(out)
+    q, k, v, h, y = widened(query), widened(key), widened(value), widened(g), widened(out)
     unseen = _unseen(q, k, is_causal)
     dq, dk, dv = (np.empty(a.shape, a.dtype) for a in (q, k, v))
     factor = q.dtype.type(scale)
@@ -141,7 +141,7 @@ def _attention_gradient(
         np.multiply(by_key, factor, out=dk[part])
 
     threads.run_with_blas(work, _items(q, k, mask))
-    return like(dq, query), like(dk, key), like(dv, value)
+    return narrowed(dq, query), narrowed(dk, key), narrowed(dv, value)
 
 
 KERNELS: dict[str, Kernel] = {

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.normalization import affine, laid_out, mean, others_of
-from pullback_numpy.kernels.precision import like, row_pieces, wide
+from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals
 
@@ -55,7 +56,7 @@ def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:
 
 
 def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
-    w = wide(x)
+    w = widened(x)
     lines = _lines(w, axis)
     if lines is None:
         return _batch_norm_of(x, w, scale, offset, axis, epsilon)
@@ -78,7 +79,7 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
         return _batch_norm_of(x, w, scale, offset, axis, epsilon)
     factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     y = _normalized(lines, center, factor, scale, offset)
-    return like(y.reshape(x.shape), x), center, variance
+    return narrowed(y.reshape(x.shape), x), center, variance
 
 
 def _normalized(lines: Any, center: Any, factor: Any, scale: Any, offset: Any) -> Any:
@@ -109,14 +110,14 @@ def _batch_norm_of(x: Any, w: Any, scale: Any, offset: Any, axis: int, epsilon: 
         factor = factor * laid_out(scale, w.shape, (axis,))
     y *= factor
     y = affine(y, None, offset, (axis,))
-    return like(y, x), center.reshape(-1), variance.reshape(-1)
+    return narrowed(y, x), center.reshape(-1), variance.reshape(-1)
 
 
 def _batch_norm_gradient(
     x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
     *, axis: int, epsilon: float,
 ) -> Any:  # fmt: skip
-    w, h = wide(x), wide(g)
+    w, h = widened(x), widened(g)
     spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     factor = spread if scale is None else spread * scale
     count = w.dtype.type(max(1, w.size // max(1, x.shape[axis])))
@@ -143,7 +144,7 @@ def _batch_norm_gradient(
         dx += h * laid_out(factor, w.shape, channel)
     else:
         dx = _combined(lines, lines_g, (mean, by_x, constant, factor)).reshape(x.shape)
-    return like(dx, x), like(slope, x), like(level, x)
+    return narrowed(dx, x), narrowed(slope, x), narrowed(level, x)
 
 
 def _slopes(w: Any, h: Any, mean: Any, spread: Any, axis: int) -> tuple[Any, Any]:
@@ -175,18 +176,18 @@ def _combined(lines: Any, lines_g: Any, parts: Any) -> Any:
 def _batch_norm_inference(
     x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
 ) -> Any:
-    w = wide(x)
-    factor = 1 / np.sqrt(wide(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
+    w = widened(x)
+    factor = 1 / np.sqrt(widened(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
     lines = _lines(w, axis)
     if lines is not None:
-        center = wide(mean).astype(w.dtype, copy=False)
-        return like(_normalized(lines, center, factor, scale, offset).reshape(x.shape), x)
+        center = widened(mean).astype(w.dtype, copy=False)
+        return narrowed(_normalized(lines, center, factor, scale, offset).reshape(x.shape), x)
     if scale is not None:
         factor = factor * scale
     factor = factor.astype(w.dtype, copy=False)
     y = np.subtract(w, laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
     y *= laid_out(factor, w.shape, (axis,))
-    return like(affine(y, None, offset, (axis,)), x)
+    return narrowed(affine(y, None, offset, (axis,)), x)
 
 
 KERNELS: dict[str, Kernel] = {

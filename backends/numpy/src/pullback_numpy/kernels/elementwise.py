@@ -8,9 +8,9 @@ import numpy as np
 
 from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
+from pullback.casting import widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import wide
 from pullback_numpy.windows import even_ranges
 
 _GENERIC = array_api.kernels(np)
@@ -55,7 +55,7 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
     if x1.dtype.kind in "iu":
         return np.floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
-        return np.floor(np.divide(wide(x1), wide(x2))).astype(x1.dtype)
+        return np.floor(np.divide(widened(x1), widened(x2))).astype(x1.dtype)
     quotient = np.divide(x1, x2)
     if x1.itemsize < 8 or not (np.abs(quotient) < 2.0**53).all():
         return _GENERIC["floor_divide"](x1, x2)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels import special
-from pullback_numpy.kernels.precision import like, wide
 
 _SLOPE = 0.4
 _TAIL = (
@@ -110,17 +110,17 @@ def _approximate_slope(x: Any, y: Any) -> None:
 
 
 def _gelu(x: Any, *, approximate: bool) -> Any:
-    w = np.ascontiguousarray(wide(x)).reshape(-1)
+    w = np.ascontiguousarray(widened(x)).reshape(-1)
     y = np.empty(w.shape, w.dtype)
     piecewise = _approximate if approximate else _exact
     threads.over(lambda piece: piecewise(w[piece], y[piece]), w.size)
-    return like(y.reshape(x.shape), x)
+    return narrowed(y.reshape(x.shape), x)
 
 
 def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
     if g.shape != x.shape:
         g, x = np.broadcast_arrays(g, x)
-    w, h = (np.ascontiguousarray(wide(a)).reshape(-1) for a in (x, g))
+    w, h = (np.ascontiguousarray(widened(a)).reshape(-1) for a in (x, g))
     y = np.empty(w.shape, w.dtype)
     slope = _approximate_slope if approximate else _exact_slope
 
@@ -130,7 +130,7 @@ def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
         part *= h[piece]
 
     threads.over(work, w.size)
-    return like(y.reshape(x.shape), x)
+    return narrowed(y.reshape(x.shape), x)
 
 
 KERNELS: dict[str, Kernel] = {"gelu": _gelu, "gelu_gradient": _gelu_gradient}

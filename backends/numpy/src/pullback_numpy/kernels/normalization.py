@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import like, row_pieces, wide
+from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals, row_totals
 
@@ -61,11 +62,11 @@ def _as_rows(x: Any, axes: Any) -> Any:
 
 
 def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
-    w = wide(x)
+    w = widened(x)
     rows = _as_rows(w, axis)
     if rows is None:
         y, center, spread = _layer_norm_of(w, scale, offset, axis, epsilon, None)
-        return like(y, x), center, spread
+        return narrowed(y, x), center, spread
     factor, summand = (None if p is None else p.reshape(-1) for p in (scale, offset))
     y = np.empty(rows.shape, rows.dtype)
     center, spread = (np.empty((rows.shape[0], 1), rows.dtype) for _ in range(2))
@@ -77,7 +78,7 @@ def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -
 
     threads.over(work, *rows.shape)
     kept = [1 if i in axis else n for i, n in enumerate(x.shape)]
-    return like(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
+    return narrowed(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
 
 
 def _layer_norm_of(w: Any, scale: Any, offset: Any, axes: Any, epsilon: float, out: Any) -> Any:
@@ -103,12 +104,12 @@ def _over_rows(x: Any, axes: Any) -> Any:
 
 
 def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *, axis: Any) -> Any:
-    w, h = wide(x), wide(g)
+    w, h = widened(x), widened(g)
     rows, rows_g = _as_rows(w, axis), _as_rows(h, axis)
     if rows is None or rows_g is None:
         dx = np.empty(w.shape, w.dtype)
         dscale, doffset = _layer_norm_gradient_of(w, scale, center, spread, h, axis, dx)
-        return like(dx, x), like(dscale, x), like(doffset, x)
+        return narrowed(dx, x), narrowed(dscale, x), narrowed(doffset, x)
     dx = np.empty(rows.shape, rows.dtype)
     flat, shape = None if scale is None else scale.reshape(-1), [x.shape[a] for a in axis]
     middle, width = center.reshape(-1, 1), spread.reshape(-1, 1)
@@ -124,9 +125,9 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
     threads.run(work, range(len(places)), rows.size)
     dscale, doffset = (tree_sum(one, (0,), False) for one in sums)
     return (
-        like(dx.reshape(x.shape), x),
-        like(dscale.reshape(shape), x),
-        like(doffset.reshape(shape), x),
+        narrowed(dx.reshape(x.shape), x),
+        narrowed(dscale.reshape(shape), x),
+        narrowed(doffset.reshape(shape), x),
     )
 
 
@@ -150,16 +151,16 @@ def _layer_norm_gradient_of(
 
 
 def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
-    w = wide(x)
+    w = widened(x)
     spread = np.asarray(_mean_product(w, w, axis) + w.dtype.type(epsilon))
     np.sqrt(spread, out=spread)
     np.reciprocal(spread, out=spread)
     y = np.multiply(w, spread, out=np.empty(w.shape, w.dtype))
-    return like(affine(y, scale, None, axis), x), spread
+    return narrowed(affine(y, scale, None, axis), x), spread
 
 
 def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) -> Any:
-    w, h = wide(x), wide(g)
+    w, h = widened(x), widened(g)
     y = np.multiply(w, spread, out=np.empty(w.shape, w.dtype))
     dscale = _over_rows(h * y, others_of(w, axis))
     dx = np.multiply(h, 1 if scale is None else laid_out(scale, w.shape, axis),
@@ -167,7 +168,7 @@ def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) ->
     y *= _mean_product(dx, y, axis)
     dx -= y
     dx *= spread
-    return like(dx, x), like(np.asarray(dscale), x)
+    return narrowed(dx, x), narrowed(np.asarray(dscale), x)
 
 
 KERNELS: dict[str, Kernel] = {

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import HALF, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import SHORT, wide
 
 
 def _over(work: Any, inputs: Any, outputs: Any) -> None:
@@ -28,8 +28,8 @@ def _over(work: Any, inputs: Any, outputs: Any) -> None:
 
 
 def _sgd(p: Any, g: Any, rate: Any, *, weight_decay: float) -> Any:
-    if p.dtype in SHORT or g.dtype != p.dtype or weight_decay:
-        w, h = wide(p), wide(g)
+    if p.dtype in HALF or g.dtype != p.dtype or weight_decay:
+        w, h = widened(p), widened(g)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
         return (w - h * rate).astype(p.dtype, copy=False)
@@ -42,13 +42,13 @@ def _momentum(
     weight_decay: float,
 ) -> Any:  # fmt: skip
     new_p, new_v = np.empty(p.shape, p.dtype), np.empty(velocity.shape, velocity.dtype)
-    share = wide(velocity).dtype.type(momentum)
+    share = widened(velocity).dtype.type(momentum)
 
     def work(w: Any, h: Any, v: Any, out_p: Any, out_v: Any) -> None:
-        w, h = wide(w), wide(h)
+        w, h = widened(w), widened(h)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
-        fresh = np.multiply(wide(v), share, out=_room(out_v, h))
+        fresh = np.multiply(widened(v), share, out=_room(out_v, h))
         fresh += h
         if fresh is not out_v:
             out_v[...] = fresh
@@ -87,7 +87,7 @@ def _adam(
     def work(
         w: Any, h: Any, first: Any, second: Any, out_p: Any, out_m: Any, out_v: Any
     ) -> None:  # fmt: skip
-        w, h, first, second = wide(w), wide(h), wide(first), wide(second)
+        w, h, first, second = widened(w), widened(h), widened(first), widened(second)
         square, mean = _room(out_v, h), _room(out_m, h)
         np.multiply(h, h, out=square)
         square -= second

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import products, threads
-from pullback_numpy.kernels.precision import like, wide
 from pullback_numpy.windows import even_ranges, scratch
 
 
@@ -63,11 +63,11 @@ def _lstm(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
     mask: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
-    h, c = _units_first(wide(initial_h)), _units_first(wide(initial_c))
-    recurrent = _halved(wide(recurrent_kernel))
+    h, c = _units_first(widened(initial_h)), _units_first(widened(initial_c))
+    recurrent = _halved(widened(recurrent_kernel))
     units, batch = h.shape
     time = x.shape[1]
-    gates = _gates_of_inputs(wide(x), wide(kernel), None if bias is None else wide(bias))
+    gates = _gates_of_inputs(widened(x), widened(kernel), None if bias is None else widened(bias))
     out = np.empty((batch, time, units), x.dtype)
     cells = np.empty((time, units, batch), gates.dtype)
     product, room = np.empty((4 * units, batch), gates.dtype), np.empty(c.shape, gates.dtype)
@@ -91,8 +91,8 @@ def _lstm(
         h, c = new, cell
     return (
         out,
-        like(_items_first(h), x),
-        like(_items_first(c), x),
+        narrowed(_items_first(h), x),
+        narrowed(_items_first(c), x),
         gates.transpose(2, 0, 1),
         cells.transpose(2, 0, 1),
     )
@@ -171,11 +171,11 @@ def _lstm_gradient(
     x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
     out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
-    recurrent, first_c = wide(recurrent_kernel), _units_first(wide(initial_c))
+    recurrent, first_c = widened(recurrent_kernel), _units_first(widened(initial_c))
     units, batch = first_c.shape
     time = x.shape[1]
     gates, cells = (np.ascontiguousarray(a.transpose(1, 2, 0)) for a in (gates, cells))
-    grads, dh, dc = wide(out_g), _units_first(wide(h_g)), _units_first(wide(c_g))
+    grads, dh, dc = widened(out_g), _units_first(widened(h_g)), _units_first(widened(c_g))
     # Nobody sees these after the call: memory that is kept has its pages already.
     (slopes,) = scratch(gates.dtype, (4 * units, time, batch))
     z, t = np.empty((4 * units, batch), gates.dtype), np.empty(dc.shape, gates.dtype)
@@ -221,12 +221,12 @@ def _lstm_gradient(
         flat.size * 4 * units,
         lambda: np.matmul(flat, before).T,
         lambda: np.matmul(flat, inputs).T,
-        lambda: np.matmul(wide(kernel), flat),
+        lambda: np.matmul(widened(kernel), flat),
         lambda: np.add.reduce(flat, 1),
     )
     dx = dx.reshape(x.shape[2], time, batch).transpose(2, 1, 0)
     found = (dx, _items_first(dh), _items_first(dc), dkernel, drecurrent, dbias)
-    return tuple(like(one, x) for one in found)
+    return tuple(narrowed(one, x) for one in found)
 
 
 # What the gradients share ---------------------------------------------------------------------
@@ -234,19 +234,19 @@ def _lstm_gradient(
 
 def _rows(x: Any) -> Any:
     """All inputs, (time * batch, features)."""
-    return _time_first(wide(x)).reshape(-1, x.shape[2])
+    return _time_first(widened(x)).reshape(-1, x.shape[2])
 
 
 def _rows_before(out: Any, initial_h: Any, reverse: bool) -> Any:
     """The states with which the steps begin, (time * batch, units)."""
     batch, time, units = out.shape
-    before = np.empty((time, batch, units), wide(initial_h).dtype)
+    before = np.empty((time, batch, units), widened(initial_h).dtype)
     if time:
-        outs = wide(out).swapaxes(0, 1)
+        outs = widened(out).swapaxes(0, 1)
         if reverse:
-            before[:-1], before[-1] = outs[1:], wide(initial_h)
+            before[:-1], before[-1] = outs[1:], widened(initial_h)
         else:
-            before[1:], before[0] = outs[:-1], wide(initial_h)
+            before[1:], before[0] = outs[:-1], widened(initial_h)
     return before.reshape(-1, units)
 
 
@@ -277,15 +277,15 @@ def _gru(
     x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, bias: Any, recurrent_bias: Any,
     mask: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
-    h, recurrent = wide(initial_h), wide(recurrent_kernel)
+    h, recurrent = widened(initial_h), widened(recurrent_kernel)
     units = recurrent.shape[0]
-    gates = _projected(wide(x), wide(kernel), None if bias is None else wide(bias))
+    gates = _projected(widened(x), widened(kernel), None if bias is None else widened(bias))
     time, batch = gates.shape[:2]
     out = np.empty((time, batch, units), gates.dtype)
     candidates = np.empty_like(out)
     gone = _absent(mask)
     both, n, r = slice(0, 2 * units), slice(2 * units, None), slice(units, 2 * units)
-    extra = None if recurrent_bias is None else wide(recurrent_bias)
+    extra = None if recurrent_bias is None else widened(recurrent_bias)
     for step in _order(time, reverse):
         a, b = gates[step], np.matmul(h, recurrent)
         if extra is not None:
@@ -303,7 +303,7 @@ def _gru(
         h = new
     return (
         _batch_first(out, x.dtype),
-        like(h, x) if time else initial_h,
+        narrowed(h, x) if time else initial_h,
         gates.swapaxes(0, 1),
         candidates.swapaxes(0, 1),
     )
@@ -314,19 +314,19 @@ def _gru_gradient(
     x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, mask: Any, out: Any, gates: Any,
     candidates: Any, out_g: Any, h_g: Any, *, reverse: bool,
 ) -> Any:  # fmt: skip
-    recurrent = wide(recurrent_kernel)
+    recurrent = widened(recurrent_kernel)
     back = np.ascontiguousarray(recurrent.T)
     units = recurrent.shape[0]
-    gates, candidates, outs = _time_first(gates), _time_first(candidates), _time_first(wide(out))
+    gates, candidates, outs = _time_first(gates), _time_first(candidates), _time_first(widened(out))
     time = gates.shape[0]
-    grads, dh = _time_first(wide(out_g)), wide(h_g)
+    grads, dh = _time_first(widened(out_g)), widened(h_g)
     by_input, by_state = np.empty_like(gates), np.empty_like(gates)
     gone = _absent(mask)
     z, r, n = (slice(i * units, (i + 1) * units) for i in range(3))
     for step in reversed(_order(time, reverse)):
         gate, da, db = gates[step], by_input[step], by_state[step]
         before = step + (1 if reverse else -1)
-        h = outs[before] if 0 <= before < time else wide(initial_h)
+        h = outs[before] if 0 <= before < time else widened(initial_h)
         dh = dh + grads[step]
         np.subtract(1, gate, out=da)
         dn = np.multiply(dh, da[:, z])
@@ -352,14 +352,14 @@ def _gru_gradient(
     inputs, before = _rows(x), _rows_before(out, initial_h, reverse)
     dx, *weights = _together(
         da.size * 3 * units,
-        lambda: np.matmul(da, wide(kernel).T),
+        lambda: np.matmul(da, widened(kernel).T),
         lambda: np.matmul(inputs.T, da),
         lambda: np.matmul(before.T, db),
         lambda: products.column_totals(da),
         lambda: products.column_totals(db),
     )
     dx = dx.reshape(time, x.shape[0], x.shape[2]).swapaxes(0, 1)
-    return tuple(like(one, x) for one in (dx, dh, *weights))
+    return tuple(narrowed(one, x) for one in (dx, dh, *weights))
 
 
 KERNELS: dict[str, Kernel] = {

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import last, like, wide
+from pullback_numpy.kernels.precision import last
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import row_totals
 
@@ -57,13 +58,13 @@ def _softmax_of(w: Any, axis: int, out: Any = None) -> Any:
 def _softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x
-    w = wide(x)
+    w = widened(x)
     rows = _rows(w, axis)
     if rows is None:
-        return like(_softmax_of(w, axis), x)
+        return narrowed(_softmax_of(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
     threads.over(lambda piece: _softmax_of(rows[piece], 1, y[piece]), *rows.shape)
-    return like(y.reshape(x.shape), x)
+    return narrowed(y.reshape(x.shape), x)
 
 
 def _log_softmax_of(w: Any, axis: int, out: Any = None) -> Any:
@@ -75,13 +76,13 @@ def _log_softmax_of(w: Any, axis: int, out: Any = None) -> Any:
 def _log_softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x
-    w = wide(x)
+    w = widened(x)
     rows = _rows(w, axis)
     if rows is None:
-        return like(_log_softmax_of(w, axis), x)
+        return narrowed(_log_softmax_of(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
     threads.over(lambda piece: _log_softmax_of(rows[piece], 1, y[piece]), *rows.shape)
-    return like(y.reshape(x.shape), x)
+    return narrowed(y.reshape(x.shape), x)
 
 
 def _gradient(of: Callable[..., Any], g: Any, out: Any, axis: int) -> Any:
@@ -90,13 +91,13 @@ def _gradient(of: Callable[..., Any], g: Any, out: Any, axis: int) -> Any:
         raise ValueError("shapes differ")
     if not out.size:
         return out
-    h, w = wide(g), wide(out)
+    h, w = widened(g), widened(out)
     rows = _rows(w, axis)
     if rows is None:
-        return like(of(h, w, axis), out)
+        return narrowed(of(h, w, axis), out)
     h, y = h.reshape(rows.shape), np.empty(rows.shape, rows.dtype)
     threads.over(lambda piece: of(h[piece], rows[piece], 1, y[piece]), *rows.shape)
-    return like(y.reshape(out.shape), out)
+    return narrowed(y.reshape(out.shape), out)
 
 
 def _softmax_gradient_of(g: Any, out: Any, axis: int, y: Any = None) -> Any:
@@ -148,11 +149,11 @@ def _smooth(labels: Any, axis: int, smoothing: float) -> Any:
 def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: float) -> Any:
     if logits.shape != labels.shape:
         raise ValueError("shapes differ")
-    w = wide(logits)
+    w = widened(logits)
     if not w.shape[axis]:
         raise ValueError("there are no classes")
     normalizer = _log_normalizer(w, axis)
-    target = _smooth(wide(labels), axis, label_smoothing)
+    target = _smooth(widened(labels), axis, label_smoothing)
     terms = np.subtract(normalizer, w)
     terms *= target
     loss = row_sum(terms, axis)
@@ -160,12 +161,12 @@ def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: floa
         # 0 * inf: a class that is masked out, with a label of 0.
         terms[target == 0] = 0
         loss = row_sum(terms, axis)
-    return like(loss.squeeze(axis), logits), normalizer
+    return narrowed(loss.squeeze(axis), logits), normalizer
 
 
 def _flat(logits: Any, labels: Any, axis: int) -> tuple[Any, Any, Any]:
     """Rows of logits, their labels, and which labels are classes (None: all of them)."""
-    w = last(wide(logits), axis)
+    w = last(widened(logits), axis)
     if labels.shape != w.shape[:-1]:
         raise ValueError("shapes differ")
     classes = w.shape[-1]
@@ -207,7 +208,7 @@ def _sparse_cross_entropy(
         loss[flat == ignore_label] = 0
     shape = list(logits.shape)
     shape[axis] = 1
-    return like(loss.reshape(labels.shape), logits), normalizer.reshape(shape)
+    return narrowed(loss.reshape(labels.shape), logits), normalizer.reshape(shape)
 
 
 def _sparse_cross_entropy_gradient(
@@ -222,7 +223,7 @@ def _sparse_cross_entropy_gradient(
 ) -> Any:
     rows, flat, valid = _flat(logits, labels, axis)
     dtype = rows.dtype
-    g = wide(g).reshape(-1, 1)
+    g = widened(g).reshape(-1, 1)
     if valid is not None:
         g = np.where(valid[:, None], g, dtype.type(np.nan))
     if ignore_label is not None:
@@ -246,9 +247,9 @@ def _sparse_cross_entropy_gradient(
     every = p.reshape(-1)
     every[places] -= right
     if axis == logits.ndim - 1:
-        return like(p.reshape(logits.shape), logits)
+        return narrowed(p.reshape(logits.shape), logits)
     moved = p.reshape(*labels.shape, rows.shape[1])
-    return like(np.moveaxis(moved, -1, axis), logits)
+    return narrowed(np.moveaxis(moved, -1, axis), logits)
 
 
 KERNELS: dict[str, Kernel] = {
