@@ -21,10 +21,9 @@ from pullback.shapes import Pads, output_sizes
 from pullback_numpy import depthwise, threads
 from pullback_numpy.arrangement import as_matrix, band_width, banded, exchanged, grouped
 from pullback_numpy.products import matmul
+from pullback_numpy.typing import Array, Sizes
 from pullback_numpy.windows import (
-    Array,
     Block,
-    Sizes,
     c_strides,
     even_ranges,
     gathering,

@@ -18,7 +18,8 @@ import numpy as np
 from pullback.casting import compute_dtype
 from pullback.shapes import Pads, output_sizes
 from pullback_numpy import threads
-from pullback_numpy.windows import Array, Block, Sizes, c_strides, gathering, patches, scratch
+from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.windows import Block, c_strides, gathering, patches, scratch
 
 BLOCK_BYTES = 1 << 21
 """Gathered taps per block. 512 kB are best for one thread, and two threads that work on such blocks

@@ -14,12 +14,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pullback.shapes import Pads, output_sizes
+from pullback_numpy.typing import Array, Sizes
 
-Array = NDArray[Any]
-Sizes = tuple[int, ...]
 Block = tuple[int, int, int, int]  # first image, last image, first row, last row; ends exclusive
 
 SPLIT_BYTES = 1 << 20

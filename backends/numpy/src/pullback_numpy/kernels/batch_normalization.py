@@ -7,6 +7,7 @@ so rows are lines: several pixels, with what belongs to the channels repeated al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from pullback_numpy.kernels.normalization import affine, laid_out, mean, others_
 from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals
+from pullback_numpy.typing import Array
 
 #: Elements that a line has at least, where there are so many.
 _LINE = 512
 
 
-def _lines(x: Any, axis: int) -> Any:
+def _lines(x: Array, axis: int) -> Array | None:
     """x (..., channels) as lines of whole pixels; None where it is not laid out like that."""
     channels = x.shape[axis]
     if axis != x.ndim - 1 or not x.flags.c_contiguous or not x.size or x.ndim < 2:
@@ -34,14 +36,14 @@ def _lines(x: Any, axis: int) -> Any:
     return x.reshape(-1, group * channels)
 
 
-def _along(values: Any, lines: Any) -> Any:
+def _along(values: Any, lines: Array) -> Array:
     """A value for each channel, repeated along a line."""
     along = np.empty((lines.shape[1] // values.size, values.size), values.dtype)
     along[...] = values
     return along.reshape(-1)
 
 
-def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:
+def _sums(lines: Array, channels: int, terms: Callable[[slice, Array], None], count: int) -> Array:
     """`count` sums over pixels, (count, channels); terms(piece, out) gives those of a piece."""
     places = row_pieces(*lines.shape)
     found = np.empty((len(places), count, lines.shape[1]), lines.dtype)
@@ -55,7 +57,9 @@ def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:
     return np.asarray(tree_sum(whole, (0, 2), False))
 
 
-def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
+def _batch_norm(
+    x: Array, scale: Array | None, offset: Array | None, *, axis: int, epsilon: float
+) -> tuple[Array, ...]:
     w = widened(x)
     lines = _lines(w, axis)
     if lines is None:
@@ -67,7 +71,7 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
     near = column_totals(some) / w.dtype.type(len(some))
     near_line = _along(near, lines)
 
-    def terms(piece: slice, out: Any) -> None:
+    def terms(piece: slice, out: Array) -> None:
         away = lines[piece] - near_line
         out[0] = column_totals(away)
         np.einsum("ij,ij->j", away, away, out=out[1])
@@ -82,7 +86,9 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
     return narrowed(y.reshape(x.shape), x), center, variance
 
 
-def _normalized(lines: Any, center: Any, factor: Any, scale: Any, offset: Any) -> Any:
+def _normalized(
+    lines: Array, center: Array, factor: Any, scale: Array | None, offset: Array | None
+) -> Array:
     """(lines - center) * factor * scale + offset."""
     if scale is not None:
         factor = factor * scale
@@ -100,7 +106,9 @@ def _normalized(lines: Any, center: Any, factor: Any, scale: Any, offset: Any) -
     return y
 
 
-def _batch_norm_of(x: Any, w: Any, scale: Any, offset: Any, axis: int, epsilon: float) -> Any:
+def _batch_norm_of(
+    x: Array, w: Array, scale: Array | None, offset: Array | None, axis: int, epsilon: float
+) -> tuple[Array, ...]:
     others = others_of(w, (axis,))
     center = np.asarray(mean(w, others))
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
@@ -114,9 +122,9 @@ def _batch_norm_of(x: Any, w: Any, scale: Any, offset: Any, axis: int, epsilon: 
 
 
 def _batch_norm_gradient(
-    x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
-    *, axis: int, epsilon: float,
-) -> Any:  # fmt: skip
+    x: Array, scale: Array | None, mean: Array, variance: Array, g: Array, mean_g: Array,
+    variance_g: Array, *, axis: int, epsilon: float,
+) -> tuple[Array, ...]:  # fmt: skip
     w, h = widened(x), widened(g)
     spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     factor = spread if scale is None else spread * scale
@@ -127,7 +135,7 @@ def _batch_norm_gradient(
     else:
         center = _along(mean, lines)
 
-        def terms(piece: slice, out: Any) -> None:
+        def terms(piece: slice, out: Array) -> None:
             away = lines[piece] - center
             out[0] = column_totals(lines_g[piece])
             np.einsum("ij,ij->j", away, lines_g[piece], out=out[1])
@@ -147,7 +155,7 @@ def _batch_norm_gradient(
     return narrowed(dx, x), narrowed(slope, x), narrowed(level, x)
 
 
-def _slopes(w: Any, h: Any, mean: Any, spread: Any, axis: int) -> tuple[Any, Any]:
+def _slopes(w: Array, h: Array, mean: Array, spread: Array, axis: int) -> tuple[Any, Any]:
     others = others_of(w, (axis,))
     product = np.subtract(w, laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
     product *= h
@@ -156,7 +164,7 @@ def _slopes(w: Any, h: Any, mean: Any, spread: Any, axis: int) -> tuple[Any, Any
     return np.asarray(tree_sum(h, others, False)), tree_sum(product, others, False) * spread
 
 
-def _combined(lines: Any, lines_g: Any, parts: Any) -> Any:
+def _combined(lines: Array, lines_g: Array, parts: Any) -> Array:
     """(lines - center) * by_x + lines_g * factor + constant."""
     center, by_x, constant, factor = (
         _along(part.astype(lines.dtype, copy=False), lines) for part in parts
@@ -174,8 +182,15 @@ def _combined(lines: Any, lines_g: Any, parts: Any) -> Any:
 
 
 def _batch_norm_inference(
-    x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
-) -> Any:
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    offset: Array | None,
+    *,
+    axis: int,
+    epsilon: float,
+) -> Array:
     w = widened(x)
     factor = 1 / np.sqrt(widened(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
     lines = _lines(w, axis)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pullback_numpy.threads import PIECE
+from pullback_numpy.typing import Array
 
 
-def last(x: Any, axis: int) -> Any:
+def last(x: Array, axis: int) -> Array:
     """x with `axis` moved to the end."""
     return x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import products, threads
+from pullback_numpy.typing import Array, DType
 from pullback_numpy.windows import even_ranges, scratch
 
 
@@ -16,7 +18,7 @@ def _order(time: int, reverse: bool) -> range:
     return range(time - 1, -1, -1) if reverse else range(time)
 
 
-def _sigmoid(z: Any, out: Any) -> Any:
+def _sigmoid(z: Array, out: Array) -> Array:
     """The logistic function by tanh, in place: gates are no probabilities to be exact near 0."""
     np.multiply(z, z.dtype.type(0.5), out=out)
     np.tanh(out, out=out)
@@ -25,11 +27,11 @@ def _sigmoid(z: Any, out: Any) -> Any:
     return out
 
 
-def _time_first(x: Any) -> Any:
+def _time_first(x: Array) -> Array:
     return np.ascontiguousarray(x.swapaxes(0, 1))
 
 
-def _projected(x: Any, kernel: Any, bias: Any) -> Any:
+def _projected(x: Array, kernel: Array, bias: Array | None) -> Any:
     """x @ kernel + bias for all steps, (time, batch, columns)."""
     batch, time, features = x.shape
     z = products.matmul(_time_first(x).reshape(-1, features), kernel)
@@ -38,11 +40,11 @@ def _projected(x: Any, kernel: Any, bias: Any) -> Any:
     return z.reshape(time, batch, kernel.shape[1])
 
 
-def _batch_first(x: Any, dtype: Any) -> Any:
+def _batch_first(x: Array, dtype: DType) -> Array:
     return np.ascontiguousarray(x.swapaxes(0, 1)).astype(dtype, copy=False)
 
 
-def _absent(mask: Any) -> Any:
+def _absent(mask: Array | None) -> Any:
     """For each step the rows that are not there; None where all are."""
     if mask is None:
         return None
@@ -60,9 +62,9 @@ def _absent(mask: Any) -> Any:
 
 @threads.single_blas
 def _lstm(
-    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
-    mask: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, initial_h: Array, initial_c: Array, kernel: Array, recurrent_kernel: Array,
+    bias: Array | None, mask: Array | None, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     h, c = _units_first(widened(initial_h)), _units_first(widened(initial_c))
     recurrent = _halved(widened(recurrent_kernel))
     units, batch = h.shape
@@ -98,23 +100,23 @@ def _lstm(
     )
 
 
-def _sigmoids(units: int, batch: int, dtype: Any) -> Any:
+def _sigmoids(units: int, batch: int, dtype: DType) -> Callable[[Array], None]:
     """What makes sigmoids of the tanh of i, f and o, in place."""
     half = np.array(0.5, dtype)
     if units * batch <= _SHORT:
         # A call takes as long as a thousand elements: g comes along, times 1 and plus 0.
-        factor = np.full((4, units, batch), half)
+        factor: Array = np.full((4, units, batch), half)
         factor[2] = 1
         factor = factor.reshape(4 * units, batch)
         summand = 1 - factor
 
-        def at_once(z: Any) -> None:
+        def at_once(z: Array) -> None:
             np.multiply(z, factor, out=z)
             np.add(z, summand, out=z)
 
         return at_once
 
-    def by_part(z: Any) -> None:
+    def by_part(z: Array) -> None:
         for part in (z[: 2 * units], z[3 * units :]):
             np.multiply(part, half, out=part)
             np.add(part, half, out=part)
@@ -126,7 +128,7 @@ def _sigmoids(units: int, batch: int, dtype: Any) -> Any:
 _SHORT = 1 << 11
 
 
-def _units_first(x: Any) -> Any:
+def _units_first(x: Array) -> Array:
     # A copy, which may be written into, where the transpose of an input is contiguous as it is.
     return np.array(x.T, order="C")
 
@@ -134,7 +136,7 @@ def _units_first(x: Any) -> Any:
 _items_first = _units_first
 
 
-def _halved(weights: Any) -> Any:
+def _halved(weights: Array) -> Array:
     """(inputs, 4 * units) as (4 * units, inputs), with the rows of i, f and o halved."""
     turned = np.array(weights.T, order="C")  # never a view: it is written into
     i, f, _, o = turned.reshape(4, -1, weights.shape[0])
@@ -143,7 +145,7 @@ def _halved(weights: Any) -> Any:
     return turned
 
 
-def _gates_of_inputs(x: Any, kernel: Any, bias: Any) -> Any:
+def _gates_of_inputs(x: Array, kernel: Array, bias: Array | None) -> Any:
     """What the inputs of all steps give to the gates, (time, 4 * units, batch)."""
     batch, time, features = x.shape
     # The bias is the row of an input that is always 1.
@@ -168,9 +170,10 @@ _MANY = 1 << 17
 
 @threads.single_blas
 def _lstm_gradient(
-    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
-    out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, initial_h: Array, initial_c: Array, kernel: Array, recurrent_kernel: Array,
+    mask: Array | None, out: Array, gates: Array, cells: Array, out_g: Array, h_g: Array,
+    c_g: Array, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     recurrent, first_c = widened(recurrent_kernel), _units_first(widened(initial_c))
     units, batch = first_c.shape
     time = x.shape[1]
@@ -232,12 +235,12 @@ def _lstm_gradient(
 # What the gradients share ---------------------------------------------------------------------
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     """All inputs, (time * batch, features)."""
     return _time_first(widened(x)).reshape(-1, x.shape[2])
 
 
-def _rows_before(out: Any, initial_h: Any, reverse: bool) -> Any:
+def _rows_before(out: Array, initial_h: Array, reverse: bool) -> Array:
     """The states with which the steps begin, (time * batch, units)."""
     batch, time, units = out.shape
     before = np.empty((time, batch, units), widened(initial_h).dtype)
@@ -274,9 +277,9 @@ _LARGE = 1 << 24
 
 @threads.single_blas
 def _gru(
-    x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, bias: Any, recurrent_bias: Any,
-    mask: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, bias: Array | None,
+    recurrent_bias: Array | None, mask: Array | None, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     h, recurrent = widened(initial_h), widened(recurrent_kernel)
     units = recurrent.shape[0]
     gates = _projected(widened(x), widened(kernel), None if bias is None else widened(bias))
@@ -311,9 +314,9 @@ def _gru(
 
 @threads.single_blas
 def _gru_gradient(
-    x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, mask: Any, out: Any, gates: Any,
-    candidates: Any, out_g: Any, h_g: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, mask: Array | None,
+    out: Array, gates: Array, candidates: Array, out_g: Array, h_g: Array, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     recurrent = widened(recurrent_kernel)
     back = np.ascontiguousarray(recurrent.T)
     units = recurrent.shape[0]
@@ -325,8 +328,8 @@ def _gru_gradient(
     z, r, n = (slice(i * units, (i + 1) * units) for i in range(3))
     for step in reversed(_order(time, reverse)):
         gate, da, db = gates[step], by_input[step], by_state[step]
-        before = step + (1 if reverse else -1)
-        h = outs[before] if 0 <= before < time else widened(initial_h)
+        earlier = step + (1 if reverse else -1)
+        h = outs[earlier] if 0 <= earlier < time else widened(initial_h)
         dh = dh + grads[step]
         np.subtract(1, gate, out=da)
         dn = np.multiply(dh, da[:, z])
