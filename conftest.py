@@ -76,7 +76,7 @@ def offer():
     backend = as_device("cpu").backend
 
     def add(name, kernel, **given):
-        backend.offer(name, kernel, source="test", priority=1000, **given)
+        backend.register_kernel(name, kernel, source="test", priority=1000, **given)
 
     yield add
-    backend.withdraw("test")
+    backend.unregister_kernels("test")

@@ -114,12 +114,14 @@ class Comparison:
         backend = as_device("cpu").backend
         for switched in (False, True):
             if switched:
-                backend.offer("negative", lambda x: 0 - x, source="switched", priority=500)
+                backend.register_kernel(
+                    "negative", lambda x: 0 - x, source="switched", priority=500
+                )
             try:
                 self._in_turns(variants, rng, rounds)
             finally:
                 if switched:
-                    backend.withdraw("switched")
+                    backend.unregister_kernels("switched")
 
     def _in_turns(self, variants, rng, rounds):
         expected = [self._run(one, False) for one in variants]

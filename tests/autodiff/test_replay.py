@@ -333,12 +333,12 @@ def test_kernels_that_came_later_are_used():
     found = []
     for round in range(6):
         if round == 3:
-            backend.offer("cos", ten, source="test", priority=9)
+            backend.register_kernel("cos", ten, source="test", priority=9)
         try:
             found.append(gradient(pb.sin, 0.0)[0].numpy())
         finally:
             if round == 5:
-                backend.withdraw("test")
+                backend.unregister_kernels("test")
     assert found == [1, 1, 1, 10, 10, 10]
 
 

@@ -91,7 +91,9 @@ def test_errors(name):
 
 
 def test_a_dtype_that_the_backend_does_not_hold():
-    with pytest.raises(pb.errors.DTypeError, match="'standard' holds no bfloat16; it holds bool"):
+    with pytest.raises(
+        pb.errors.DTypeError, match="'standard' does not support bfloat16; it supports bool"
+    ):
         pb.zeros(2, dtype="float32", device="standard").astype("bfloat16")
 
 

@@ -14,7 +14,7 @@ import pullback
 from pullback import cli, spec
 from pullback._version import __version__
 from pullback.cli import backends, kernels, table
-from pullback.plugins.backend import Backend, Offer
+from pullback.plugins.backend import Backend, RegisteredKernel
 from pullback.plugins.kernel_packs import OpsInfo, PackInfo
 from pullback.plugins.registry import BackendInfo
 
@@ -116,14 +116,14 @@ class TestKernels:
     @pytest.fixture(autouse=True)
     def offers(self, there, monkeypatch):
         found = [
-            Offer(operator.add, "quick", 10, frozenset({pullback.dtypes.float32})),
-            Offer(operator.add, "mill", 0, None),
+            RegisteredKernel(operator.add, "quick", 10, frozenset({pullback.dtypes.float32})),
+            RegisteredKernel(operator.add, "mill", 0, None),
         ]
 
         class Mill(Backend):
             name = "mill"
 
-            def offers(self, op_name):
+            def kernels_for(self, op_name):
                 return tuple(found)
 
         there(READY, GONE)
@@ -142,7 +142,7 @@ class TestKernels:
         ]
 
     def test_what_is_never_reached(self, offers, capsys):
-        offers.append(Offer(operator.add, "late", -5, None))
+        offers.append(RegisteredKernel(operator.add, "late", -5, None))
         assert cli.main(["backends", "--kernels", "add", "--json"]) == 0
         rows = {row["source"]: row for row in json.loads(capsys.readouterr().out)}
         assert rows["late"]["why"] == "a kernel pack, never reached: mill takes every dtype"

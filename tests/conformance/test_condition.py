@@ -106,12 +106,12 @@ def test_it_may_not_be_off_by_more():
         return np.linalg.inv(x) * (1 + 1e-3)
 
     found = case("inv", inverse, nearly_singular(float))
-    CPU.backend.offer("inv", kernel, source="test", priority=1000)
+    CPU.backend.register_kernel("inv", kernel, source="test", priority=1000)
     try:
         with pytest.raises(ConformanceError, match="ulp, allowed"):
             checks.value(found)
     finally:
-        CPU.backend.withdraw("test")
+        CPU.backend.unregister_kernels("test")
 
 
 def test_the_bound_of_a_scaled_transform_is_scaled():
@@ -133,7 +133,9 @@ def test_gradients_in_float32_may_be_off_by_their_condition(kind, right):
 
     dtype = np.dtype("complex64" if kind is complex else "float32")
     found = case("pinv", np.linalg.pinv, nearly_singular(kind, 1e-3), dtype=str(dtype))
-    CPU.backend.offer("pinv", kernel, source="test", priority=1000, dtypes=frozenset([dtype]))
+    CPU.backend.register_kernel(
+        "pinv", kernel, source="test", priority=1000, dtypes=frozenset([dtype])
+    )
     try:
         if right:
             checks.narrow_gradient(found)
@@ -141,4 +143,4 @@ def test_gradients_in_float32_may_be_off_by_their_condition(kind, right):
             with pytest.raises(ConformanceError, match="from the one in float64"):
                 checks.narrow_gradient(found)
     finally:
-        CPU.backend.withdraw("test")
+        CPU.backend.unregister_kernels("test")

@@ -20,11 +20,11 @@ CPU = as_device("cpu")
 @contextlib.contextmanager
 def kernel_of(name, kernel):
     """Another kernel in the place of the backend's."""
-    CPU.backend.offer(name, kernel, source="test", priority=1000)
+    CPU.backend.register_kernel(name, kernel, source="test", priority=1000)
     try:
         yield
     finally:
-        CPU.backend.withdraw("test")
+        CPU.backend.unregister_kernels("test")
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def test_kernels_that_come_and_go(offer):
         assert served() == [2, 7, 2]
         offer("add", lambda a, b: a * 0 + 8, dtypes=frozenset({dtypes.int32}))
         assert served() == [2, 7, 8]
-        backend.withdraw("test")
+        backend.unregister_kernels("test")
         assert served() == [2, 2, 2]
 
 
@@ -187,11 +187,11 @@ def test_packs_of_a_backend_that_comes_back():
     for backend in (one, two, one, one, two):
         plugins.register_backend(backend, replace=True)
         assert [pack.state for pack in plugins.about("remembered").packs] == ["ready"]
-        assert [offer.source for offer in backend.offers("add")] == ["extra", "remembered"]
+        assert [offer.source for offer in backend.kernels_for("add")] == ["extra", "remembered"]
     plugins.use_kernel_packs([])
-    assert [offer.source for offer in two.offers("add")] == ["remembered"]
+    assert [offer.source for offer in two.kernels_for("add")] == ["remembered"]
     plugins.register_backend(one, replace=True)
-    assert [offer.source for offer in one.offers("add")] == ["remembered"]
+    assert [offer.source for offer in one.kernels_for("add")] == ["remembered"]
 
 
 # Layers -------------------------------------------------------------------------------------------

@@ -69,10 +69,10 @@ class Pair:
         elif what == "kernel" and hasattr(self.sides[0], "op"):
             # Kernels that differ by their last bits, as those of a pack may.
             op, backend = self.sides[0].op, CPU.backend
-            backend.withdraw("test")
+            backend.unregister_kernels("test")
             real = backend.kernel(op, None)
             if order.random() < 0.5 and real is not None:
-                backend.offer(op, _halved(real), source="test", priority=1000)
+                backend.register_kernel(op, _halved(real), source="test", priority=1000)
         elif what == "slots":
             place, kept = order.randrange(4), order.random() < 0.5
             for side, variables in zip(self.sides, self.variables, strict=True):
@@ -129,7 +129,7 @@ def run(make, seed, steps, remembered):
             one, other = pair.step()
             assert one == other, i
     finally:
-        CPU.backend.withdraw("test")
+        CPU.backend.unregister_kernels("test")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback_numpy.kernels.attention
-from pullback.ops.nn import windows as normal
+from pullback.shapes import image_shape
 from pullback_numpy import convolution, products, windows
 from pullback_numpy.kernels import KERNELS
 from pullback_numpy.threads import number_of_threads
@@ -81,7 +81,7 @@ def convolution_call(rng, order):
     batch, dtype = order.near("batch", lambda: order.choice((1, 3))), order.choice(FLOATS)
     width, filters = order.near("width", lambda: (order.choice((1, 2)), order.choice((1, 3))))
     channels = groups * width
-    shape = normal.image_shape(batch, spatial, channels, how["data_format"])
+    shape = image_shape(batch, spatial, channels, how["data_format"])
     x = laid(rng, order, shape, dtype)
     kernel = laid(rng, order, (*window, width, groups * filters), dtype)
     y = KERNELS["conv"](x, kernel, **how)
@@ -102,7 +102,7 @@ def pooling_call(rng, order):
         "data_format": order.near("format", lambda: order.choice(FORMATS)),
     }
     batch, channels = order.near("batch", lambda: (order.choice((1, 2)), order.choice((1, 3))))
-    shape = normal.image_shape(batch, sizes(order, count), channels, how["data_format"])
+    shape = image_shape(batch, sizes(order, count), channels, how["data_format"])
     dtype = order.choice(FLOATS)
     x = laid(rng, order, shape, dtype)
     y, indices = KERNELS["max_pool"](x, **how)

@@ -225,10 +225,10 @@ def set_default_device(device: DeviceLike | None) -> None:
 def _first() -> Device:
     problems: list[tuple[str, errors.PullbackError]] = []
     # A backend that a program registers itself must not move tensors off the installed ones.
-    for by_hand in (False, True):
+    for manual in (False, True):
         for kind in reversed(KINDS):
             try:
-                found = _get(registry.plain(kind, by_hand=by_hand), kind, 0)
+                found = _get(registry.plain(kind, manual=manual), kind, 0)
             except (errors.BackendError, errors.DeviceError) as error:
                 problems.append((kind, error))
                 continue

@@ -225,3 +225,68 @@ def checked(rule: ShapeRule) -> Checked:
 def permuted(shape: Shape, axes: Sequence[int]) -> Shape:
     """The shape after a permutation of the axes."""
     return tuple(shape[axis] for axis in axes)
+
+
+# ---------------------------------------------------------------------------------------------
+# Images and sliding windows: for shape rules, and for kernels of convolution and pooling.
+
+#: (before, after) for each spatial dimension.
+Pads: TypeAlias = "tuple[tuple[int, int], ...]"
+
+
+def output_sizes(
+    spatial: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+) -> Shape:
+    """The number of windows that fit along each spatial dimension; 0 where they are too large.
+
+    >>> output_sizes((28, 28), (5, 5), (2, 2), ((0, 0), (2, 2)), (1, 1))
+    (12, 14)
+    """
+    return tuple(
+        max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
+        for size, width, stride, (low, high), step in zip(
+            spatial, window, strides, padding, dilation, strict=True
+        )
+    )
+
+
+def spatial_of(shape: Shape, data_format: str) -> Shape:
+    """The sizes of the spatial dimensions of a batch of images.
+
+    >>> spatial_of((8, 3, 32, 48), "channels_first")
+    (32, 48)
+    """
+    return shape[1:-1] if data_format == "channels_last" else shape[2:]
+
+
+def channels_of(shape: Shape, data_format: str) -> int:
+    """The number of channels of a batch of images.
+
+    >>> channels_of((8, 32, 48, 3), "channels_last")
+    3
+    """
+    return shape[-1 if data_format == "channels_last" else 1]
+
+
+def image_shape(batch: int, spatial: Shape, channels: int, data_format: str) -> Shape:
+    """The shape of a batch of images.
+
+    >>> image_shape(8, (32, 48), 3, "channels_first")
+    (8, 3, 32, 48)
+    """
+    if data_format == "channels_last":
+        return (batch, *spatial, channels)
+    return (batch, channels, *spatial)
+
+
+def channels_last_shape(shape: Any, data_format: str) -> Shape:
+    """The shape of the same images with their channels last.
+
+    >>> channels_last_shape((8, 3, 32, 48), "channels_first")
+    (8, 32, 48, 3)
+    """
+    return shape if data_format == "channels_last" else (shape[0], *shape[2:], shape[1])

@@ -11,9 +11,8 @@ from importlib.resources import files
 from typing import Any
 
 import cupy
-import numpy as np
 
-from pullback.dtypes import bfloat16, float16
+from pullback.casting import compute_dtype
 
 #: What CUDA calls the dtypes.
 CUDA_NAMES: Mapping[str, str] = {
@@ -52,11 +51,6 @@ template <class W> __device__ inline W softplus(W x) {
 OPTIONS = ("--std=c++17",)
 
 
-def wide(dtype: Any) -> Any:
-    """The dtype to compute with: float32 for 16-bit floats."""
-    return np.dtype(np.float32) if dtype in (float16, bfloat16) else dtype
-
-
 def contiguous(x: Any) -> Any:
     """x in C order, in its own shape: CuPy's function of the name gives 0-d arrays an axis."""
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
@@ -89,7 +83,7 @@ def launch(
     NumPy's.
     """
     if "T" in dtypes:
-        dtypes.setdefault("W", wide(dtypes["T"]))
+        dtypes.setdefault("W", compute_dtype(dtypes["T"]))
     types = {letter: dtype.name for letter, dtype in dtypes.items()}
     block = block if isinstance(block, tuple) else (block,)
     _raw(file, name, **types)((grid,), block, arguments)

@@ -17,8 +17,8 @@ from typing import Any
 import cupy
 
 from pullback.dtypes import name_of
+from pullback.shapes import channels_of, image_shape, output_sizes, spatial_of
 from pullback_cupy import precision
-from pullback_cupy.kernels.windows import channels_of, image_shape, out_sizes, spatial_of
 
 _TYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 #: What makes a plan unfit for an op whose results are to be exact to the last places.
@@ -124,7 +124,7 @@ class _Convolution:
                  groups: int, data_format: str) -> None:  # fmt: skip
         *window, _, filters = kernel_shape
         spatial = spatial_of(shape, data_format)
-        out = out_sizes(spatial, window, strides, padding, dilation)
+        out = output_sizes(spatial, window, strides, padding, dilation)
         one = (1,) if len(window) == 1 else ()  # no images of one dimension: of two, one of them 1
         self.out_shape = image_shape(shape[0], out, filters, data_format)
         channels = channels_of(shape, data_format)

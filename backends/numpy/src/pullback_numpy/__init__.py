@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 import pullback.dtypes
-from pullback.dtypes import as_dtype
-from pullback.plugins.backend import Backend
-from pullback.plugins.hookspecs import hookimpl
+from pullback.dtypes import DType, as_dtype
+from pullback.plugins.backend import Backend, Native
+from pullback.plugins.hookspecs import RegisterBackend, hookimpl
 from pullback_numpy import memory
 from pullback_numpy.kernels import KERNELS
+from pullback_numpy.typing import Array
 
 # 1/0 and log(-1) give inf and nan on every backend, and no warning from ours. NumPy's other callers
 # keep theirs: a filter by module, where np.errstate would cost each op a microsecond. It names
@@ -37,27 +38,27 @@ class NumPyBackend(Backend):
     name = "numpy"
     version = np.__version__
     kinds = ("cpu",)
-    dtypes: ClassVar = {dtype: dtype for dtype in pullback.dtypes.ALL}
-    kernels: ClassVar = KERNELS
+    dtypes: Mapping[DType, DType] = {dtype: dtype for dtype in pullback.dtypes.ALL}
+    kernels = KERNELS
 
-    def from_host(self, array: np.ndarray[Any, Any], device: None, *, copy: bool) -> Any:
+    def from_host(self, array: Array, device: None, *, copy: bool) -> Array:
         """The array itself, or a copy in C order."""
         # Dispatch knows dtypes by identity, and an array that was unpickled has one of its own.
         dtype = as_dtype(array.dtype)
         native = np.array(array, order="C") if copy else array
         return native if native.dtype is dtype else native.view(dtype)
 
-    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Array) -> Array:
         """A read-only view."""
-        view: np.ndarray[Any, Any] = array.view()
+        view = array.view()
         view.setflags(write=False)
         return view
 
-    def item(self, array: Any) -> Any:
+    def item(self, array: Array) -> Any:
         """The only element, without a view of it."""
         return array.item()
 
-    def native(self, value: Any) -> Any:
+    def native(self, value: Any) -> Native:
         """An array from a NumPy scalar."""
         # Ufuncs and reductions give NumPy scalars where the result is 0-d.
         array = np.asarray(value)
@@ -65,7 +66,7 @@ class NumPyBackend(Backend):
             return array
         return super().native(value)
 
-    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+    def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
         """A capsule on the array that cannot be written through."""
         version = kwargs.get("max_version")
         if version is not None and tuple(version) >= (1, 0):
@@ -77,13 +78,13 @@ class NumPyBackend(Backend):
         shared = kwargs.get("copy") is False
         return (array if shared else array.copy()).__dlpack__(**kwargs)
 
-    def from_dlpack(self, value: Any, device: None, *, copy: bool | None) -> Any:
+    def from_dlpack(self, value: Any, device: None, *, copy: bool | None) -> Array:
         """An array that shares memory with `value` where `copy` allows."""
         return np.from_dlpack(value, copy=copy)
 
 
 @hookimpl
-def pullback_register_backend(register: Callable[..., None]) -> None:
+def pullback_register_backend(register: RegisterBackend) -> None:
     """Registers the backend with pullback."""
     memory.keep_freed()
     register(NumPyBackend())

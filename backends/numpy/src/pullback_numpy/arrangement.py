@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .windows import Array, Sizes
+from pullback_numpy.typing import Array, Sizes
 
 
 def grouped(array: Array, features: int, groups: int) -> Array:

@@ -16,20 +16,18 @@ from math import prod
 
 import numpy as np
 
-from . import depthwise, threads
-from .arrangement import as_matrix, band_width, banded, exchanged, grouped
-from .products import matmul
-from .windows import (
-    Array,
+from pullback.casting import compute_dtype
+from pullback.shapes import Pads, output_sizes
+from pullback_numpy import depthwise, threads
+from pullback_numpy.arrangement import as_matrix, band_width, banded, exchanged, grouped
+from pullback_numpy.products import matmul
+from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.windows import (
     Block,
-    Pads,
-    Sizes,
     c_strides,
-    compute_dtype,
     even_ranges,
     gathering,
     layout,
-    output_sizes,
     patches,
     scratch,
 )

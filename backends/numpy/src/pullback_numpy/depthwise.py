@@ -13,7 +13,9 @@ from itertools import product
 
 import numpy as np
 
-from .windows import Array, PaddedBlocks, Pads, Sizes, c_strides, layout, scratch
+from pullback.shapes import Pads
+from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.windows import PaddedBlocks, c_strides, layout, scratch
 
 BLOCK_BYTES = 1 << 18
 """Bytes of output per block, so that its input, output and products stay in L2 together."""

@@ -15,19 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from . import threads
-from .windows import (
-    Array,
-    Block,
-    Pads,
-    Sizes,
-    c_strides,
-    compute_dtype,
-    gathering,
-    output_sizes,
-    patches,
-    scratch,
-)
+from pullback.casting import compute_dtype
+from pullback.shapes import Pads, output_sizes
+from pullback_numpy import threads
+from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.windows import Block, c_strides, gathering, patches, scratch
 
 BLOCK_BYTES = 1 << 21
 """Gathered taps per block. 512 kB are best for one thread, and two threads that work on such blocks

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback_numpy import threads
+from pullback_numpy.typing import Array, DType
 from pullback_numpy.windows import even_ranges
 
 #: BLAS takes a second thread from so many terms on; smaller products are left to it as they are.
@@ -19,7 +20,7 @@ _FEW_OF_MATRIX = 8192  # elements, where the other factor is a vector
 _MANY = 1 << 23
 
 
-def matmul(x1: Any, x2: Any) -> Any:
+def matmul(x1: Array, x2: Array) -> Any:
     """np.matmul of arrays of one dtype."""
     if x1.ndim < 2 or x2.ndim < 2:
         return _with_vector(x1, x2)
@@ -36,33 +37,33 @@ def matmul(x1: Any, x2: Any) -> Any:
         return _split(x1, x2)
 
 
-def _with_vector(x1: Any, x2: Any) -> Any:
+def _with_vector(x1: Array, x2: Array) -> Any:
     if max(x1.size, x2.size) < _FEW_OF_MATRIX:
         return np.matmul(x1, x2)
     with threads.single_blas:
         return np.matmul(x1, x2)
 
 
-def row_totals(x: Any) -> Any:
+def row_totals(x: Array) -> Any:
     """The sums of the rows of a matrix: BLAS adds in several lanes, and starts no loop for each."""
     return _with_vector(x, _ones(x.shape[1], x.dtype))
 
 
-def column_totals(x: Any) -> Any:
+def column_totals(x: Array) -> Any:
     """The sums of the columns of a matrix."""
     return _with_vector(_ones(x.shape[0], x.dtype), x)
 
 
-def _ones(size: int, dtype: Any) -> Any:
+def _ones(size: int, dtype: DType) -> Array:
     return _kept_ones(size, dtype) if size <= 4096 else np.ones(size, dtype)
 
 
 @lru_cache(maxsize=256)
-def _kept_ones(size: int, dtype: Any) -> Any:
+def _kept_ones(size: int, dtype: DType) -> Array:
     return np.ones(size, dtype)
 
 
-def _split(x1: Any, x2: Any) -> Any:
+def _split(x1: Array, x2: Array) -> Any:
     count = threads.threads()
     rows, columns = x1.shape[-2], x2.shape[-1]
     if count < 2 or x1.dtype.kind not in "fc" or x1.shape[-1] != x2.shape[-2]:
@@ -83,7 +84,7 @@ def _split(x1: Any, x2: Any) -> Any:
     return y
 
 
-def _stacked(x1: Any, x2: Any) -> Any:
+def _stacked(x1: Array, x2: Array) -> Any:
     """Stacks of matrices, some at a time."""
     if x1.shape[:-2] != x2.shape[:-2] or prod(x1.shape) * x2.shape[-1] < _MANY:
         return np.matmul(x1, x2)

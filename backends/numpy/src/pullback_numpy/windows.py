@@ -7,18 +7,17 @@ lie and copies them out, a cache-sized block at a time, into memory that each th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Sizes = tuple[int, ...]
-Pads = tuple[tuple[int, int], ...]
+from pullback.shapes import Pads, output_sizes
+from pullback_numpy.typing import Array, Sizes
+
 Block = tuple[int, int, int, int]  # first image, last image, first row, last row; ends exclusive
 
 SPLIT_BYTES = 1 << 20
@@ -60,24 +59,6 @@ def scratch(dtype: np.dtype[Any], *shapes: Sizes) -> list[Array]:
         arrays.append(np.ndarray(shape, dtype, buffer, at))
         at += size
     return arrays
-
-
-def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype to calculate in: float32 for smaller floats, for which NumPy has no fast loops."""
-    # ml_dtypes' types have kind "V", which saves importing it here.
-    return np.dtype(np.float32) if dtype.kind == "V" or dtype == np.float16 else dtype
-
-
-def output_sizes(
-    spatial: Sequence[int], window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes
-) -> Sizes:
-    """How many windows fit along each spatial dimension: none where they are too large."""
-    return tuple(
-        max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
-        for size, width, stride, (low, high), step in zip(
-            spatial, window, strides, padding, dilation, strict=True
-        )
-    )
 
 
 def c_strides(shape: Sizes, itemsize: int) -> Sizes:

@@ -29,7 +29,9 @@ class TorchBackend(Backend):
     def __init__(self) -> None:
         super().__init__()
         for op_name in HOST.keys() - {"astype"}:
-            self.offer(op_name, HOST[op_name], source=self.name, priority=1, dtypes=UNSIGNED)
+            self.register_kernel(
+                op_name, HOST[op_name], source=self.name, priority=1, dtypes=UNSIGNED
+            )
 
     def device_count(self, kind: str) -> int:
         """One CPU, and the GPUs that CUDA sees."""

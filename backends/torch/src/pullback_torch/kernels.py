@@ -12,7 +12,7 @@ from pullback import array_api, dtypes
 from pullback.plugins.backend import Kernel
 from pullback_torch import neural
 from pullback_torch.host import on_host
-from pullback_torch.neural import wide
+from pullback_torch.neural import widened
 
 GENERIC = array_api.kernels(xp)
 HOST = {name: on_host(kernel) for name, kernel in array_api.kernels(np).items()}
@@ -134,7 +134,7 @@ def _where_not_empty(name: str) -> Kernel:
 def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
     # NaN comes last, after infinity, and torch is at a loss with it.
     lost = x1.dtype.is_floating_point and (torch.isnan(x1).any() or torch.isnan(x2).any())
-    return (HOST if lost else GENERIC)["searchsorted"](wide(x1), wide(x2), sorter, side=side)
+    return (HOST if lost else GENERIC)["searchsorted"](widened(x1), widened(x2), sorter, side=side)
 
 
 def _checked(name: str) -> Kernel:
@@ -152,7 +152,7 @@ def _checked(name: str) -> Kernel:
 def _eig(x: Any) -> Any:
     # In double precision: a matrix may have eigenvalues of any condition.
     double = x.to(torch.complex128 if x.dtype.is_complex else torch.float64)
-    result = torch.promote_types(wide(x).dtype, torch.complex64)
+    result = torch.promote_types(widened(x).dtype, torch.complex64)
     return tuple(found.to(result) for found in torch.linalg.eig(double))
 
 

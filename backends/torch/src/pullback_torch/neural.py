@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from pullback.casting import casts_to_float32
 from pullback.plugins.backend import Kernel
 from pullback.spec import OPS
 
-
-def wide(x: Any) -> Any:
-    """16-bit floats as float32: torch would round between steps."""
-    return x.float() if x.dtype.itemsize == 2 else x
+#: torch rounds 16-bit floats between the steps of one function.
+widened, narrowed = casts_to_float32(
+    (torch.float16, torch.bfloat16), torch.float32, torch.Tensor.to
+)
 
 
 # Convolution: torch has channels first, in images and in kernels --------------------------------
@@ -21,7 +22,7 @@ def wide(x: Any) -> Any:
 
 def _first(x: Any, given: Any) -> Any:
     # There is hardware for 16-bit floats on GPUs only.
-    x = wide(x) if x.device.type == "cpu" else x
+    x = widened(x) if x.device.type == "cpu" else x
     return torch.movedim(x, -1, 1) if given["data_format"] == "channels_last" else x
 
 
@@ -37,7 +38,7 @@ def _padded(x: Any, padding: Any) -> Any:
 
 def _turned(kernel: Any) -> Any:
     """(*window, channels, filters) as (filters, channels, *window)."""
-    kernel = wide(kernel) if kernel.device.type == "cpu" else kernel
+    kernel = widened(kernel) if kernel.device.type == "cpu" else kernel
     return torch.movedim(kernel, (-1, -2), (0, 1))
 
 
@@ -84,19 +85,19 @@ def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **given: Any) ->
 
 
 def _softmax(x: Any, *, axis: int) -> Any:
-    return torch.softmax(wide(x), axis).to(x.dtype)
+    return torch.softmax(widened(x), axis).to(x.dtype)
 
 
 def _log_softmax(x: Any, *, axis: int) -> Any:
-    return torch.log_softmax(wide(x), axis).to(x.dtype)
+    return torch.log_softmax(widened(x), axis).to(x.dtype)
 
 
 def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else axis
     # torch normalizes the last axes, and wants at least one: it gets one more.
     last = tuple(range(-len(axes), 0))
-    y = torch.movedim(wide(x), axes, last)[..., None]
-    given = [None if one is None else wide(one)[..., None] for one in (scale, offset)]
+    y = torch.movedim(widened(x), axes, last)[..., None]
+    given = [None if one is None else widened(one)[..., None] for one in (scale, offset)]
     found = torch.native_layer_norm(y, y.shape[x.ndim - len(axes) :], *given, epsilon)
     y, center, spread = (torch.movedim(one[..., 0], last, axes) for one in found)
     if not x.numel():

@@ -251,7 +251,9 @@ def unsupported_dtype(
     for attribute in op.attributes:
         dtype = attributes[attribute.name]
         if attribute.form == "DTypeLike" and dtype is not None and as_dtype(dtype) not in held:
-            return errors.DTypeError(f"{op.name}: {device.backend.holds_no(dtype)}")
+            return errors.DTypeError(
+                f"{op.name}: {device.backend.unsupported_dtype_message(dtype)}"
+            )
     return None
 
 

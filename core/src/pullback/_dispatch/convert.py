@@ -68,7 +68,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
         if found is not None:
             return found
     if dtype not in device.backend.dtypes:
-        raise errors.DTypeError(device.backend.holds_no(dtype))
+        raise errors.DTypeError(device.backend.unsupported_dtype_message(dtype))
     try:
         with np.errstate(over="ignore"):
             array = number(value, dtype)
@@ -188,7 +188,7 @@ def from_host(
         array = _cast_host(value, array, dtype)
         copy = False
     if array.dtype not in device.backend.dtypes:
-        raise errors.DTypeError(device.backend.holds_no(array.dtype))
+        raise errors.DTypeError(device.backend.unsupported_dtype_message(array.dtype))
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
 
 

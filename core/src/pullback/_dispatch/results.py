@@ -69,8 +69,9 @@ def forget(op: Op, device: Device) -> None:
 def _source(op: Op, device: Device, kernel: Any) -> str:
     """The name of the kernel's pack; that of the backend if it is the backend's own."""
     own = device.backend.name
-    offers = device.backend.offers(op.name)
-    return next((offer.source for offer in offers if offer.kernel is kernel), own)
+    return next(
+        (one.source for one in device.backend.kernels_for(op.name) if one.kernel is kernel), own
+    )
 
 
 def _maker(op: Op, device: Device, kernel: Any) -> str:

@@ -60,7 +60,7 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
         return
     taken: set[str] = set()
     all_taken_by = ""
-    for place, offer in enumerate(registry.backend(info.name).offers(op.name)):
+    for place, offer in enumerate(registry.backend(info.name).kernels_for(op.name)):
         dtypes = None if offer.dtypes is None else sorted(map(str, offer.dtypes))
         why = "its own kernel" if offer.source == info.name else "a kernel pack"
         used = False

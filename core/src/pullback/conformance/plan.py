@@ -147,7 +147,7 @@ def _has_layouts(case: Case) -> bool:
 
 
 def _has_both(case: Case) -> bool:
-    return not case.op.primitive and bool(case.device.backend.offers(case.op.name))
+    return not case.op.primitive and bool(case.device.backend.kernels_for(case.op.name))
 
 
 def _mixes(case: Case) -> bool:

@@ -102,7 +102,7 @@ def select(patterns: Iterable[str]) -> list[Op]:
 
 def measure(op: Op, device: Device, report: Report) -> None:
     """Runs every item of an op and takes down what it finds."""
-    row = report.rows[op.name] = Row(op, bool(device.backend.offers(op.name)))
+    row = report.rows[op.name] = Row(op, bool(device.backend.kernels_for(op.name)))
     if op.name not in load():
         report.unknown.append(op.name)
     plan = planned(op, device, quick=report.quick)

@@ -88,7 +88,7 @@ def astype(
             f"take pb.real(x) or pb.abs(x)"
         )
     if dtype not in tensor.device.backend.dtypes:
-        raise errors.DTypeError(f"astype: {tensor.device.backend.holds_no(dtype)}")
+        raise errors.DTypeError(f"astype: {tensor.device.backend.unsupported_dtype_message(dtype)}")
     return _convert(tensor, dtype)
 
 

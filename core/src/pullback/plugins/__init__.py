@@ -1,1 +1,1 @@
-"""Plugins: what a backend is, and how installed ones are found, checked and kept."""
+"""Plugins: the base class of backends, and the registry that finds, checks and loads plugins."""

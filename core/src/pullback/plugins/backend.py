@@ -1,15 +1,15 @@
-"""What a backend is: the few methods a plugin provides, and its table of kernels.
+"""The base class of backends: the few methods that a plugin provides, and its table of kernels.
 
-A kernel is a function of native arrays. It gets the op's inputs positionally (native arrays of the
+A kernel is a function of native arrays. It gets the op's inputs by position (native arrays of the
 dtypes that the op's rule decides, on one device; None for an absent optional input; a list for a
-sequence) and the op's attributes as normalised keywords. It returns a native array, or a tuple of
-them for several outputs and residuals. It never writes into an array it was given.
+sequence) and the op's attributes by keyword, in canonical form. It returns a native array, or a
+tuple of them for several results and residuals. It never writes into its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,19 +18,32 @@ from pullback.dtypes import DType, as_dtype
 from pullback.spec import SPEC_VERSION, Tier
 
 Kernel: TypeAlias = Callable[..., Any]
-Native: TypeAlias = Any
+#: A device of the library below a backend, whatever that is; None where the library has none.
+NativeDevice: TypeAlias = Any
+
+
+class Native(Protocol):
+    """An array of the library below a backend."""
+
+    @property
+    def shape(self) -> Any:
+        """The sizes of its axes: a tuple of ints, or an equal subclass of tuple."""
+
+    @property
+    def dtype(self) -> Any:
+        """Its dtype, one of the values of `Backend.dtypes`."""
 
 
 class Memory(NamedTuple):
-    """Bytes on a device: used by arrays, held by the allocator, and in all."""
+    """Bytes on a device: used by arrays, held by the allocator, and in total."""
 
     used: int
     held: int
     total: int
 
 
-class Offer(NamedTuple):
-    """A kernel that somebody offers for an op of a backend."""
+class RegisteredKernel(NamedTuple):
+    """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
     kernel: Kernel
     source: str
@@ -39,26 +52,28 @@ class Offer(NamedTuple):
 
 
 class _PublicDTypes(dict[Any, DType]):
-    """The public dtype of each native one."""
+    """The public dtype of each native dtype."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__((native, as_dtype(one)) for one, native in backend.dtypes.items())
+        super().__init__((native, as_dtype(dtype)) for dtype, native in backend.dtypes.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
-        # `from_host` or a kernel gave it: what a caller asks for is checked before.
+        # It came from `from_host` or a kernel: the dtypes that callers ask for are checked before.
         name, own = type(self._backend).__name__, ", ".join(map(repr, self))
         raise errors.DTypeError(
             f"an array of the backend {self._backend.name!r} has the dtype {native!r}, which is "
-            f"none of the values of {name}.dtypes: {own}; a value there has to be what `.dtype` of "
-            f"an array is, or equal to it and of one hash, and a kernel has to give one of them"
+            f"not among the values of {name}.dtypes: {own}; each value must equal the `.dtype` of "
+            f"arrays and have the same hash, and kernels must return arrays of these dtypes"
         )
 
 
 class Backend:
-    """The base of every backend. A plugin subclasses it, fills `kernels`, registers an instance.
+    """The base class of backends. A plugin subclasses it, fills `kernels`, registers an instance.
 
-    Native arrays must have `.shape` and `.dtype`; `dtypes` maps public dtypes to what that is.
+    Native arrays must have `.shape` and `.dtype`; `dtypes` maps public dtypes to values of the
+    latter. Methods that take an array get one of this backend, so a subclass annotates them with
+    its own array type.
     """
 
     #: The name that qualified devices use, such as "torch" in "torch:cpu:0".
@@ -69,96 +84,98 @@ class Backend:
     spec_version: ClassVar[int] = SPEC_VERSION
     #: The kinds of device it drives: "cpu", "gpu" or both.
     kinds: ClassVar[tuple[str, ...]] = ("cpu",)
-    #: The tiers of primitives that it claims to serve in full.
+    #: The tiers of primitives that it claims to support in full.
     tiers: ClassVar[frozenset[Tier]] = frozenset(Tier)
-    #: Public dtype to native dtype, for every dtype that it can hold.
+    #: Public dtype to native dtype, for every dtype that it supports.
     dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
 
     def __init__(self) -> None:
-        self._offers: dict[str, tuple[Offer, ...]] = {}
+        self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
-        #: Filled by dispatch: for each op, native dtype to the kernel that serves it.
+        #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
-        #: How often what serves an op has changed.
+        #: The number of times that kernels were registered, unregistered or rejected.
         self.changes = 0
         for op_name, kernel in self.kernels.items():
-            self.offer(op_name, kernel, source=self.name, priority=0)
+            self.register_kernel(op_name, kernel, source=self.name, priority=0)
 
     # What a plugin provides ----------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:
-        """The number of devices of `kind` that can be used now; 0 when there is none."""
+        """The number of devices of `kind` that can be used now."""
         return 1 if kind in self.kinds else 0
 
     def unusable(self) -> str | None:
-        """Why this backend cannot be used on this machine, and what to do; None when it can."""
+        """The reason why it cannot be used on this machine, and the fix; None when it can be."""
         return None
 
-    def native_device(self, kind: str, index: int) -> Any:
-        """What kernels of creation ops get as `device`."""
+    def native_device(self, kind: str, index: int) -> NativeDevice:
+        """The value of `device` that `from_host` and kernels of creation ops get."""
         return None
 
-    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Native:
+    def from_host(self, array: np.ndarray[Any, Any], device: NativeDevice, *, copy: bool) -> Native:
         """A native array on the native `device` with the values of a NumPy array.
 
         With `copy=False` it may share memory with `array`; with `copy=True` it must not.
         """
         raise NotImplementedError(f"{type(self).__name__}.from_host")
 
-    def to_host(self, array: Native) -> np.ndarray[Any, Any]:
-        """A NumPy array with the values, once they are there; a read-only view where possible."""
+    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        """Waits for the values and returns them in NumPy; a read-only view where possible."""
         raise NotImplementedError(f"{type(self).__name__}.to_host")
 
-    def item(self, array: Native) -> Any:
-        """The only element as a Python number, once it is there."""
+    def item(self, array: Any) -> Any:
+        """Waits for the only element and returns it as a Python number."""
         return self.to_host(array).item()
 
-    def copy_to_device(self, array: Native, device: Any) -> Native:
+    def copy_to_device(self, array: Any, device: NativeDevice) -> Native:
         """The array on another native device of this backend."""
-        return array
+        moved: Native = array
+        return moved
 
-    def synchronize(self, device: Any) -> None:
-        """Returns when all work given to `device` is done."""
+    def synchronize(self, device: NativeDevice) -> None:
+        """Waits until all work on `device` is done."""
 
-    def memory(self, device: Any) -> Memory | None:
-        """Figures of the memory of `device`, where the backend has them."""
+    def memory(self, device: NativeDevice) -> Memory | None:
+        """The memory of `device` in bytes; None where the backend does not know."""
         return None
 
     def native(self, value: Any) -> Native:
-        """A native array from what a kernel returned in place of one, such as a NumPy scalar."""
+        """Converts the result of a kernel that is not a native array, such as a NumPy scalar."""
         raise errors.BackendError(
             f"a kernel of the backend {self.name!r} returned {type(value).__name__}, "
             f"not one of its arrays; override {type(self).__name__}.native to accept that"
         )
 
-    def to_dlpack(self, array: Native, **kwargs: Any) -> Any:
-        """A DLPack capsule on the array, read-only where the backend can say so."""
+    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+        """A DLPack capsule of the array, marked read-only where the backend can do so."""
         if not hasattr(array, "__dlpack__"):
             raise errors.BackendError(
-                f"the backend {self.name!r} gives no DLPack capsules; take x.numpy()"
+                f"the backend {self.name!r} does not export DLPack; use x.numpy()"
             )
         return array.__dlpack__(**kwargs)
 
-    def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Native:
+    def from_dlpack(self, value: Any, device: NativeDevice, *, copy: bool | None) -> Native:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
-        raise errors.BackendError(f"the backend {self.name!r} does not take DLPack objects")
+        raise errors.BackendError(f"the backend {self.name!r} does not import DLPack")
 
-    def holds_no(self, dtype: Any) -> str:
-        """What to say of a dtype that this backend does not hold."""
-        held = ", ".join(map(str, self.dtypes))
-        message = f"the backend {self.name!r} holds no {dtype}; it holds {held}"
-        if getattr(dtype, "kind", "") == "c" and not any(one.kind == "c" for one in self.dtypes):
+    def unsupported_dtype_message(self, dtype: object) -> str:
+        """The message for a dtype that this backend does not support."""
+        supported = ", ".join(map(str, self.dtypes))
+        message = f"the backend {self.name!r} does not support {dtype}; it supports {supported}"
+        complex_dtypes = [known for known in self.dtypes if known.kind == "c"]
+        if getattr(dtype, "kind", "") == "c" and not complex_dtypes:
             message += (
-                ". Keep the real and the imaginary part in two tensors, or use a device that holds "
-                "complex numbers"
+                ". Keep the real and the imaginary part in two tensors, or use a device that "
+                "supports complex numbers"
             )
         return message
 
     # Kernels -------------------------------------------------------------------------------------
 
-    def offer(
+    def register_kernel(
         self,
         op_name: str,
         kernel: Kernel,
@@ -167,50 +184,69 @@ class Backend:
         priority: int,
         dtypes: frozenset[DType] | None = None,
     ) -> None:
-        """Adds a kernel; the highest priority that takes the dtype serves it."""
-        offers = (*self._offers.get(op_name, ()), Offer(kernel, source, priority, dtypes))
+        """Adds a kernel of an op.
+
+        Of all kernels that take a dtype, the one with the highest priority is called.
+
+        Args:
+            source: the name of who registers it, for `unregister_kernels` and lists.
+            dtypes: the public dtypes of the first input that it is for; None for all.
+        """
+        added = RegisteredKernel(kernel, source, priority, dtypes)
+        kernels = (*self._registered.get(op_name, ()), added)
         # A new tuple in one step: another thread may be looking a kernel up.
-        self._offers[op_name] = tuple(sorted(offers, key=lambda offer: -offer.priority))
-        self._forget()
+        self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
+        self._clear_tables()
 
-    def withdraw(self, source: str) -> None:
-        """Takes back every kernel that `source` has offered."""
-        for op_name, offers in self._offers.items():
-            self._offers[op_name] = tuple(offer for offer in offers if offer.source != source)
-        self._forget()
+    def unregister_kernels(self, source: str) -> None:
+        """Removes every kernel that `source` has registered."""
+        for op_name, kernels in self._registered.items():
+            self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
+        self._clear_tables()
 
-    def refuse(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
-        """Leaves out every kernel that `problem` has something to say of, and says it."""
-        found: list[str] = []
-        for op_name, offers in self._offers.items():
-            said = [problem(op_name, offer.kernel) for offer in offers]
-            kept = zip(offers, said, strict=True)
-            self._offers[op_name] = tuple(offer for offer, why in kept if why is None)
-            found.extend(why for why in said if why is not None)
-        self._forget()
-        return tuple(found)
+    def reject_kernels(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
+        """Removes every kernel that has a problem.
 
-    def _forget(self) -> None:
+        Args:
+            problem: `problem(op_name, kernel)` returns what is wrong with the kernel, or None.
+
+        Returns:
+            The problems.
+        """
+        problems: list[str] = []
+        for op_name, kernels in self._registered.items():
+            kept: list[RegisteredKernel] = []
+            for entry in kernels:
+                message = problem(op_name, entry.kernel)
+                if message is None:
+                    kept.append(entry)
+                else:
+                    problems.append(message)
+            self._registered[op_name] = tuple(kept)
+        self._clear_tables()
+        return tuple(problems)
+
+    def _clear_tables(self) -> None:
         self.changes += 1
         for i in range(len(self.tables)):
-            # Another thread may have looked up what it is about to put into the table of before.
+            # A new dict: another thread may be about to write into the old one.
             self.tables[i] = {}
 
-    def offered(self) -> tuple[tuple[str, Kernel], ...]:
-        """Every kernel that it has, with the name of its op."""
-        return tuple(
-            (op_name, offer.kernel) for op_name, offers in self._offers.items() for offer in offers
-        )
+    def all_kernels(self) -> Iterator[tuple[str, Kernel]]:
+        """Every registered kernel, after the name of its op."""
+        for op_name, kernels in self._registered.items():
+            for entry in kernels:
+                yield op_name, entry.kernel
 
-    def offers(self, op_name: str) -> tuple[Offer, ...]:
-        """Who serves `op_name`, in order."""
-        return self._offers.get(op_name, ())
+    def kernels_for(self, op_name: str) -> tuple[RegisteredKernel, ...]:
+        """The kernels of an op, the highest priority first."""
+        return self._registered.get(op_name, ())
 
     def kernel(self, op_name: str, dtype: DType | None) -> Kernel | None:
-        """The kernel that serves `op_name` for inputs whose first dtype is `dtype`."""
-        for offer in self._offers.get(op_name, ()):
-            if offer.dtypes is None or dtype in offer.dtypes:
-                return offer.kernel
+        """The kernel that is called for `op_name` where the first input has `dtype`."""
+        for entry in self._registered.get(op_name, ()):
+            if entry.dtypes is None or dtype in entry.dtypes:
+                return entry.kernel
         return None
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Finding plugins by their entry points, and calling the hook of one of them.
+"""Finds plugins by their entry points, and calls the hook of one plugin.
 
-pluggy's own loader stops at the first plugin that fails, so each is loaded alone, in a manager of
-its own, and whatever it raises becomes a `BackendError` that names it.
+pluggy's own loader stops at the first plugin that fails, so each plugin is loaded alone, in a
+manager of its own, and whatever it raises becomes a `BackendError` that names it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pullback import errors
 from pullback.plugins.hookspecs import PROJECT, manager
@@ -24,36 +24,36 @@ def entry_points() -> list[EntryPoint]:
     # Costs 20 ms to import, so not before the first tensor.
     from importlib import metadata
 
-    found: list[EntryPoint] = []
+    entries: list[EntryPoint] = []
     seen: set[str] = set()
     for distribution in metadata.distributions():
         with contextlib.suppress(Exception):
             if f"{PROJECT}." not in (distribution.read_text("entry_points.txt") or ""):
                 continue
-            # The first on the path wins, as in an import; the same package may be found twice.
+            # The first on the path wins, as in an import; a package may be found twice.
             name = distribution.name.lower().replace("-", "_").replace(".", "_")
             if name not in seen:
                 seen.add(name)
                 points = distribution.entry_points
-                found.extend(one for one in points if one.group.startswith(f"{PROJECT}."))
-    return found
+                entries.extend(entry for entry in points if entry.group.startswith(f"{PROJECT}."))
+    return entries
 
 
 def origin(entries: Sequence[EntryPoint]) -> tuple[str, str]:
-    """The name and version of the distribution that brings `entries`; empty for none or several."""
-    found = {(entry.dist.name, entry.dist.version) for entry in entries if entry.dist is not None}
-    return found.pop() if len(found) == 1 else ("", "")
+    """The name and version of the distribution of `entries`; empty for none or several."""
+    owners = {(entry.dist.name, entry.dist.version) for entry in entries if entry.dist is not None}
+    return owners.pop() if len(owners) == 1 else ("", "")
 
 
-def who(what: str, name: str, entries: Sequence[EntryPoint]) -> str:
-    """A plugin as messages call it."""
+def plugin_label(role: str, name: str, entries: Sequence[EntryPoint]) -> str:
+    """The name of a plugin in messages, such as "the backend 'numpy' (pullback-numpy 0.1)"."""
     distribution = " ".join(origin(entries)).strip()
-    return f"the {what} {name!r}" + (f" ({distribution})" if distribution else "")
+    return f"the {role} {name!r}" + (f" ({distribution})" if distribution else "")
 
 
 @contextlib.contextmanager
-def blaming(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
-    """Turns whatever a plugin raises into a BackendError that names it and what to do."""
+def blame_plugin(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
+    """Turns whatever a plugin raises into a BackendError that names the plugin and the fix."""
     try:
         yield
     except (errors.BackendError, KeyboardInterrupt):
@@ -63,23 +63,23 @@ def blaming(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
         name = origin(entries)[0]
         fix = f"; reinstall it (pip install --force-reinstall {name}) or uninstall it" * bool(name)
         raise errors.BackendError(
-            f"{plugin} failed: {one_line(error)}{_place(error)}{fix}"
+            f"{plugin} failed: {one_line(error)}{_location(error)}{fix}"
         ) from error
 
 
-def _place(error: BaseException) -> str:
-    """Where a plugin raised: the file and line; nothing for what Python's import raised itself."""
-    place, step = "", error.__traceback__ and error.__traceback__.tb_next
+def _location(error: BaseException) -> str:
+    """The file and line where a plugin raised; empty for errors of Python's import itself."""
+    location, step = "", error.__traceback__ and error.__traceback__.tb_next
     while step is not None:
         name = step.tb_frame.f_code.co_filename
         if not name.startswith("<"):
-            place = f" ({os.path.basename(name)}, line {step.tb_lineno})"
+            location = f" ({os.path.basename(name)}, line {step.tb_lineno})"
         step = step.tb_next
-    return place
+    return location
 
 
-def load(entries: Sequence[EntryPoint], plugin: str) -> Any:
-    """The object that the entries of one name point to.
+def load(entries: Sequence[EntryPoint], plugin: str) -> object:
+    """Imports the object that the entries of one name point to.
 
     Raises:
         PluginError: when they belong to different distributions or point to different objects.
@@ -90,17 +90,18 @@ def load(entries: Sequence[EntryPoint], plugin: str) -> Any:
         packages = " and ".join(map(" ".join, owners))
         commands = " or ".join(f"pip uninstall {name}" for name, _ in owners)
         raise errors.PluginError(
-            f"{plugin}: the packages {packages} bring one each; uninstall one of them: {commands}"
+            f"{plugin}: several packages provide it: {packages}; uninstall one of them: {commands}"
         )
     if len(values) > 1:
         raise errors.PluginError(
             f"{plugin}: its entry points name different objects, {' and '.join(sorted(values))}; "
-            f"let all of them name one"
+            f"make all of them name the same object"
         )
-    return entries[0].load()
+    loaded: object = entries[0].load()
+    return loaded
 
 
-def call(loaded: Any, hook: str, register: Callable[..., Any], plugin: str) -> None:
+def call(loaded: object, hook: str, register: Callable[..., None], plugin: str) -> None:
     """Calls one hook of a loaded plugin with `register`.
 
     Raises:
@@ -122,10 +123,10 @@ def call(loaded: Any, hook: str, register: Callable[..., Any], plugin: str) -> N
 
 
 def one_line(error: BaseException, *, named: bool = True) -> str:
-    """An exception as one line of a table, with or without the name of its type."""
+    """An exception in one line, with or without the name of its type."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # a plugin's own type of exception may raise there too
+    except Exception:  # __str__ of a plugin's own exception type may raise
         text = ""
     name = type(error).__name__
     return f"{name}: {text}" if text and named else text or name

@@ -1,19 +1,37 @@
-"""The hooks of the plugin system, for pluggy. Each gets a callback that checks what it is given.
+"""The hooks of the plugin system, for pluggy. Each gets a callback that checks its arguments.
 
-pluggy is imported when the first plugin is loaded, not by `import pullback`: `hookimpl` hands its
-function on to pluggy's marker when it is used, and `manager` marks the hooks below.
+pluggy is imported when the first plugin is loaded, not by `import pullback`: `hookimpl` passes its
+function to pluggy's marker when it is used, and `manager` marks the hooks below.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from pullback.dtypes import DTypeLike
+from pullback.plugins.backend import Backend, Kernel
 
 if TYPE_CHECKING:
     import pluggy
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+#: The callback of `pullback_register_backend`.
+RegisterBackend: TypeAlias = Callable[[Backend], None]
+#: The callback of `pullback_register_ops`; it takes the function that `pullback.op` made.
+RegisterOp: TypeAlias = Callable[[Callable[..., Any]], None]
+
+
+class RegisterKernel(Protocol):
+    """The callback of `pullback_register_kernels`."""
+
+    def __call__(
+        self, op_name: str, kernel: Kernel, *, dtypes: Iterable[DTypeLike] | None = None
+    ) -> None:
+        """Registers a kernel of an op for these dtypes of the first input; None for all."""
+
 
 #: The name of the pluggy project; plugins mark their functions with `pullback.hookimpl`.
 PROJECT = "pullback"
@@ -31,24 +49,24 @@ def hookimpl(function: _F) -> _F:
     return pluggy.HookimplMarker(PROJECT)(function)
 
 
-def pullback_register_backend(register: Callable[..., None]) -> None:
-    """Called once, when the backend is first asked for: `register(backend)`.
+def pullback_register_backend(register: RegisterBackend) -> None:
+    """Called once, when the backend is first used: `register(backend)`.
 
     Args:
         register: takes one instance of `pullback.plugins.backend.Backend`.
     """
 
 
-def pullback_register_kernels(register: Callable[..., None]) -> None:
-    """Called when the backend that a kernel pack is for has been loaded.
+def pullback_register_kernels(register: RegisterKernel) -> None:
+    """Called when the backend of a kernel pack has been loaded.
 
     Args:
         register: `register(op_name, kernel, *, dtypes=None)`, once per kernel.
     """
 
 
-def pullback_register_ops(register: Callable[..., Any]) -> None:
-    """Called once, at the first tensor: a plugin adds ops of its own.
+def pullback_register_ops(register: RegisterOp) -> None:
+    """Called once, at the first tensor, to add ops of the plugin.
 
     Args:
         register: takes one function made by `pullback.op`.
@@ -56,12 +74,12 @@ def pullback_register_ops(register: Callable[..., Any]) -> None:
 
 
 def manager() -> pluggy.PluginManager:
-    """A pluggy manager that knows the hooks and has no plugin yet."""
+    """A pluggy manager with the hooks and without plugins."""
     import pluggy
 
     mark = pluggy.HookspecMarker(PROJECT)
     for hook in (pullback_register_backend, pullback_register_kernels, pullback_register_ops):
         mark(hook)
-    made = pluggy.PluginManager(PROJECT)
-    made.add_hookspecs(sys.modules[__name__])
-    return made
+    plugins = pluggy.PluginManager(PROJECT)
+    plugins.add_hookspecs(sys.modules[__name__])
+    return plugins

@@ -1,4 +1,4 @@
-"""What packages add to others: kernels for somebody else's backend (kernel packs), and ops."""
+"""Kernel packs, which add kernels to the backend of another package, and plugins with ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback.plugins.validation import check_dtypes, check_kernel, check_op
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: Which kernel packs are used: all without it, none when empty, else those in the comma list.
+#: The environment variable with a comma list of the kernel packs to use; unset means all.
 VARIABLE = "PULLBACK_KERNEL_PACKS"
 
 #: The priority of a kernel pack without a `priority`. A backend's own kernels have 0.
@@ -24,7 +24,7 @@ PRIORITY = 10
 
 
 class PackInfo(NamedTuple):
-    """A kernel pack: who made it, and whether it is used (`state` is "ready" or says why not)."""
+    """A kernel pack: its package, and its `state`: "ready", or the reason why it is not used."""
 
     name: str
     distribution: str
@@ -34,7 +34,7 @@ class PackInfo(NamedTuple):
 
 
 class OpsInfo(NamedTuple):
-    """A plugin that brings ops: who made it, and its `state`: "ready", or what is wrong with it."""
+    """A plugin with ops: its package, and its `state`: "ready", or the reason why it failed."""
 
     name: str
     distribution: str
@@ -44,7 +44,7 @@ class OpsInfo(NamedTuple):
 
 
 def from_environment() -> tuple[str, ...] | None:
-    """The packs that the environment chooses; None for all."""
+    """The packs that the environment variable chooses; None for all."""
     text = os.environ.get(VARIABLE)
     if text is None:
         return None
@@ -52,12 +52,12 @@ def from_environment() -> tuple[str, ...] | None:
 
 
 def load(backend: Backend, name: str, entries: list[EntryPoint], *, used: bool) -> PackInfo:
-    """Loads one pack into `backend`. A pack that fails is left out, with a warning."""
+    """Loads one pack into `backend`; leaves a pack that fails out, with a warning."""
     priority = PRIORITY
     state = "switched off"
     if used:
         try:
-            priority = _offer(backend, name, entries)
+            priority = _register(backend, name, entries)
             state = "ready"
         except errors.BackendError as error:
             state = str(error)
@@ -65,41 +65,41 @@ def load(backend: Backend, name: str, entries: list[EntryPoint], *, used: bool) 
     return PackInfo(name, *entry_points.origin(entries), priority, state)
 
 
-def _offer(backend: Backend, name: str, entries: list[EntryPoint]) -> int:
-    """Offers the kernels of one pack to `backend`, all of them or none; returns its priority."""
-    who = entry_points.who(f"kernel pack for {backend.name!r}", name, entries)
+def _register(backend: Backend, name: str, entries: list[EntryPoint]) -> int:
+    """Registers all kernels of one pack in `backend`, or none; returns the pack's priority."""
+    plugin = entry_points.plugin_label(f"kernel pack for {backend.name!r}", name, entries)
     if name == backend.name:
-        raise errors.PluginError(f"{who} is named like its backend; rename its entry point")
-    found: list[tuple[str, Kernel, frozenset[DType] | None]] = []
+        raise errors.PluginError(f"{plugin} is named like its backend; rename its entry point")
+    kernels: list[tuple[str, Kernel, frozenset[DType] | None]] = []
 
     def register(
         op_name: str, kernel: Kernel, *, dtypes: Iterable[DTypeLike] | None = None
     ) -> None:
-        check_kernel(op_name, kernel, who)
-        wanted = check_dtypes(dtypes, op_name, who)
-        for other, _, served in found:
-            if other == op_name and _overlap(served, wanted):
+        check_kernel(op_name, kernel, plugin)
+        supported = check_dtypes(dtypes, op_name, plugin)
+        for other, _, theirs in kernels:
+            if other == op_name and _overlap(theirs, supported):
                 raise errors.PluginError(
-                    f"{who} registers two kernels of {op_name!r} for the same dtypes; "
+                    f"{plugin} registers two kernels of {op_name!r} for the same dtypes; "
                     f"keep one, or give each dtypes=... of its own"
                 )
-        for offer in backend.offers(op_name):
-            if offer.priority == priority and _overlap(offer.dtypes, wanted):
+        for entry in backend.kernels_for(op_name):
+            if entry.priority == priority and _overlap(entry.dtypes, supported):
                 raise errors.PluginError(
-                    f"{who} and {offer.source!r} both have a kernel of {op_name!r} with priority "
-                    f"{priority}; set another `priority` in one of them, or choose with "
+                    f"{plugin} and {entry.source!r} both have a kernel of {op_name!r} with "
+                    f"priority {priority}; set another `priority` in one of them, or choose with "
                     f"{VARIABLE}"
                 )
-        found.append((op_name, kernel, wanted))
+        kernels.append((op_name, kernel, supported))
 
-    with entry_points.blaming(who, entries):
-        loaded = entry_points.load(entries, who)
+    with entry_points.blame_plugin(plugin, entries):
+        loaded = entry_points.load(entries, plugin)
         priority = getattr(loaded, "priority", PRIORITY)
         if type(priority) is not int:
-            raise errors.PluginError(f"{who}: priority must be an int, got {priority!r}")
-        entry_points.call(loaded, "pullback_register_kernels", register, who)
-    for op_name, kernel, wanted in found:
-        backend.offer(op_name, kernel, source=name, priority=priority, dtypes=wanted)
+            raise errors.PluginError(f"{plugin}: priority must be an int, got {priority!r}")
+        entry_points.call(loaded, "pullback_register_kernels", register, plugin)
+    for op_name, kernel, supported in kernels:
+        backend.register_kernel(op_name, kernel, source=name, priority=priority, dtypes=supported)
     return priority
 
 
@@ -108,20 +108,20 @@ def _overlap(a: frozenset[DType] | None, b: frozenset[DType] | None) -> bool:
 
 
 def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:
-    """Loads the ops of one plugin. One that fails is left out, with a warning."""
-    who = entry_points.who("ops plugin", name, entries)
-    found: list[str] = []
+    """Loads the ops of one plugin; leaves a plugin that fails out, with a warning."""
+    plugin = entry_points.plugin_label("ops plugin", name, entries)
+    op_names: list[str] = []
     state = "ready"
     try:
-        with entry_points.blaming(who, entries):
-            loaded = entry_points.load(entries, who)
+        with entry_points.blame_plugin(plugin, entries):
+            loaded = entry_points.load(entries, plugin)
             entry_points.call(
                 loaded,
                 "pullback_register_ops",
-                lambda function: found.append(check_op(function, who)),
-                who,
+                lambda function: op_names.append(check_op(function, plugin)),
+                plugin,
             )
     except errors.BackendError as error:
         state = str(error)
         warnings.warn(f"{state} (left out)", RuntimeWarning, stacklevel=2)
-    return OpsInfo(name, *entry_points.origin(entries), tuple(found), state)
+    return OpsInfo(name, *entry_points.origin(entries), tuple(op_names), state)

@@ -1,19 +1,19 @@
-"""Which backends, kernel packs and ops are installed, and how they are loaded.
+"""The installed backends, kernel packs and ops, and how they are loaded.
 
-Plugins are found by their entry points and speak through pluggy's hooks
+Plugins are found by their entry points and implement pluggy's hooks
 (`pullback.plugins.hookspecs`):
 
     pullback.backends.cpu       name = "module"     backends that drive CPUs
     pullback.backends.gpu       name = "module"     backends that drive GPUs (one may be in both)
-    pullback.default.cpu        name = "module"     the one backend that plain "cpu" means
-    pullback.default.gpu        name = "module"     the one backend that plain "gpu" means
+    pullback.default.cpu        name = "module"     the only backend that plain "cpu" means
+    pullback.default.gpu        name = "module"     the only backend that plain "gpu" means
     pullback.kernels.<backend>  name = "module"     kernel packs for a backend
     pullback.ops                name = "module"     ops of other packages
 
-The name of an entry is the name of the backend or pack, so what plain "cpu" means is known without
-importing anything. The metadata is read once, at the first use. Each plugin is loaded on its own
-when it is asked for; one that fails is kept with its reason and takes nothing else down. What has
-been loaded stands in plain dicts.
+The name of an entry is the name of the backend or pack, so the meaning of plain "cpu" is known
+without an import. The metadata is read once, at the first use. Each plugin is loaded on its own at
+its first use. A plugin that fails is listed with the reason, and all others work. Loaded plugins
+are kept in plain dicts.
 """
 
 from __future__ import annotations
@@ -39,45 +39,45 @@ registry = Registry()
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
-    """Makes a backend usable that is not installed, as in a notebook or a test.
+    """Registers a backend that is not installed, as in a notebook or a test.
 
-    Its devices are named in full ("mine:cpu:0"). A backend registered by hand is what plain "cpu"
-    or "gpu" means only where no installed one is. What is wrong with a kernel is an error here; of
-    an installed backend only that kernel is left out.
+    Its devices are named in full ("mine:cpu:0"). Plain "cpu" and "gpu" mean a backend registered
+    here only where no installed backend claims them. A kernel that cannot be called is an error
+    here; of an installed backend only that kernel is left out.
 
     Args:
         backend: an instance of a subclass of `pullback.plugins.backend.Backend`.
-        replace: whether it may take the place of a backend of the same name. Tensors that are
-            on the other's devices stay there.
+        replace: True to replace a backend of the same name. Tensors on the devices of the replaced
+            backend stay there.
 
     Raises:
-        PluginError: when the name is taken, or something is wrong with the backend.
+        PluginError: when the name is taken, or the backend is invalid.
     """
     registry.register_backend(backend, replace=replace)
 
 
 def backends() -> list[BackendInfo]:
-    """Every backend that is installed or registered, with its state.
+    """All installed and registered backends, with their states.
 
-    Loads all of them, and never raises: a backend that cannot be used says why in its `state`.
+    Loads all of them, and never raises: the `state` of a backend that cannot be used is the reason.
     """
     return registry.info()
 
 
 def ops_plugins() -> list[OpsInfo]:
-    """Every installed plugin that brings ops, with its state.
+    """All installed plugins with ops, with their states.
 
-    Loads all of them, and never raises: one that fails says why in its `state`.
+    Loads all of them, and never raises: the `state` of a plugin that failed is the reason.
     """
     return registry.ops()
 
 
 def use_kernel_packs(names: Iterable[str] | None) -> None:
-    """Chooses the kernel packs that are used from now on: those named, or None for all.
+    """Chooses the kernel packs that are used from now on; None for all.
 
-    Takes the place of the environment variable PULLBACK_KERNEL_PACKS (a comma list; empty: none).
+    Overrides the environment variable PULLBACK_KERNEL_PACKS (a comma list; empty: none).
 
     Raises:
-        PluginError: when no such pack is installed.
+        PluginError: for the name of a pack that is not installed.
     """
     registry.use_kernel_packs(names)

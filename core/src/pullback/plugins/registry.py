@@ -1,4 +1,4 @@
-"""The plugins of a process: known by their entry points, loaded one by one when asked for."""
+"""The plugins of a process: found by their entry points, each loaded at its first use."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from pullback.plugins.validation import KINDS, check_backend, check_kernel, kern
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: What to do on a machine without a backend. The only place in core that names one.
+#: The fix on a machine without a backend. Nothing else in core names a backend.
 INSTALL = (
     "install one for this machine: pip install pullback-numpy (CPU), or "
     "pip install 'pullback-cupy[cuda13]' (NVIDIA GPU)"
 )
 
-_LIST = "`pullback backends` lists what is here, and why what is not ready is not"
+_LIST = "run `pullback backends` to see each backend's status"
 
-_BACKENDS, _DEFAULT, _KERNELS, _OPS = (
-    f"pullback.{what}" for what in ("backends.", "default.", "kernels.", "ops")
-)
+#: Groups of entry points; a kind, a kind and the name of a backend follow the first three.
+_BACKENDS, _DEFAULT, _KERNELS = "pullback.backends.", "pullback.default.", "pullback.kernels."
+_OPS = "pullback.ops"
 
 
 class BackendInfo(NamedTuple):
-    """A backend: who made it, and whether it can be used.
+    """A backend: its package, its devices, and its state.
 
-    `state` is "ready", or says why the backend cannot be used and what to do about it. `left_out`
-    says of each kernel that is not used what is wrong with it.
+    `state` is "ready", or the reason why the backend cannot be used and the fix. `left_out` has the
+    problem of each kernel that is left out.
     """
 
     name: str
@@ -47,12 +47,7 @@ class BackendInfo(NamedTuple):
 
 
 class _Slot:
-    """One backend by name: installed, or registered by hand (then without entry points)."""
-
-    # No dataclass: generating one takes a millisecond of every `import pullback`.
-    __slots__ = (
-        "backend", "counts", "entries", "failure", "kinds", "left_out", "loading", "name", "packs",
-    )  # fmt: skip
+    """The state of one backend: installed, or registered manually and without entry points."""
 
     def __init__(self, name: str, entries: list[EntryPoint], kinds: tuple[str, ...]) -> None:
         self.name = name
@@ -67,11 +62,11 @@ class _Slot:
 
 
 class Registry:
-    """Every plugin of one process. The functions of this module speak to a single one."""
+    """All plugins of a process; `pullback.plugins.public.registry` is the one in use."""
 
     def __init__(self, scan: Callable[[], Iterable[EntryPoint]] | None = None) -> None:
         self._scan = scan or entry_points.entry_points
-        # Loading a plugin may ask for another one: re-entrant.
+        # Re-entrant: loading a plugin may load another one.
         self._lock = threading.RLock()
         self._groups: dict[str, dict[str, list[EntryPoint]]] | None = None
         self._slots: dict[str, _Slot] = {}
@@ -80,21 +75,21 @@ class Registry:
         self._packs_chosen = False
         #: The backends that can be used, by name.
         self.ready: dict[str, Backend] = {}
-        #: Called when a backend has been registered or replaced by hand.
+        #: Called after a backend has been registered or replaced manually.
         self.listeners: list[Callable[[], None]] = []
 
-    # Asking --------------------------------------------------------------------------------------
+    # Queries -------------------------------------------------------------------------------------
 
     def backend(self, name: str) -> Backend:
         """The backend called `name`, loaded.
 
         Raises:
-            BackendNotFoundError: when none of that name is installed or registered.
-            BackendError: when it cannot be used, with the reason and what to do.
+            BackendNotFoundError: when no backend of that name is installed or registered.
+            BackendError: when it cannot be used, with the reason and the fix.
         """
-        found = self.ready.get(name)
-        if found is not None:
-            return found
+        ready = self.ready.get(name)
+        if ready is not None:
+            return ready
         with self._lock:
             slot = self._known().get(name)
             if slot is None:
@@ -104,40 +99,42 @@ class Registry:
                 raise type(slot.failure)(*slot.failure.args) from slot.failure.__cause__
             return self.ready[name]
 
-    def names(self, kind: str | None = None, *, by_hand: bool | None = None) -> list[str]:
-        """The names of all backends for `kind`; owners of a plain kind first. Loads nothing.
+    def names(self, kind: str | None = None, *, manual: bool | None = None) -> list[str]:
+        """The names of all backends for `kind`, owners of a plain kind first. Loads nothing.
 
-        With `by_hand`, only those registered by hand, or only those installed.
+        Args:
+            kind: "cpu" or "gpu"; None for both.
+            manual: True for manually registered backends only, False for installed ones only.
         """
         with self._lock:
-            found = [
+            names = [
                 slot.name
                 for slot in self._known().values()
                 if (kind is None or kind in slot.kinds)
-                and (by_hand is None or by_hand is not bool(slot.entries))
+                and (manual is None or manual is not bool(slot.entries))
             ]
-            owners = [name for one in KINDS for name in self._group(_DEFAULT + one)]
+            owners = [name for plain in KINDS for name in self._group(_DEFAULT + plain)]
         return sorted(
-            found,
+            names,
             key=lambda name: (owners.index(name) if name in owners else len(owners), name),
         )
 
     def owner(self, kind: str) -> str | None:
-        """The name of the backend that the plain `kind` means; None when nobody owns it.
+        """The name of the backend that plain `kind` means; None when no backend claims it.
 
         Raises:
-            PluginError: when two backends claim it.
+            PluginError: when several backends claim it.
         """
         with self._lock:
             known = self._known()
             owners = self._owners(kind)
         if len(owners) > 1:
             claims = " and ".join(
-                entry_points.who("backend", name, known[name].entries) for name in owners
+                entry_points.plugin_label("backend", name, known[name].entries) for name in owners
             )
             full = " or ".join(f"{name}:{kind}" for name in owners)
             raise errors.PluginError(
-                f"{claims} both claim to be what plain {kind!r} means; uninstall one of them, "
+                f"{claims} both claim the plain name {kind!r}; uninstall one of them, "
                 f"or name the device in full: {full}"
             )
         return owners[0] if owners else None
@@ -145,36 +142,36 @@ class Registry:
     def _owners(self, kind: str) -> list[str]:
         return [name for name in self._group(_DEFAULT + kind) if name in self._known()]
 
-    def plain(self, kind: str, *, by_hand: bool = True) -> Backend:
-        """The backend that the plain `kind` means, with at least one device of that kind.
+    def plain(self, kind: str, *, manual: bool = True) -> Backend:
+        """The backend that plain `kind` means, with at least one device of that kind.
 
-        Its owner; others must be named, and are not even imported to see what they could do. Where
-        no installed backend owns any kind: the only usable one that is installed for it; without
-        one (and with `by_hand`), the only one registered by hand.
+        That is its owner; other backends must be named, and are not imported here. Where no
+        installed backend owns any kind, it is the only usable backend installed for the kind;
+        without one (and with `manual`), the only usable backend registered manually.
 
         Raises:
             BackendNotFoundError: when no backend drives the kind, or none owns it.
-            BackendError: when those that do cannot be used.
-            DeviceError: when several could be meant.
+            BackendError: when the backends that drive it cannot be used.
+            DeviceError: when several backends could be meant.
         """
         owner = self.owner(kind)
         if owner is not None:
             backend = self.backend(owner)
             if self.count(backend, kind):
                 return backend
-            raise errors.BackendError(f"the backend {owner!r} finds no {kind} on this machine")
-        if any(self._owners(one) for one in KINDS):
+            raise errors.BackendError(f"the backend {owner!r} found no {kind} on this machine")
+        if any(self._owners(plain) for plain in KINDS):
             others = " or ".join(f"{name}:{kind}" for name in self.names(kind))
             raise errors.BackendNotFoundError(
-                f"no installed backend is what plain {kind!r} means; name one in full: {others}"
+                f"no installed backend claims the plain name {kind!r}; name one in full: {others}"
                 if others
                 else f"no installed backend drives a {kind}; {_LIST}"
             )
         reasons: list[str] = []
         cause: BaseException | None = None
-        for hand in (False, True) if by_hand else (False,):
+        for registered in (False, True) if manual else (False,):
             usable: list[Backend] = []
-            for name in self.names(kind, by_hand=hand):
+            for name in self.names(kind, manual=registered):
                 try:
                     backend = self.backend(name)
                 except errors.BackendError as error:
@@ -186,7 +183,7 @@ class Registry:
             if len(usable) == 1:
                 return usable[0]
             if usable:
-                full = " or ".join(f"{one.name}:{kind}" for one in usable)
+                full = " or ".join(f"{backend.name}:{kind}" for backend in usable)
                 raise errors.DeviceError(f"plain {kind!r} could be {full}; name one of them")
         if reasons:
             text = f"no usable backend for {kind}: {'; '.join(reasons)}"
@@ -196,14 +193,14 @@ class Registry:
         )
 
     def count(self, backend: Backend, kind: str) -> int:
-        """The number of usable devices of `kind` that `backend` found when it was loaded."""
+        """The number of devices of `kind` that `backend` found when it was loaded."""
         slot = self._slots.get(backend.name)
         if slot is None or slot.backend is not backend:
             return 0
         return slot.counts.get(kind, 0)
 
     def label(self, backend: Backend, kind: str, index: int) -> str:
-        """The name of a device: "cpu:0" where the backend owns the plain kind, else in full."""
+        """The name of a device: "cpu:0" if the backend owns the plain kind, else in full."""
         try:
             owner = self.owner(kind)
         except errors.PluginError:
@@ -211,7 +208,7 @@ class Registry:
         return f"{kind}:{index}" if owner == backend.name else f"{backend.name}:{kind}:{index}"
 
     def info(self) -> list[BackendInfo]:
-        """Every backend with its state. Loads all of them; never raises."""
+        """All backends with their states. Loads all of them; never raises."""
         try:
             names = self.names()
         except Exception as error:
@@ -223,7 +220,7 @@ class Registry:
         """One backend with its state; loads it.
 
         Raises:
-            BackendNotFoundError: when none of that name is installed or registered.
+            BackendNotFoundError: when no backend of that name is installed or registered.
         """
         if name not in self.names():
             raise self._unknown(name)
@@ -256,19 +253,19 @@ class Registry:
         )
 
     def ops(self) -> list[OpsInfo]:
-        """Every plugin that brings ops, with its state. Loads all of them; never raises."""
+        """All plugins with ops, with their states. Loads all of them; never raises."""
         try:
             with self._lock:
                 return self._load_ops()
         except Exception:
-            return []  # the packages cannot be listed, which `info` says
+            return []  # the packages cannot be listed, which `info` reports
 
-    # Changing ------------------------------------------------------------------------------------
+    # Changes -------------------------------------------------------------------------------------
 
     def register_backend(self, backend: Backend, *, replace: bool = False) -> None:
         """See `pullback.register_backend`."""
-        who = "register_backend"
-        check_backend(backend, None, who)
+        caller = "register_backend"
+        check_backend(backend, None, caller)
         with self._lock:
             known = self._known()
             slot = known.get(backend.name)
@@ -276,18 +273,18 @@ class Registry:
                 return
             if slot is not None and not replace:
                 raise errors.PluginError(
-                    f"{entry_points.who('backend', slot.name, slot.entries)} is there already; "
-                    f"rename yours, or pass replace=True to use it instead"
+                    f"{entry_points.plugin_label('backend', slot.name, slot.entries)} is already "
+                    f"registered; rename yours, or pass replace=True to use it instead"
                 )
-            made = _Slot(backend.name, slot.entries if slot else [], tuple(backend.kinds))
+            added = _Slot(backend.name, slot.entries if slot else [], tuple(backend.kinds))
             self._load_ops()
-            # Its author is there to mend it: nothing is left out quietly.
-            for op_name, kernel in backend.offered():
-                check_kernel(op_name, kernel, who)
-            self._take(made, backend)
+            # Its author is here to repair it: every problem of a kernel is an error.
+            for op_name, kernel in backend.all_kernels():
+                check_kernel(op_name, kernel, caller)
+            self._activate(added, backend)
             self.ready.pop(backend.name, None)
-            known[backend.name] = made
-            if made.failure is None:
+            known[backend.name] = added
+            if added.failure is None:
                 self.ready[backend.name] = backend
             for listener in self.listeners:
                 listener()
@@ -311,7 +308,7 @@ class Registry:
     # Loading -------------------------------------------------------------------------------------
 
     def _known(self) -> dict[str, _Slot]:
-        """Every backend by name; reads the metadata at the first call."""
+        """All backends by name; reads the metadata at the first call."""
         if self._groups is None:
             groups: dict[str, dict[str, list[EntryPoint]]] = {}
             for entry in self._scan():
@@ -332,55 +329,57 @@ class Registry:
             return
         if slot.loading:
             raise errors.BackendError(
-                f"the backend {slot.name!r} was asked for while it is being loaded; "
-                f"its plugin must make no tensors at import or in a hook"
+                f"the backend {slot.name!r} was used while it is being loaded; "
+                f"its plugin must not create tensors at import or in a hook"
             )
         slot.loading = True
         try:
             self._load_ops()
-            who = entry_points.who("backend", slot.name, slot.entries)
-            found: list[Backend] = []
+            plugin = entry_points.plugin_label("backend", slot.name, slot.entries)
+            backends: list[Backend] = []
 
             def register(backend: Backend) -> None:
-                check_backend(backend, slot.name, who)
-                if found:
+                check_backend(backend, slot.name, plugin)
+                if backends:
                     raise errors.PluginError(
-                        f"{who} registers more than one backend; give each an entry of its own"
+                        f"{plugin} registers more than one backend; give each its own entry point"
                     )
-                found.append(backend)
+                backends.append(backend)
 
-            with entry_points.blaming(who, slot.entries):
-                loaded = entry_points.load(slot.entries, who)
-                entry_points.call(loaded, "pullback_register_backend", register, who)
-                if not found:
-                    raise errors.PluginError(f"{who}: pullback_register_backend registers nothing")
-                slot.left_out = found[0].refuse(kernel_problem)
+            with entry_points.blame_plugin(plugin, slot.entries):
+                loaded = entry_points.load(slot.entries, plugin)
+                entry_points.call(loaded, "pullback_register_backend", register, plugin)
+                if not backends:
+                    raise errors.PluginError(
+                        f"{plugin}: pullback_register_backend must call register(backend)"
+                    )
+                slot.left_out = backends[0].reject_kernels(kernel_problem)
             if slot.left_out:
                 more = f" (and {len(slot.left_out) - 1} more)" * (len(slot.left_out) > 1)
                 warnings.warn(
-                    f"{who}: {slot.left_out[0]}{more}; left out, as `pullback backends` lists",
+                    f"{plugin}: {slot.left_out[0]}{more}; left out; {_LIST}",
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            self._take(slot, found[0])
+            self._activate(slot, backends[0])
             if slot.failure is None:
-                self.ready[slot.name] = found[0]
+                self.ready[slot.name] = backends[0]
         except errors.BackendError as error:
             slot.failure = error
         finally:
             slot.loading = False
 
-    def _take(self, slot: _Slot, backend: Backend) -> None:
-        """Finds out whether a backend can be used here, and loads its packs if so."""
-        who = entry_points.who("backend", slot.name, slot.entries)
+    def _activate(self, slot: _Slot, backend: Backend) -> None:
+        """Counts the devices of a backend and loads its packs, or sets `slot.failure`."""
+        plugin = entry_points.plugin_label("backend", slot.name, slot.entries)
         slot.kinds = tuple(backend.kinds)
         try:
-            with entry_points.blaming(who, slot.entries):
+            with entry_points.blame_plugin(plugin, slot.entries):
                 reason = backend.unusable()
                 if reason is None:
                     slot.counts = {kind: int(backend.device_count(kind)) for kind in slot.kinds}
                     if not any(slot.counts.values()):
-                        reason = f"it finds no {' or '.join(slot.kinds)} on this machine"
+                        reason = f"it found no {' or '.join(slot.kinds)} on this machine"
         except errors.BackendError as error:
             slot.failure = error
             return
@@ -395,9 +394,9 @@ class Registry:
     def _load_packs(self, slot: _Slot, backend: Backend) -> None:
         installed = self._group(_KERNELS + slot.name)
         for name in installed:
-            # A backend that was replaced and comes back has those that were used at the time.
+            # A backend that was replaced and comes back still has the packs of that time.
             if name != backend.name:
-                backend.withdraw(name)
+                backend.unregister_kernels(name)
         slot.packs = [
             kernel_packs.load(backend, name, entries, used=self._uses(name))
             for name, entries in sorted(installed.items())
@@ -414,11 +413,11 @@ class Registry:
         return self._packs is None or pack in self._packs
 
     def _check_packs(self, names: Iterable[str]) -> None:
-        groups = (self._groups or {}).items()
-        there = {name for group, found in groups if group.startswith(_KERNELS) for name in found}
+        groups = [group for group in self._groups or () if group.startswith(_KERNELS)]
+        installed = {name for group in groups for name in self._group(group)}
         for name in names:
-            if name not in there:
-                known = ", ".join(sorted(there)) or "none"
+            if name not in installed:
+                known = ", ".join(sorted(installed)) or "none"
                 raise errors.PluginError(
                     f"no kernel pack is named {name!r}; installed are: {known}"
                 )
@@ -427,7 +426,7 @@ class Registry:
         """Loads the ops of other packages, once, before the first backend and its kernels."""
         if self._ops is not None:
             return self._ops
-        # First, for an op that makes a tensor would come back here.
+        # Set first: an op that creates a tensor while it is loaded would come back here.
         self._ops = []
         self._known()
         for name, entries in sorted(self._group(_OPS).items()):

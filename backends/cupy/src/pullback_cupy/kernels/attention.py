@@ -10,9 +10,10 @@ from typing import Any
 
 import cupy
 
+from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
 from pullback_cupy import cudnn
-from pullback_cupy.compile import contiguous, elementwise, over_rows, wide
+from pullback_cupy.compile import contiguous, elementwise, over_rows
 
 _visible = elementwise(
     "attention_mask", "W s, M mask, int64 length, int64 others, int64 causal", "W y",
@@ -21,7 +22,7 @@ _visible = elementwise(
 
 
 def _wide(x: Any) -> Any:
-    return x.astype(wide(x.dtype), copy=False)
+    return x.astype(compute_dtype(x.dtype), copy=False)
 
 
 def _times_shared(x: Any, shared: Any) -> Any:

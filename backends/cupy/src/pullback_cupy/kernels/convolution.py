@@ -13,10 +13,12 @@ from typing import Any
 
 import cupy
 
+from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
+from pullback.shapes import channels_of, output_sizes, spatial_of
 from pullback_cupy import cudnn
-from pullback_cupy.compile import contiguous, over_elements, wide
-from pullback_cupy.kernels.windows import channels_of, geometry, out_sizes, spatial_of
+from pullback_cupy.compile import contiguous, over_elements
+from pullback_cupy.kernels.windows import geometry
 
 #: Bytes that the rows of one product may take.
 MOST_BYTES = 1 << 28
@@ -38,7 +40,7 @@ class _Windows:
         )
         self.shape, self.dtype = tuple(shape), dtype
         self.channels = channels_of(shape, data_format)
-        self.out = out_sizes(spatial_of(shape, data_format), window, strides, padding, dilation)
+        self.out = output_sizes(spatial_of(shape, data_format), window, strides, padding, dilation)
         self.rows = math.prod(self.out)
         #: Whether windows are single elements, so that images are their own matrices.
         self.plain = (
@@ -120,7 +122,7 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
         return found
     windows = _Windows(input_shape, kernel.shape, g.dtype, **how)
     # Elements add up what several windows give: rounded once, at the end.
-    turned = windows.matrix(kernel).swapaxes(1, 2).astype(wide(g.dtype), copy=False)
+    turned = windows.matrix(kernel).swapaxes(1, 2).astype(compute_dtype(g.dtype), copy=False)
     parts = [
         windows.images(
             cupy.matmul(windows.results(g[part]).astype(turned.dtype, copy=False), turned),
@@ -141,7 +143,7 @@ def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> A
     x, total = contiguous(x), None
     for part in windows.batches():
         share = cupy.matmul(windows.columns(x[part]).swapaxes(1, 2), windows.results(g[part]))
-        share = share.astype(wide(x.dtype), copy=False)
+        share = share.astype(compute_dtype(x.dtype), copy=False)
         total = share if total is None else total + share
     if total is None:
         return cupy.zeros(kernel_shape, x.dtype)

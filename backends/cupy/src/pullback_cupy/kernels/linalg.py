@@ -9,8 +9,8 @@ import cupyx
 import numpy as np
 
 from pullback import array_api
+from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
-from pullback_cupy.compile import wide
 from pullback_cupy.namespace import xp
 
 
@@ -29,7 +29,7 @@ def _hermitian_part(x: Any) -> Any:
 
 
 def _cholesky(x: Any, *, upper: bool) -> Any:
-    w = x.astype(wide(x.dtype), copy=False)
+    w = x.astype(compute_dtype(x.dtype), copy=False)
     with cupyx.errstate(linalg="raise"):
         lower = cupy.linalg.cholesky(_hermitian_part(w)).astype(x.dtype, copy=False)
     turned = lower.swapaxes(-1, -2)
@@ -38,7 +38,7 @@ def _cholesky(x: Any, *, upper: bool) -> Any:
 
 def _eig(x: Any) -> Any:
     # Of matrices that are not symmetric: on the host, for cuSOLVER has no such solver for all.
-    found = np.linalg.eig(x.astype(wide(x.dtype), copy=False).get())
+    found = np.linalg.eig(x.astype(compute_dtype(x.dtype), copy=False).get())
     result = np.complex128 if x.dtype.itemsize > 4 and x.dtype != np.complex64 else np.complex64
     return tuple(cupy.asarray(one.astype(result)) for one in found)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import cupy
 
+from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
-from pullback_cupy.compile import contiguous, elementwise, over_rows, reduction, wide
+from pullback_cupy.compile import contiguous, elementwise, over_rows, reduction
 
 
 class _Rows:
@@ -38,7 +39,7 @@ class _Rows:
 
     def statistic(self, p: Any, x: Any) -> Any:
         """A number for each row, in what is computed with."""
-        return contiguous(p).astype(wide(x.dtype), copy=False).reshape(self.rows, 1)
+        return contiguous(p).astype(compute_dtype(x.dtype), copy=False).reshape(self.rows, 1)
 
 
 def _type(parameter: Any, x: Any) -> Any:
@@ -53,7 +54,10 @@ def _norms(name: str, rows: _Rows, x: Any, arguments: Any, **dtypes: Any) -> Non
 def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
     how = _Rows(x, axis)
     w, s, o = how.of(x), how.parameter(scale), how.parameter(offset)
-    y, center, spread = cupy.empty_like(w), *(cupy.empty(how.kept, wide(x.dtype)) for _ in "cs")
+    y, center, spread = (
+        cupy.empty_like(w),
+        *(cupy.empty(how.kept, compute_dtype(x.dtype)) for _ in "cs"),
+    )
     _norms("layer_norm", how, x, (w, s, o, y, center, spread, how.rows, how.columns, epsilon),
            S=_type(scale, x), O=_type(offset, x))  # fmt: skip
     return how.back(y), center, spread
@@ -76,7 +80,7 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
     _norms("layer_norm_gradient", how, x, (w, s, middle, width, h, dx, how.rows, how.columns),
            S=_type(scale, x), G=g.dtype)  # fmt: skip
     dscale = _scale_sum(w, h, middle, width, axis=0)
-    doffset = h.sum(axis=0, dtype=wide(x.dtype))
+    doffset = h.sum(axis=0, dtype=compute_dtype(x.dtype))
     dtype = x.dtype
     return how.back(dx), dscale.astype(dtype).reshape(shape), doffset.astype(dtype).reshape(shape)
 
@@ -84,7 +88,7 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
 def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
     how = _Rows(x, axis)
     w, s = how.of(x), how.parameter(scale)
-    y, spread = cupy.empty_like(w), cupy.empty(how.kept, wide(x.dtype))
+    y, spread = cupy.empty_like(w), cupy.empty(how.kept, compute_dtype(x.dtype))
     _norms("rms_norm", how, x, (w, s, y, spread, how.rows, how.columns, epsilon), S=_type(scale, x))
     return how.back(y), spread
 
@@ -117,12 +121,12 @@ _combined = elementwise(
 def _channels(p: Any, x: Any, axis: int) -> Any:
     """One number for each channel, in W and in a shape that broadcasts with x."""
     shape = [n if i == axis else 1 for i, n in enumerate(x.shape)]
-    return p.astype(wide(x.dtype), copy=False).reshape(shape)
+    return p.astype(compute_dtype(x.dtype), copy=False).reshape(shape)
 
 
 def _numbers(p: Any, default: int, x: Any, axis: int) -> Any:
     if p is None:
-        return cupy.full([1] * x.ndim, default, wide(x.dtype))
+        return cupy.full([1] * x.ndim, default, compute_dtype(x.dtype))
     return _channels(p, x, axis)
 
 
@@ -138,7 +142,7 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
     if x.ndim == 1:  # no axes to reduce over
         y, mean, variance = _batch_norm(x[None], scale, offset, axis=1, epsilon=epsilon)
         return y[0], mean, variance
-    others, W = _others(x, axis), wide(x.dtype)
+    others, W = _others(x, axis), compute_dtype(x.dtype)
     count = _count(x, axis) or math.nan
     center = x.sum(axis=others, dtype=W, keepdims=True) / W.type(count)
     variance = _square_sum(x, center, axis=others, keepdims=True) / W.type(count)
@@ -156,7 +160,7 @@ def _batch_norm_gradient(
             x[None], scale, mean, variance, g[None], mean_g, variance_g, axis=1, epsilon=epsilon
         )
         return dx[0], slope, level
-    others, W = _others(x, axis), wide(x.dtype)
+    others, W = _others(x, axis), compute_dtype(x.dtype)
     number, count = W.type, max(1, _count(x, axis))
     center = _channels(mean, x, axis)
     spread = 1 / cupy.sqrt(variance.astype(W, copy=False) + number(epsilon))

@@ -7,13 +7,13 @@ from typing import Any
 import cupy
 import numpy as np
 
+from pullback.casting import compute_dtype
 from pullback.dtypes import bfloat16
 from pullback.plugins.backend import Kernel
-from pullback_cupy.compile import wide
 
 
 def _comparable(x: Any) -> Any:
-    return x.astype(wide(x.dtype)) if x.dtype == bfloat16 else x
+    return x.astype(compute_dtype(x.dtype)) if x.dtype == bfloat16 else x
 
 
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:

@@ -8,14 +8,14 @@ import cupy
 import numpy as np
 
 from pullback.plugins.backend import Kernel
-from pullback_cupy.compile import contiguous, over_elements
-from pullback_cupy.kernels.windows import (
+from pullback.shapes import (
     channels_of,
-    geometry,
     image_shape,
-    out_sizes,
+    output_sizes,
     spatial_of,
 )
+from pullback_cupy.compile import contiguous, over_elements
+from pullback_cupy.kernels.windows import geometry
 
 
 def _geometry(shape: Any, window: Any, strides: Any, padding: Any, data_format: str) -> Any:
@@ -23,7 +23,7 @@ def _geometry(shape: Any, window: Any, strides: Any, padding: Any, data_format: 
 
 
 def _pooled(shape: Any, window: Any, strides: Any, padding: Any, data_format: str) -> Any:
-    out = out_sizes(spatial_of(shape, data_format), window, strides, padding, (1,) * len(window))
+    out = output_sizes(spatial_of(shape, data_format), window, strides, padding, (1,) * len(window))
     return image_shape(shape[0], out, channels_of(shape, data_format), data_format)
 
 

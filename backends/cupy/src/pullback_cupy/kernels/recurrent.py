@@ -6,8 +6,9 @@ from typing import Any
 
 import cupy
 
+from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
-from pullback_cupy.compile import contiguous, over_elements, wide
+from pullback_cupy.compile import contiguous, over_elements
 
 
 def _order(time: int, reverse: bool) -> range:
@@ -16,7 +17,7 @@ def _order(time: int, reverse: bool) -> range:
 
 def _wide(array: Any, x: Any) -> Any:
     """An array in what is computed with where the inputs are x."""
-    return contiguous(array).astype(wide(x.dtype), copy=False)
+    return contiguous(array).astype(compute_dtype(x.dtype), copy=False)
 
 
 def _rows(x: Any) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 
 import cupy
 
+from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
-from pullback_cupy.compile import contiguous, over_elements, over_rows, wide
+from pullback_cupy.compile import contiguous, over_elements, over_rows
 
 
 def layout(x: Any, axis: int) -> tuple[int, int, int]:
@@ -53,7 +54,7 @@ def _results(x: Any, axis: int) -> tuple[Any, Any]:
     """Room for a loss, and for what is subtracted from x, whose axis stays with size 1."""
     left, right = x.shape[:axis], x.shape[axis + 1 :]
     loss = cupy.empty((*left, *right), x.dtype)
-    return loss, cupy.empty((*left, 1, *right), wide(x.dtype))
+    return loss, cupy.empty((*left, 1, *right), compute_dtype(x.dtype))
 
 
 def _classes(logits: Any, labels: Any, axis: int, ignore_label: int | None) -> tuple[Any, ...]:
@@ -91,7 +92,7 @@ def _sparse_cross_entropy_gradient(
     dx = cupy.empty_like(x)
     over_elements(
         "rows", "sparse_cross_entropy_gradient", x.size,
-        (x, label, norm.astype(wide(x.dtype), copy=False), slope, dx, rows, columns, inner,
+        (x, label, norm.astype(compute_dtype(x.dtype), copy=False), slope, dx, rows, columns, inner,
          label_smoothing, ignore, ignores),
         T=x.dtype, I=label.dtype, G=slope.dtype,
     )  # fmt: skip

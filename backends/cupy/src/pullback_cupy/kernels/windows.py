@@ -8,40 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from pullback.shapes import channels_of, output_sizes, spatial_of
+
 _GEOMETRY = np.dtype(
     [("batch", np.int64), ("channels", np.int64)]
     + [(name, np.int64, 3) for name in ("in", "out", "window", "stride", "pad", "dilation")]
     + [("in_strides", np.int64, 5), ("out_strides", np.int64, 5)]
 )
-
-
-def spatial_of(shape: Any, data_format: str) -> tuple[int, ...]:
-    """The sizes of the spatial dimensions."""
-    return tuple(shape[1:-1] if data_format == "channels_last" else shape[2:])
-
-
-def channels_of(shape: Any, data_format: str) -> int:
-    """The number of channels."""
-    return int(shape[-1 if data_format == "channels_last" else 1])
-
-
-def out_sizes(
-    spatial: Any, window: Any, strides: Any, padding: Any, dilation: Any
-) -> tuple[int, ...]:
-    """How many windows fit along each spatial dimension."""
-    return tuple(
-        max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
-        for size, width, stride, (low, high), step in zip(
-            spatial, window, strides, padding, dilation, strict=True
-        )
-    )
-
-
-def image_shape(batch: int, spatial: Any, channels: int, data_format: str) -> tuple[int, ...]:
-    """The shape of images of these sizes."""
-    if data_format == "channels_last":
-        return (batch, *spatial, channels)
-    return (batch, channels, *spatial)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -50,7 +23,7 @@ def geometry(
 ) -> Any:
     """The struct for images of `shape`, whose results are in the same format."""
     spatial, channels = spatial_of(shape, data_format), channels_of(shape, data_format)
-    out = out_sizes(spatial, window, strides, padding, dilation)
+    out = output_sizes(spatial, window, strides, padding, dilation)
     how = np.zeros((), _GEOMETRY)
     how["batch"], how["channels"] = shape[0], channels
     lacking = 3 - len(spatial)

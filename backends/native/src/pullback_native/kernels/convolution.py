@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from pullback.plugins.backend import Kernel
+from pullback.shapes import output_sizes
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run_with_room
 from pullback_numpy.convolution import GRADIENT_PARTS
 from pullback_numpy.kernels import KERNELS as NUMPYS
-from pullback_numpy.windows import output_sizes
 
 _CONV, _KERNEL_GRADIENT = LOOPS["conv"], LOOPS["conv_kernel_gradient"]
 #: Multiplications a nanosecond, on one thread.

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pullback.plugins.backend import Kernel
+from pullback.shapes import output_sizes
 from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPYS
-from pullback_numpy.windows import output_sizes
 
 _POOL, _GRADIENT = LOOPS["max_pool"], LOOPS["max_pool_gradient"]
 

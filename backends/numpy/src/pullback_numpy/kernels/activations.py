@@ -11,30 +11,32 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import HALF, narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.elementwise import where
-from pullback_numpy.kernels.precision import SHORT, like, wide
+from pullback_numpy.typing import Array
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def fresh(x: Any) -> Any:
+def fresh(x: Array) -> Array:
     """Room for a result: a ufunc without it gives a scalar, not an array, where x is 0-d."""
     return np.empty(x.shape, x.dtype)
 
 
-def masked(g: Any, mask: Any) -> Any:
+def masked(g: Array, mask: Array) -> Array:
     """g where mask is True, else 0: g's bits times 0 or 1, so that infinities become 0 as well."""
     bits = _BITS[g.itemsize]
-    return np.multiply(np.ascontiguousarray(g).view(bits), mask).view(g.dtype).reshape(g.shape)
+    y: Array = np.multiply(np.ascontiguousarray(g).view(bits), mask)
+    return y.view(g.dtype).reshape(g.shape)
 
 
 #: What relu compares with: `np.maximum` with an array is four times as fast as with a number.
 _ZEROS = {dtype: np.zeros(2 * threads.PIECE, dtype) for dtype in (np.dtype("f4"), np.dtype("f8"))}
 
 
-def _relu(x: Any) -> Any:
+def _relu(x: Array) -> Any:
     zeros = _ZEROS.get(x.dtype)
     if zeros is None or x.size < 1024 or not x.flags.c_contiguous:
         return np.maximum(x, x.dtype.type(0))
@@ -48,7 +50,7 @@ def _relu(x: Any) -> Any:
     return y
 
 
-def _relu_gradient(g: Any, out: Any) -> Any:
+def _relu_gradient(g: Array, out: Array) -> Array:
     if g.shape != out.shape:
         g, out = np.broadcast_arrays(g, out)
     zero = out.dtype.type(0)
@@ -66,12 +68,12 @@ def _relu_gradient(g: Any, out: Any) -> Any:
     return dx
 
 
-def _leaky_relu(x: Any, *, negative_slope: float) -> Any:
-    w = wide(x)
+def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
+    w = widened(x)
     scaled = np.multiply(w, w.dtype.type(negative_slope), out=fresh(w))
     if 0 <= negative_slope <= 1:
-        return like(np.maximum(w, scaled, out=scaled), x)
-    return like(np.where(w > 0, w, scaled), x)
+        return narrowed(np.maximum(w, scaled, out=scaled), x)
+    return narrowed(np.where(w > 0, w, scaled), x)
 
 
 # In pieces that stay in the cache: functions of arrays and of room for the result. ---------------
@@ -84,13 +86,13 @@ def _in_pieces(into: Callable[..., None]) -> Kernel:
     and on all threads; 16-bit floats are computed in float32.
     """
 
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: Array) -> Array:
         x = inputs[0]
         if len(inputs) > 1 and x.shape != inputs[1].shape:
             inputs = np.broadcast_arrays(*inputs)
             x = inputs[0]
         y = np.empty(x.shape, x.dtype)
-        short = x.dtype in SHORT
+        short = x.dtype in HALF
         if x.size <= threads.PIECE and not short:
             into(*inputs, y)
             return y
@@ -110,7 +112,7 @@ def _in_pieces(into: Callable[..., None]) -> Kernel:
     return run
 
 
-def _sigmoid(x: Any, y: Any) -> None:
+def _sigmoid(x: Array, y: Array) -> None:
     if x.size and not x.min() >= -80:  # NaN too: it hides what else there is
         # exp(-x) overflows, or has little left before it does: a second exponential then.
         e = np.abs(x, out=fresh(x))
@@ -127,7 +129,7 @@ def _sigmoid(x: Any, y: Any) -> None:
     np.reciprocal(y, out=y)
 
 
-def _softplus(x: Any, y: Any) -> None:
+def _softplus(x: Array, y: Array) -> None:
     np.abs(x, out=y)
     np.negative(y, out=y)
     np.exp(y, out=y)
@@ -135,7 +137,7 @@ def _softplus(x: Any, y: Any) -> None:
     y += np.maximum(x, 0)
 
 
-def _log_sigmoid(x: Any, y: Any) -> None:
+def _log_sigmoid(x: Array, y: Array) -> None:
     np.abs(x, out=y)
     np.negative(y, out=y)
     np.exp(y, out=y)
@@ -143,13 +145,13 @@ def _log_sigmoid(x: Any, y: Any) -> None:
     np.subtract(np.minimum(x, 0), y, out=y)
 
 
-def _silu(x: Any, y: Any) -> None:
+def _silu(x: Array, y: Array) -> None:
     _sigmoid(x, y)
     y *= np.maximum(x, -1000)  # where the sigmoid is 0, and 0 * inf would be NaN
 
 
-def _elu(x: Any, *, alpha: float) -> Any:
-    def into(x: Any, y: Any) -> None:
+def _elu(x: Array, *, alpha: float) -> Any:
+    def into(x: Array, y: Array) -> None:
         np.minimum(x, x.dtype.type(0), out=y)
         np.expm1(y, out=y)
         y *= y.dtype.type(alpha)
@@ -162,20 +164,20 @@ def _elu(x: Any, *, alpha: float) -> Any:
 _ONE = {np.dtype(kind): np.ones((), kind) for kind in ("f4", "f8", "c8", "c16")}
 
 
-def _tanh_gradient(g: Any, out: Any, y: Any) -> None:
+def _tanh_gradient(g: Array, out: Array, y: Array) -> None:
     one = _ONE[out.dtype]
     np.subtract(one, out, y)
     y *= np.add(one, out)
     y *= g
 
 
-def _sigmoid_gradient(g: Any, out: Any, y: Any) -> None:
+def _sigmoid_gradient(g: Array, out: Array, y: Array) -> None:
     np.subtract(_ONE[out.dtype], out, y)
     y *= out
     y *= g
 
 
-def _silu_gradient(g: Any, x: Any, y: Any) -> None:
+def _silu_gradient(g: Array, x: Array, y: Array) -> None:
     s = fresh(x)
     _sigmoid(x, s)
     np.subtract(_ONE[x.dtype], s, y)

@@ -7,25 +7,26 @@ NumPy takes several at a time, where it would start anew for every query.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import like, wide
 from pullback_numpy.kernels.reductions import tree_sum
+from pullback_numpy.typing import Array
 from pullback_numpy.windows import even_ranges
 
 
-def _by_group(x: Any, shared: Any) -> Any:
+def _by_group(x: Array, shared: Any) -> Array:
     """Matrices of x's heads, with an axis for those that share one of `shared`."""
     *batch, heads, rows, columns = x.shape
     fewer = shared.shape[-3]
     return x.reshape(*batch, fewer, heads // fewer if fewer else 1, rows, columns)
 
 
-def _times_shared(x: Any, shared: Any) -> Any:
+def _times_shared(x: Array, shared: Any) -> Any:
     """x times matrices that each serve a group of x's heads."""
     if x.shape[:-2] == shared.shape[:-2]:
         return np.matmul(x, shared)
@@ -33,7 +34,7 @@ def _times_shared(x: Any, shared: Any) -> Any:
     return product.reshape((*x.shape[:-1], shared.shape[-1]))
 
 
-def _shared_times(shared: Any, x: Any) -> Any:
+def _shared_times(shared: Any, x: Array) -> Any:
     """Matrices that each serve a group of x's heads, times x."""
     if x.shape[:-2] == shared.shape[:-2]:
         return np.matmul(shared, x)
@@ -41,13 +42,13 @@ def _shared_times(shared: Any, x: Any) -> Any:
     return product.reshape((*x.shape[:-2], shared.shape[-2], x.shape[-1]))
 
 
-def _onto_shared(x: Any, shared: Any) -> Any:
+def _onto_shared(x: Array, shared: Any) -> Any:
     if x.shape[:-2] == shared.shape[:-2]:
         return x
     return np.add.reduce(_by_group(x, shared), -3)
 
 
-def _scores(q: Any, k: Any, mask: Any, unseen: Any, scale: float) -> Any:
+def _scores(q: Array, k: Array, mask: Array | None, unseen: Array | None, scale: float) -> Any:
     """(..., keys, queries)."""
     scores = _shared_times(k, (q * q.dtype.type(scale)).swapaxes(-1, -2))
     if unseen is not None:
@@ -62,7 +63,7 @@ def _scores(q: Any, k: Any, mask: Any, unseen: Any, scale: float) -> Any:
     return scores
 
 
-def _unseen(q: Any, k: Any, is_causal: bool) -> Any:
+def _unseen(q: Array, k: Array, is_causal: bool) -> Array | None:
     """Where a query may not look; None where it may look everywhere."""
     if not is_causal:
         return None
@@ -72,17 +73,22 @@ def _unseen(q: Any, k: Any, is_causal: bool) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _triangle(keys: int, queries: int) -> Any:
+def _triangle(keys: int, queries: int) -> Array:
     return np.tri(keys, queries, -1, np.bool_)
 
 
-def _items(q: Any, k: Any, mask: Any) -> list[Any]:
+#: A part of the first axis, and the mask for it.
+Item: TypeAlias = "tuple[slice, Array | None]"
+
+
+def _items(q: Array, k: Array, mask: Array | None) -> list[Item]:
     """Keys of the first axis, in several parts where that is a batch and worth it."""
     if q.ndim < 4 or q.size * k.shape[-2] < _LARGE:
         return [(slice(None), mask)]
-    shared = mask is None or mask.ndim < q.ndim or mask.shape[0] == 1
-    parts = [slice(*one) for one in even_ranges(q.shape[0], 8)]
-    return [(part, mask if shared else mask[part]) for part in parts]
+    parts = [slice(*part) for part in even_ranges(q.shape[0], 8)]
+    if mask is None or mask.ndim < q.ndim or mask.shape[0] == 1:
+        return [(part, mask) for part in parts]
+    return [(part, mask[part]) for part in parts]
 
 
 #: Products of fewer terms are not worth a second thread.
@@ -90,16 +96,16 @@ _LARGE = 1 << 20
 
 
 def _attention(
-    query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
-) -> Any:
-    q, k, v = wide(query), wide(key), wide(value)
+    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
+) -> tuple[Array, ...]:
+    q, k, v = widened(query), widened(key), widened(value)
     if not k.shape[-2]:
         raise ValueError("there is nothing to look at")
     unseen = _unseen(q, k, is_causal)
     y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     normalizer = np.empty((*q.shape[:-1], 1), q.dtype)
 
-    def work(item: Any) -> None:
+    def work(item: Item) -> None:
         part, its_mask = item
         weights = _scores(q[part], k[part], its_mask, unseen, scale)
         keys = weights.ndim - 2
@@ -115,19 +121,19 @@ def _attention(
         normalizer[part] = top.swapaxes(-1, -2)
 
     threads.run_with_blas(work, _items(q, k, mask))
-    return like(y, query), normalizer
+    return narrowed(y, query), normalizer
 
 
 def _attention_gradient(
-    query: Any, key: Any, value: Any, mask: Any, out: Any, normalizer: Any, g: Any,
-    *, is_causal: bool, scale: float,
-) -> Any:  # fmt: skip
-    q, k, v, h, y = wide(query), wide(key), wide(value), wide(g), wide(out)
+    query: Array, key: Array, value: Array, mask: Array | None, out: Array,
+    normalizer: Array, g: Array, *, is_causal: bool, scale: float,
+) -> tuple[Array, ...]:  # fmt: skip
+    q, k, v, h, y = widened(query), widened(key), widened(value), widened(g), widened(out)
     unseen = _unseen(q, k, is_causal)
     dq, dk, dv = (np.empty(a.shape, a.dtype) for a in (q, k, v))
     factor = q.dtype.type(scale)
 
-    def work(item: Any) -> None:
+    def work(item: Item) -> None:
         part, its_mask = item
         weights = _scores(q[part], k[part], its_mask, unseen, scale)
         weights -= normalizer[part].swapaxes(-1, -2)
@@ -141,7 +147,7 @@ def _attention_gradient(
         np.multiply(by_key, factor, out=dk[part])
 
     threads.run_with_blas(work, _items(q, k, mask))
-    return like(dq, query), like(dk, key), like(dv, value)
+    return narrowed(dq, query), narrowed(dk, key), narrowed(dv, value)
 
 
 KERNELS: dict[str, Kernel] = {

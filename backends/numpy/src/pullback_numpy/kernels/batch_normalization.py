@@ -7,22 +7,25 @@ so rows are lines: several pixels, with what belongs to the channels repeated al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.normalization import affine, laid_out, mean, others_of
-from pullback_numpy.kernels.precision import like, row_pieces, wide
+from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals
+from pullback_numpy.typing import Array
 
 #: Elements that a line has at least, where there are so many.
 _LINE = 512
 
 
-def _lines(x: Any, axis: int) -> Any:
+def _lines(x: Array, axis: int) -> Array | None:
     """x (..., channels) as lines of whole pixels; None where it is not laid out like that."""
     channels = x.shape[axis]
     if axis != x.ndim - 1 or not x.flags.c_contiguous or not x.size or x.ndim < 2:
@@ -33,14 +36,14 @@ def _lines(x: Any, axis: int) -> Any:
     return x.reshape(-1, group * channels)
 
 
-def _along(values: Any, lines: Any) -> Any:
+def _along(values: Any, lines: Array) -> Array:
     """A value for each channel, repeated along a line."""
     along = np.empty((lines.shape[1] // values.size, values.size), values.dtype)
     along[...] = values
     return along.reshape(-1)
 
 
-def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:
+def _sums(lines: Array, channels: int, terms: Callable[[slice, Array], None], count: int) -> Array:
     """`count` sums over pixels, (count, channels); terms(piece, out) gives those of a piece."""
     places = row_pieces(*lines.shape)
     found = np.empty((len(places), count, lines.shape[1]), lines.dtype)
@@ -54,8 +57,10 @@ def _sums(lines: Any, channels: int, terms: Any, count: int) -> Any:
     return np.asarray(tree_sum(whole, (0, 2), False))
 
 
-def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
-    w = wide(x)
+def _batch_norm(
+    x: Array, scale: Array | None, offset: Array | None, *, axis: int, epsilon: float
+) -> tuple[Array, ...]:
+    w = widened(x)
     lines = _lines(w, axis)
     if lines is None:
         return _batch_norm_of(x, w, scale, offset, axis, epsilon)
@@ -66,7 +71,7 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
     near = column_totals(some) / w.dtype.type(len(some))
     near_line = _along(near, lines)
 
-    def terms(piece: slice, out: Any) -> None:
+    def terms(piece: slice, out: Array) -> None:
         away = lines[piece] - near_line
         out[0] = column_totals(away)
         np.einsum("ij,ij->j", away, away, out=out[1])
@@ -78,10 +83,12 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
         return _batch_norm_of(x, w, scale, offset, axis, epsilon)
     factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     y = _normalized(lines, center, factor, scale, offset)
-    return like(y.reshape(x.shape), x), center, variance
+    return narrowed(y.reshape(x.shape), x), center, variance
 
 
-def _normalized(lines: Any, center: Any, factor: Any, scale: Any, offset: Any) -> Any:
+def _normalized(
+    lines: Array, center: Array, factor: Any, scale: Array | None, offset: Array | None
+) -> Array:
     """(lines - center) * factor * scale + offset."""
     if scale is not None:
         factor = factor * scale
@@ -99,7 +106,9 @@ def _normalized(lines: Any, center: Any, factor: Any, scale: Any, offset: Any) -
     return y
 
 
-def _batch_norm_of(x: Any, w: Any, scale: Any, offset: Any, axis: int, epsilon: float) -> Any:
+def _batch_norm_of(
+    x: Array, w: Array, scale: Array | None, offset: Array | None, axis: int, epsilon: float
+) -> tuple[Array, ...]:
     others = others_of(w, (axis,))
     center = np.asarray(mean(w, others))
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
@@ -109,14 +118,14 @@ def _batch_norm_of(x: Any, w: Any, scale: Any, offset: Any, axis: int, epsilon: 
         factor = factor * laid_out(scale, w.shape, (axis,))
     y *= factor
     y = affine(y, None, offset, (axis,))
-    return like(y, x), center.reshape(-1), variance.reshape(-1)
+    return narrowed(y, x), center.reshape(-1), variance.reshape(-1)
 
 
 def _batch_norm_gradient(
-    x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
-    *, axis: int, epsilon: float,
-) -> Any:  # fmt: skip
-    w, h = wide(x), wide(g)
+    x: Array, scale: Array | None, mean: Array, variance: Array, g: Array, mean_g: Array,
+    variance_g: Array, *, axis: int, epsilon: float,
+) -> tuple[Array, ...]:  # fmt: skip
+    w, h = widened(x), widened(g)
     spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     factor = spread if scale is None else spread * scale
     count = w.dtype.type(max(1, w.size // max(1, x.shape[axis])))
@@ -126,7 +135,7 @@ def _batch_norm_gradient(
     else:
         center = _along(mean, lines)
 
-        def terms(piece: slice, out: Any) -> None:
+        def terms(piece: slice, out: Array) -> None:
             away = lines[piece] - center
             out[0] = column_totals(lines_g[piece])
             np.einsum("ij,ij->j", away, lines_g[piece], out=out[1])
@@ -143,10 +152,10 @@ def _batch_norm_gradient(
         dx += h * laid_out(factor, w.shape, channel)
     else:
         dx = _combined(lines, lines_g, (mean, by_x, constant, factor)).reshape(x.shape)
-    return like(dx, x), like(slope, x), like(level, x)
+    return narrowed(dx, x), narrowed(slope, x), narrowed(level, x)
 
 
-def _slopes(w: Any, h: Any, mean: Any, spread: Any, axis: int) -> tuple[Any, Any]:
+def _slopes(w: Array, h: Array, mean: Array, spread: Array, axis: int) -> tuple[Any, Any]:
     others = others_of(w, (axis,))
     product = np.subtract(w, laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
     product *= h
@@ -155,7 +164,7 @@ def _slopes(w: Any, h: Any, mean: Any, spread: Any, axis: int) -> tuple[Any, Any
     return np.asarray(tree_sum(h, others, False)), tree_sum(product, others, False) * spread
 
 
-def _combined(lines: Any, lines_g: Any, parts: Any) -> Any:
+def _combined(lines: Array, lines_g: Array, parts: Any) -> Array:
     """(lines - center) * by_x + lines_g * factor + constant."""
     center, by_x, constant, factor = (
         _along(part.astype(lines.dtype, copy=False), lines) for part in parts
@@ -173,20 +182,27 @@ def _combined(lines: Any, lines_g: Any, parts: Any) -> Any:
 
 
 def _batch_norm_inference(
-    x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
-) -> Any:
-    w = wide(x)
-    factor = 1 / np.sqrt(wide(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    offset: Array | None,
+    *,
+    axis: int,
+    epsilon: float,
+) -> Array:
+    w = widened(x)
+    factor = 1 / np.sqrt(widened(variance).astype(w.dtype, copy=False) + w.dtype.type(epsilon))
     lines = _lines(w, axis)
     if lines is not None:
-        center = wide(mean).astype(w.dtype, copy=False)
-        return like(_normalized(lines, center, factor, scale, offset).reshape(x.shape), x)
+        center = widened(mean).astype(w.dtype, copy=False)
+        return narrowed(_normalized(lines, center, factor, scale, offset).reshape(x.shape), x)
     if scale is not None:
         factor = factor * scale
     factor = factor.astype(w.dtype, copy=False)
     y = np.subtract(w, laid_out(mean, w.shape, (axis,)), out=np.empty(w.shape, w.dtype))
     y *= laid_out(factor, w.shape, (axis,))
-    return like(affine(y, None, offset, (axis,)), x)
+    return narrowed(affine(y, None, offset, (axis,)), x)
 
 
 KERNELS: dict[str, Kernel] = {

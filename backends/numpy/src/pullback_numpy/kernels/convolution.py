@@ -9,21 +9,22 @@ import numpy as np
 
 from pullback.plugins.backend import Kernel
 from pullback_numpy import convolution
+from pullback_numpy.typing import Array, Sizes
 
 
-def to_last(x: Any) -> Any:
+def to_last(x: Array) -> Array:
     """(batch, channels, *spatial) as (batch, *spatial, channels)."""
     return np.moveaxis(x, 1, -1)
 
 
-def _conv(x: Any, kernel: Any, *, data_format: str, **how: Any) -> Any:
+def _conv(x: Array, kernel: Array, *, data_format: str, **how: Any) -> Array:
     if data_format == "channels_last":
         return convolution.conv(x, kernel, **how)
     return np.moveaxis(convolution.conv(to_last(x), kernel, **how), -1, 1)
 
 
 def _conv_input_gradient(
-    g: Any, kernel: Any, *, input_shape: Any, data_format: str, **how: Any
+    g: Array, kernel: Array, *, input_shape: Sizes, data_format: str, **how: Any
 ) -> Any:
     gradient: Callable[..., Any] = convolution.conv_input_gradient
     if data_format == "channels_last":
@@ -33,7 +34,7 @@ def _conv_input_gradient(
     return np.moveaxis(dx, -1, 1)
 
 
-def _conv_kernel_gradient(x: Any, g: Any, *, data_format: str, **how: Any) -> Any:
+def _conv_kernel_gradient(x: Array, g: Array, *, data_format: str, **how: Any) -> Array:
     if data_format == "channels_last":
         return convolution.conv_kernel_gradient(x, g, **how)
     return convolution.conv_kernel_gradient(to_last(x), to_last(g), **how)

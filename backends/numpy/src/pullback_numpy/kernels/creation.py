@@ -9,13 +9,14 @@ import numpy as np
 from pullback.casting import EXACT, cast, number
 from pullback.dtypes import bfloat16
 from pullback.plugins.backend import Kernel
+from pullback_numpy.typing import Array, DType
 
 
-def _astype(x: Any, *, dtype: Any) -> Any:
+def _astype(x: Array, *, dtype: DType) -> Array:
     return cast(x, dtype) if dtype is bfloat16 else x.astype(dtype)
 
 
-def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: None) -> Any:
+def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: None) -> Array:
     if not fill_value and type(fill_value) is not float:
         return np.zeros(shape, dtype)  # pages that nobody touches cost nothing
     if dtype is bfloat16 or (type(fill_value) is int and not -EXACT <= fill_value <= EXACT):
@@ -23,10 +24,10 @@ def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: None) 
     return np.full(shape, fill_value, dtype)
 
 
-def _arange(*, start: Any, stop: Any, step: Any, dtype: Any, device: None) -> Any:
+def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> Array:
     if type(start) is type(stop) is type(step) is int:
         if dtype.kind in "iu" or dtype.itemsize == 8:
-            return np.arange(start, stop, step, dtype)
+            return np.arange(start, stop, step, dtype=dtype)
         return cast(np.arange(start, stop, step), dtype)
     # The length as in the op's rule; start + i * step is nearer than adding steps up.
     length = max(0, -int((start - stop) / step // 1))

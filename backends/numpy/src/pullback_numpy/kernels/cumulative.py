@@ -6,18 +6,17 @@ over the blocks' totals, so that an error grows with the root of the length.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pullback.plugins.backend import Kernel
 from pullback_numpy.kernels.reductions import accumulation
+from pullback_numpy.typing import Array, DType
 
 _BLOCK = 256
 _SHORT = 2 * _BLOCK
 
 
-def _cumulative_sum(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
+def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool) -> Array:
     wide, result = accumulation(x, dtype)
     if wide.kind in "iu" or x.shape[axis] <= _SHORT:
         found = np.add.accumulate(x, axis, wide)
@@ -27,7 +26,7 @@ def _cumulative_sum(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> 
     return _with_initial(found.astype(result, copy=False), axis, 0 if include_initial else None)
 
 
-def _long_sum(x: Any) -> Any:
+def _long_sum(x: Array) -> Array:
     n = x.shape[-1]
     if n <= _SHORT:
         return np.add.accumulate(x, -1)
@@ -43,29 +42,29 @@ def _long_sum(x: Any) -> Any:
     return found
 
 
-def _cumulative_prod(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
+def _cumulative_prod(x: Array, *, axis: int, dtype: DType, include_initial: bool) -> Array:
     wide, result = accumulation(x, dtype)
     found = np.multiply.accumulate(x, axis, wide).astype(result, copy=False)
     return _with_initial(found, axis, 1 if include_initial else None)
 
 
-def _with_initial(x: Any, axis: int, value: int | None) -> Any:
+def _with_initial(x: Array, axis: int, value: int | None) -> Array:
     if value is None:
         return x
     initial = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), value, x.dtype)
     return np.concatenate([initial, x], axis)
 
 
-def _cumulative_logsumexp(x: Any, *, axis: int) -> Any:
+def _cumulative_logsumexp(x: Array, *, axis: int) -> Array:
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
     return np.logaddexp.accumulate(wide, axis).astype(x.dtype, copy=False)
 
 
-def _cumulative_max(x: Any, *, axis: int) -> Any:
+def _cumulative_max(x: Array, *, axis: int) -> Array:
     return np.maximum.accumulate(x, axis)
 
 
-def _cumulative_min(x: Any, *, axis: int) -> Any:
+def _cumulative_min(x: Array, *, axis: int) -> Array:
     return np.minimum.accumulate(x, axis)
 
 

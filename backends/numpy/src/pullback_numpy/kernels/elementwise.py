@@ -8,9 +8,10 @@ import numpy as np
 
 from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
+from pullback.casting import widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import wide
+from pullback_numpy.typing import Array
 from pullback_numpy.windows import even_ranges
 
 _GENERIC = array_api.kernels(np)
@@ -20,7 +21,7 @@ def _split(ufunc: Any) -> Kernel:
     """A function of one array, whose large arrays are split over threads."""
     large = threads.LARGE
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         if x.size < large or not x.flags.c_contiguous or x.dtype.kind != "f":
             return ufunc(x)
         y = np.empty(x.shape, x.dtype)
@@ -38,7 +39,7 @@ def _tangent(ufunc: Any, infinite: str, other: str) -> Kernel:
     """tan or tanh, given which part of a complex number makes it 1 or i where that is infinite."""
     of_reals = _split(ufunc)
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         if x.dtype.kind != "c":
             return of_reals(x)
         y = np.asarray(ufunc(x))
@@ -51,11 +52,11 @@ def _tangent(ufunc: Any, infinite: str, other: str) -> Kernel:
     return kernel
 
 
-def _floor_divide(x1: Any, x2: Any) -> Any:
+def _floor_divide(x1: Array, x2: Array) -> Any:
     if x1.dtype.kind in "iu":
         return np.floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
-        return np.floor(np.divide(wide(x1), wide(x2))).astype(x1.dtype)
+        return np.floor(np.divide(widened(x1), widened(x2))).astype(x1.dtype)
     quotient = np.divide(x1, x2)
     if x1.itemsize < 8 or not (np.abs(quotient) < 2.0**53).all():
         return _GENERIC["floor_divide"](x1, x2)
@@ -68,7 +69,7 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
     return whole - (doubtful & (above > size - above))
 
 
-def _expm1(x: Any) -> Any:
+def _expm1(x: Array) -> Array:
     found = np.expm1(x)
     if x.dtype.kind == "c":
         # NumPy multiplies infinities by zeros; exp follows the standard.
@@ -79,7 +80,7 @@ def _expm1(x: Any) -> Any:
     return found
 
 
-def _log1p(x: Any) -> Any:
+def _log1p(x: Array) -> Array:
     if x.dtype.kind != "c":
         return np.log1p(x)
     # NumPy takes the logarithm of |1 + x|, which has lost a small x.
@@ -89,7 +90,7 @@ def _log1p(x: Any) -> Any:
     return _complex(np.where(np.abs(x) < 0.5, near, far), np.arctan2(b, 1 + a))
 
 
-def _pow(x1: Any, x2: Any) -> Any:
+def _pow(x1: Array, x2: Array) -> Array:
     try:
         return np.power(x1, x2)
     except ValueError:
@@ -98,15 +99,15 @@ def _pow(x1: Any, x2: Any) -> Any:
         raise
 
 
-def _real(x: Any) -> Any:
+def _real(x: Array) -> Array:
     return x.real if x.dtype.kind == "c" else x
 
 
-def _imag(x: Any) -> Any:
+def _imag(x: Array) -> Array:
     return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
 
 
-def _complex(real: Any, imag: Any) -> Any:
+def _complex(real: Array, imag: Array) -> Array:
     whole = np.empty(
         np.broadcast_shapes(real.shape, imag.shape),
         np.complex64 if real.dtype == np.float32 else np.complex128,
@@ -116,11 +117,11 @@ def _complex(real: Any, imag: Any) -> Any:
     return whole
 
 
-def _round(x: Any) -> Any:
+def _round(x: Array) -> Array:
     return x if x.dtype.kind in "iu" else np.rint(x)
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: Array) -> Array:
     found = np.sign(x)
     # ml_dtypes gives -0 for -0, the standard and NumPy's own dtypes 0.
     return found + found.dtype.type(0) if x.dtype.kind == "V" else found
@@ -129,7 +130,7 @@ def _sign(x: Any) -> Any:
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def where(condition: Any, x1: Any, x2: Any) -> Any:
+def where(condition: Array, x1: Array, x2: Array) -> Array:
     """np.where for two arrays of one dtype."""
     if condition.size + x1.size + x2.size < 4096 or x1.itemsize > 8:
         return np.where(condition, x1, x2)
@@ -151,7 +152,7 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     return y.view(x1.dtype)
 
 
-def _chosen(condition: Any, first: Any, second: Any, out: Any = None) -> Any:
+def _chosen(condition: Array, first: Array, second: Array, out: Array | None = None) -> Array:
     # np.where branches at every element. Without a branch, in bits: (x1 ^ x2) c ^ x2.
     found = np.multiply(np.bitwise_xor(first, second), condition.view(np.int8), out=out)
     found ^= second

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels import special
-from pullback_numpy.kernels.precision import like, wide
+from pullback_numpy.typing import Array
 
 _SLOPE = 0.4
 _TAIL = (
@@ -55,7 +56,7 @@ def _tail(size: Any) -> tuple[Any, Any]:
     return q, falling
 
 
-def _exact(x: Any, y: Any) -> None:
+def _exact(x: Array, y: Array) -> None:
     # x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|)), which cancels on neither side.
     size = np.abs(x)
     tail, _ = _tail(size)
@@ -64,7 +65,7 @@ def _exact(x: Any, y: Any) -> None:
     np.subtract(np.clip(x, 0, np.inf, out=size), tail, out=y)
 
 
-def _exact_slope(x: Any, y: Any) -> None:
+def _exact_slope(x: Array, y: Array) -> None:
     """Phi(x) + x phi(x)."""
     x = np.clip(x, -100, 100)  # where phi(x) is 0, and inf * 0 would be NaN
     tail, falling = _tail(np.abs(x))
@@ -75,7 +76,7 @@ def _exact_slope(x: Any, y: Any) -> None:
     np.add(falling, np.logical_not(np.signbit(x)), out=y)
 
 
-def _growth_of(x: Any, square: Any, out: Any) -> Any:
+def _growth_of(x: Array, square: Array, out: Array) -> Any:
     """exp(-2 u) for u = sqrt(2 / pi) (x + 0.044715 x^3): sigmoid(2 u) is 1 / (1 + that)."""
     z = np.multiply(square, x.dtype.type(-2 * _TANH_SLOPE * _TANH_CUBIC), out=out)
     z -= x.dtype.type(2 * _TANH_SLOPE)
@@ -83,7 +84,7 @@ def _growth_of(x: Any, square: Any, out: Any) -> Any:
     return np.exp(z, out=z)
 
 
-def _approximate(x: Any, y: Any) -> None:
+def _approximate(x: Array, y: Array) -> None:
     """x sigmoid(2 u), for x far below 0 by way of 1 / inf = 0."""
     square = np.multiply(x, x)
     growth = _growth_of(x, square, square)
@@ -92,7 +93,7 @@ def _approximate(x: Any, y: Any) -> None:
     np.divide(np.clip(x, -100, np.inf, out=y), growth, out=y)
 
 
-def _approximate_slope(x: Any, y: Any) -> None:
+def _approximate_slope(x: Array, y: Array) -> None:
     """s + x s (1 - s) 2 u', for s = sigmoid(2 u)."""
     x = np.clip(x, -100, 100)  # where the slope is 0 or 1, and no product overflows
     square = np.multiply(x, x)
@@ -109,18 +110,18 @@ def _approximate_slope(x: Any, y: Any) -> None:
     s += rest
 
 
-def _gelu(x: Any, *, approximate: bool) -> Any:
-    w = np.ascontiguousarray(wide(x)).reshape(-1)
+def _gelu(x: Array, *, approximate: bool) -> Array:
+    w = np.ascontiguousarray(widened(x)).reshape(-1)
     y = np.empty(w.shape, w.dtype)
     piecewise = _approximate if approximate else _exact
     threads.over(lambda piece: piecewise(w[piece], y[piece]), w.size)
-    return like(y.reshape(x.shape), x)
+    return narrowed(y.reshape(x.shape), x)
 
 
-def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
+def _gelu_gradient(g: Array, x: Array, *, approximate: bool) -> Array:
     if g.shape != x.shape:
         g, x = np.broadcast_arrays(g, x)
-    w, h = (np.ascontiguousarray(wide(a)).reshape(-1) for a in (x, g))
+    w, h = (np.ascontiguousarray(widened(a)).reshape(-1) for a in (x, g))
     y = np.empty(w.shape, w.dtype)
     slope = _approximate_slope if approximate else _exact_slope
 
@@ -130,7 +131,7 @@ def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
         part *= h[piece]
 
     threads.over(work, w.size)
-    return like(y.reshape(x.shape), x)
+    return narrowed(y.reshape(x.shape), x)
 
 
 KERNELS: dict[str, Kernel] = {"gelu": _gelu, "gelu_gradient": _gelu_gradient}

@@ -7,22 +7,23 @@ from typing import Any
 import numpy as np
 
 from pullback.plugins.backend import Kernel
+from pullback_numpy.typing import Array, DType, Key
 
 Shape = tuple[int, ...]
 
 
-def _take(x: Any, indices: Any, *, axis: int) -> Any:
+def _take(x: Array, indices: Array, *, axis: int) -> Array:
     if not x.size:
         _in_range(indices, x.shape[axis])  # NumPy looks only where there is something to take
     return x.take(indices, axis)
 
 
-def _take_along_axis(x: Any, indices: Any, *, axis: int) -> Any:
+def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
     return np.take_along_axis(x, indices, axis)
 
 
-def _in_range(index: Any, size: int) -> Any:
-    """Non-negative indices; raises for those outside."""
+def _in_range(index: Array, size: int) -> Array:
+    """The indices, none negative; raises IndexError for an index out of range."""
     if index.size:
         low = index.min()
         if low < -size or index.max() >= size:
@@ -32,7 +33,7 @@ def _in_range(index: Any, size: int) -> Any:
     return index
 
 
-def _ravel_index(x1: Any, x2: Any, *, sizes: tuple[int, int]) -> Any:
+def _ravel_index(x1: Array, x2: Array, *, sizes: tuple[int, int]) -> Any:
     try:
         return np.ravel_multi_index((x1, x2), sizes)
     except ValueError:
@@ -40,14 +41,14 @@ def _ravel_index(x1: Any, x2: Any, *, sizes: tuple[int, int]) -> Any:
         return _in_range(x1, sizes[0]).astype(np.int64) * sizes[1] + _in_range(x2, sizes[1])
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: DType) -> DType:
     """The dtype to add up in: float32 and narrower in double precision, rounded once."""
     if dtype.kind in "iub":
         return dtype
     return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
-def _added(start: Any, indices: Any, updates: Any, axis: int, dtype: Any) -> Any:
+def _added(start: Array, indices: Array, updates: Array, axis: int, dtype: DType) -> Any:
     """start, a new array of the wide dtype, with the updates added along an axis."""
     shape = start.shape
     size = shape[axis]
@@ -70,7 +71,7 @@ def _added(start: Any, indices: Any, updates: Any, axis: int, dtype: Any) -> Any
 _FEW = 32
 
 
-def _add_crowds(start: Any, places: Any, updates: Any) -> Any:
+def _add_crowds(start: Any, places: Array, updates: Array) -> tuple[Array, ...]:
     """Adds what goes to places with many updates, in pairs; gives back the others.
 
     Where there is no wider dtype, the error of a plain sum would grow with the number of its terms.
@@ -91,27 +92,28 @@ def _add_crowds(start: Any, places: Any, updates: Any) -> Any:
     return places[others], updates[:, others]
 
 
-def _scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
     start = np.array(x, _wide(x.dtype), order="C")
     return _added(start, indices, updates, axis, x.dtype)
 
 
-def _segment_sum(data: Any, segment_ids: Any, *, num_segments: int, axis: int) -> Any:
+def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: int) -> Any:
     behind = data.shape[axis + segment_ids.ndim :]
     start = np.zeros((*data.shape[:axis], num_segments, *behind), _wide(data.dtype))
     return _added(start, segment_ids, data, axis, data.dtype)
 
 
-def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def _scatter_update(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
     result = x.copy()
-    result[(*(slice(None),) * axis, indices)] = updates
+    before: Key = (slice(None),) * axis
+    result[(*before, indices)] = updates
     return result
 
 
 def _extreme(ufunc: Any) -> Kernel:
     """A scatter that keeps what a ufunc chooses of two."""
 
-    def scatter(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    def scatter(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
         result = x.copy()
         ufunc.at(result, (*(slice(None),) * axis, indices), updates)
         return result

@@ -11,19 +11,20 @@ import numpy as np
 from pullback.plugins.backend import Kernel
 from pullback_numpy import products
 from pullback_numpy.kernels.reductions import tree_sum
+from pullback_numpy.typing import Array, Sizes
 
 
-def _is_half(x: Any) -> bool:
+def _is_half(x: Array) -> bool:
     return x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
 
 
-def _matmul(x1: Any, x2: Any) -> Any:
+def _matmul(x1: Array, x2: Array) -> Any:
     if _is_half(x1):
         return _matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(x1.dtype)
     return products.matmul(x1, x2)
 
 
-def _linear(x: Any, weight: Any, bias: Any) -> Any:
+def _linear(x: Array, weight: Any, bias: Array | None) -> Any:
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
         raise ValueError("no matrix, or a bias of another size")
     if _is_half(x):
@@ -36,7 +37,7 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 def _in_float32(function: Callable[[Any], Any]) -> Kernel:
     @functools.wraps(function)
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         return function(x.astype(np.float32)).astype(x.dtype) if _is_half(x) else function(x)
 
     return kernel
@@ -56,42 +57,42 @@ def quiet(kernel: Kernel) -> Kernel:
     return silent
 
 
-def _inv(x: Any) -> Any:
+def _inv(x: Array) -> Array:
     return np.linalg.inv(x)
 
 
-def _det(x: Any) -> Any:
+def _det(x: Array) -> Any:
     return np.linalg.det(x)
 
 
-def _eigvalsh(x: Any) -> Any:
+def _eigvalsh(x: Array) -> Array:
     return np.linalg.eigvalsh((x + np.conj(x.mT)) * 0.5)
 
 
-def _svdvals(x: Any) -> Any:
+def _svdvals(x: Array) -> Array:
     # LAPACK writes of infinities to the terminal, and gives NaN, which no rank can be told from.
     if not np.isfinite(x).all():
         raise ValueError("matrices must not contain infinities or NaN")
     return np.linalg.svdvals(x)
 
 
-def _eigvals(x: Any) -> Any:
+def _eigvals(x: Array) -> Array:
     x = x.astype(np.float32) if _is_half(x) else x
     wide = np.complex64 if x.dtype in (np.float32, np.complex64) else np.complex128
     return np.linalg.eigvals(x).astype(wide, copy=False)
 
 
-def _diagonal(x: Any, *, offset: int) -> Any:
+def _diagonal(x: Array, *, offset: int) -> Array:
     return np.diagonal(x, offset, -2, -1)
 
 
-def _outer(x1: Any, x2: Any) -> Any:
+def _outer(x1: Array, x2: Array) -> Array:
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError("needs two vectors")
     return np.multiply.outer(x1, x2)
 
 
-def _vecdot(x1: Any, x2: Any, *, axis: int) -> Any:
+def _vecdot(x1: Array, x2: Array, *, axis: int) -> Any:
     if axis >= 0 or x1.shape[axis] != x2.shape[axis]:
         raise ValueError("no axis of vectors of one length")
     if _is_half(x1):
@@ -103,7 +104,7 @@ def _vecdot(x1: Any, x2: Any, *, axis: int) -> Any:
     return np.matmul(x1[..., None, :], x2[..., None])[..., 0, 0]
 
 
-def _tensordot(x1: Any, x2: Any, *, axes: Any) -> Any:
+def _tensordot(x1: Array, x2: Array, *, axes: tuple[Sizes, Sizes]) -> Array:
     if _is_half(x1):
         return np.tensordot(x1.astype(np.float32), x2.astype(np.float32), axes).astype(x1.dtype)
     return np.tensordot(x1, x2, axes)
@@ -113,7 +114,7 @@ def _tensordot(x1: Any, x2: Any, *, axes: Any) -> Any:
 _SAFE = {"f": (1e-20, 1e37), "d": (1e-270, 1e300)}
 
 
-def _vector_norm(x: Any, *, axis: Any, keepdims: bool, ord: float) -> Any:
+def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Any:
     wide = x.astype(np.float32) if _is_half(x) else x
     result = wide.real.dtype
     if ord == 2:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pullback.plugins.backend import Kernel
-
-Shape = tuple[int, ...]
+from pullback.shapes import Pads
+from pullback_numpy.typing import Array, Key, Sizes
 
 # Below this many elements a copy costs less than what strides of 0 cost each op that reads it: a
 # 10x10 product takes 0.5 us on a copy and 1.9 us on a broadcast view.
 _WORTH_A_VIEW = 16384
 
 
-def _reshape(x: Any, *, shape: Shape) -> Any:
+def _reshape(x: Array, *, shape: Sizes) -> Array:
     return x.reshape(shape)
 
 
-def _broadcast_to(x: Any, *, shape: Shape) -> Any:
+def _broadcast_to(x: Array, *, shape: Sizes) -> Array:
     if x.shape == shape:
         return x
     if math.prod(shape) > _WORTH_A_VIEW or x.ndim > len(shape):
@@ -31,47 +31,47 @@ def _broadcast_to(x: Any, *, shape: Shape) -> Any:
     return result
 
 
-def _permute_dims(x: Any, *, axes: Shape) -> Any:
+def _permute_dims(x: Array, *, axes: Sizes) -> Array:
     return x.transpose(axes)
 
 
-def _matrix_transpose(x: Any) -> Any:
+def _matrix_transpose(x: Array) -> Array:
     return x.mT
 
 
-def _moveaxis(x: Any, *, source: Shape, destination: Shape) -> Any:
+def _moveaxis(x: Array, *, source: Sizes, destination: Sizes) -> Array:
     order = [axis for axis in range(x.ndim) if axis not in source]
     for place, axis in sorted(zip(destination, source, strict=True)):
         order.insert(place, axis)
     return x.transpose(order)
 
 
-def _expand_dims(x: Any, *, axis: Shape) -> Any:
+def _expand_dims(x: Array, *, axis: Sizes) -> Array:
     if len(axis) == 1:
         return x[(*(slice(None),) * axis[0], None)]
     return np.expand_dims(x, axis)
 
 
-def _squeeze(x: Any, *, axis: Shape | None) -> Any:
+def _squeeze(x: Array, *, axis: Sizes | None) -> Array:
     return x.squeeze(axis)
 
 
-def _flip(x: Any, *, axis: Shape | None) -> Any:
+def _flip(x: Array, *, axis: Sizes | None) -> Array:
     backward = slice(None, None, -1)
     if axis is None:
         return x[(backward,) * x.ndim + (...,)]
     return x[tuple([backward if i in axis else slice(None) for i in range(x.ndim)])]
 
 
-def _concat(arrays: list[Any], *, axis: int | None) -> Any:
+def _concat(arrays: list[Array], *, axis: int | None) -> Array:
     return np.concatenate(arrays, axis)
 
 
-def _stack(arrays: list[Any], *, axis: int) -> Any:
+def _stack(arrays: list[Array], *, axis: int) -> Array:
     head = arrays[0].shape
     shape = (*head[:axis], len(arrays), *head[axis:])
     result = np.empty(shape, arrays[0].dtype)
-    before = (slice(None),) * axis
+    before: Key = (slice(None),) * axis
     for i, array in enumerate(arrays):
         if array.shape != head:
             raise ValueError("shapes differ")
@@ -79,27 +79,27 @@ def _stack(arrays: list[Any], *, axis: int) -> Any:
     return result
 
 
-def _split_at(x: Any, *, position: int, axis: int) -> Any:
+def _split_at(x: Array, *, position: int, axis: int) -> tuple[Array, ...]:
     before = (slice(None),) * axis
     return x[(*before, slice(position))], x[(*before, slice(position, None))]
 
 
-def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
+def _roll(x: Array, *, shift: Any, axis: Any) -> Array:
     return np.roll(x, shift, axis)
 
 
-def _tile(x: Any, *, repetitions: Shape) -> Any:
+def _tile(x: Array, *, repetitions: Sizes) -> Array:
     return np.tile(x, repetitions)
 
 
 # An ellipsis in the key makes even one element a 0-d view, no NumPy scalar.
 
 
-def _strided_slice(x: Any, *, key: tuple[Any, ...]) -> Any:
+def _strided_slice(x: Array, *, key: Key) -> Any:
     return x[key]
 
 
-def _strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
+def _strided_update(x: Array, value: Array, *, key: Key) -> Array:
     result = x.copy()
     part = result[key]
     if value.ndim > part.ndim:
@@ -108,7 +108,7 @@ def _strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
     return result
 
 
-def _strided_place(value: Any, *, shape: Shape, key: tuple[Any, ...]) -> Any:
+def _strided_place(value: Array, *, shape: Sizes, key: Key) -> Array:
     result = np.zeros(shape, value.dtype)
     part = result[key]
     if value.shape != part.shape:
@@ -117,7 +117,13 @@ def _strided_place(value: Any, *, shape: Shape, key: tuple[Any, ...]) -> Any:
     return result
 
 
-def _pad(x: Any, *, pad_width: Any, mode: str, constant_values: Any) -> Any:
+def _pad(
+    x: Array,
+    *,
+    pad_width: Pads,
+    mode: Literal["constant", "reflect", "symmetric", "edge", "wrap"],
+    constant_values: Any,
+) -> Array:
     if mode != "constant":
         return np.pad(x, pad_width, mode)
     shape = tuple([a + size + b for size, (a, b) in zip(x.shape, pad_width, strict=True)])

@@ -7,25 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import like, row_pieces, wide
+from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals, row_totals
+from pullback_numpy.typing import Array, Axes, Sizes
 
 
-def laid_out(parameter: Any, shape: Any, axes: Any) -> Any:
+def laid_out(parameter: Array, shape: Sizes, axes: Axes) -> Array:
     """A parameter of the normalized axes, with the other axes in between as size 1."""
     if axes is None or parameter.ndim == len(shape):
         return parameter
     return parameter.reshape([n if i in axes else 1 for i, n in enumerate(shape)])
 
 
-def _size(shape: Any, axes: Any) -> int:
+def _size(shape: Sizes, axes: Axes) -> int:
     return math.prod(shape if axes is None else [shape[a] for a in axes])
 
 
-def mean(x: Any, axes: Any) -> Any:
+def mean(x: Array, axes: Axes) -> Any:
     """The mean over axes, which are kept; an array of x's dtype even where x is 0-d."""
     rows = axes == (x.ndim - 1,) and x.flags.c_contiguous and x.size
     if rows and x.shape[-1] <= 4096:
@@ -35,14 +37,14 @@ def mean(x: Any, axes: Any) -> Any:
     return total / x.dtype.type(_size(x.shape, axes) or math.nan)
 
 
-def _mean_product(a: Any, b: Any, axes: Any) -> Any:
+def _mean_product(a: Array, b: Array, axes: Axes) -> Any:
     """The mean of a * b over axes, which are kept."""
     if axes == (a.ndim - 1,) and a.flags.c_contiguous and b.flags.c_contiguous and a.size:
         return np.vecdot(a, b)[..., None] / a.dtype.type(a.shape[-1])
     return mean(a * b, axes)
 
 
-def affine(y: Any, scale: Any, offset: Any, axes: Any) -> Any:
+def affine(y: Array, scale: Array | None, offset: Array | None, axes: Axes) -> Array:
     """Y * scale + offset, in place."""
     if scale is not None:
         y *= laid_out(scale, y.shape, axes)
@@ -51,7 +53,7 @@ def affine(y: Any, scale: Any, offset: Any, axes: Any) -> Any:
     return y
 
 
-def _as_rows(x: Any, axes: Any) -> Any:
+def _as_rows(x: Array, axes: Axes) -> Array | None:
     """x as rows of what is normalized, where those are its last axes; else None."""
     if not x.size or not x.flags.c_contiguous or axes is None or not axes:
         return None
@@ -60,12 +62,14 @@ def _as_rows(x: Any, axes: Any) -> Any:
     return x.reshape(-1, _size(x.shape, axes))
 
 
-def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
-    w = wide(x)
+def _layer_norm(
+    x: Array, scale: Array | None, offset: Array | None, *, axis: Any, epsilon: float
+) -> tuple[Array, ...]:
+    w = widened(x)
     rows = _as_rows(w, axis)
     if rows is None:
         y, center, spread = _layer_norm_of(w, scale, offset, axis, epsilon, None)
-        return like(y, x), center, spread
+        return narrowed(y, x), center, spread
     factor, summand = (None if p is None else p.reshape(-1) for p in (scale, offset))
     y = np.empty(rows.shape, rows.dtype)
     center, spread = (np.empty((rows.shape[0], 1), rows.dtype) for _ in range(2))
@@ -77,10 +81,17 @@ def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -
 
     threads.over(work, *rows.shape)
     kept = [1 if i in axis else n for i, n in enumerate(x.shape)]
-    return like(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
+    return narrowed(y.reshape(x.shape), x), center.reshape(kept), spread.reshape(kept)
 
 
-def _layer_norm_of(w: Any, scale: Any, offset: Any, axes: Any, epsilon: float, out: Any) -> Any:
+def _layer_norm_of(
+    w: Array,
+    scale: Array | None,
+    offset: Array | None,
+    axes: Axes,
+    epsilon: float,
+    out: Array | None,
+) -> tuple[Array, ...]:
     center = np.asarray(mean(w, axes))
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype) if out is None else out)
     spread = np.asarray(_mean_product(y, y, axes) + w.dtype.type(epsilon))
@@ -90,25 +101,27 @@ def _layer_norm_of(w: Any, scale: Any, offset: Any, axes: Any, epsilon: float, o
     return affine(y, scale, offset, axes), center, spread
 
 
-def others_of(x: Any, axes: Any) -> Any:
+def others_of(x: Array, axes: Axes) -> Sizes:
     """The axes that are not normalized."""
     return () if axes is None else tuple(i for i in range(x.ndim) if i not in axes)
 
 
-def _over_rows(x: Any, axes: Any) -> Any:
+def _over_rows(x: Array, axes: Axes) -> Any:
     """The sum over axes; over no axes x itself."""
     if axes == (0,) and x.ndim == 2 and x.shape[0] <= 4096 and x.flags.c_contiguous:
         return column_totals(x)
     return tree_sum(x, axes, False) if axes else x
 
 
-def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *, axis: Any) -> Any:
-    w, h = wide(x), wide(g)
+def _layer_norm_gradient(
+    x: Array, scale: Array | None, center: Array, spread: Array, g: Array, *, axis: Any
+) -> tuple[Array, ...]:
+    w, h = widened(x), widened(g)
     rows, rows_g = _as_rows(w, axis), _as_rows(h, axis)
     if rows is None or rows_g is None:
         dx = np.empty(w.shape, w.dtype)
         dscale, doffset = _layer_norm_gradient_of(w, scale, center, spread, h, axis, dx)
-        return like(dx, x), like(dscale, x), like(doffset, x)
+        return narrowed(dx, x), narrowed(dscale, x), narrowed(doffset, x)
     dx = np.empty(rows.shape, rows.dtype)
     flat, shape = None if scale is None else scale.reshape(-1), [x.shape[a] for a in axis]
     middle, width = center.reshape(-1, 1), spread.reshape(-1, 1)
@@ -124,14 +137,14 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
     threads.run(work, range(len(places)), rows.size)
     dscale, doffset = (tree_sum(one, (0,), False) for one in sums)
     return (
-        like(dx.reshape(x.shape), x),
-        like(dscale.reshape(shape), x),
-        like(doffset.reshape(shape), x),
+        narrowed(dx.reshape(x.shape), x),
+        narrowed(dscale.reshape(shape), x),
+        narrowed(doffset.reshape(shape), x),
     )
 
 
 def _layer_norm_gradient_of(
-    w: Any, scale: Any, center: Any, spread: Any, h: Any, axes: Any, dx: Any
+    w: Array, scale: Array | None, center: Array, spread: Array, h: Array, axes: Axes, dx: Array
 ) -> tuple[Any, Any]:
     """Writes dx; returns the gradients of scale and offset."""
     y = np.subtract(w, center, out=np.empty(w.shape, w.dtype))
@@ -149,17 +162,19 @@ def _layer_norm_gradient_of(
     return np.asarray(dscale), np.asarray(doffset)
 
 
-def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
-    w = wide(x)
+def _rms_norm(x: Array, scale: Array | None, *, axis: Any, epsilon: float) -> tuple[Array, ...]:
+    w = widened(x)
     spread = np.asarray(_mean_product(w, w, axis) + w.dtype.type(epsilon))
     np.sqrt(spread, out=spread)
     np.reciprocal(spread, out=spread)
     y = np.multiply(w, spread, out=np.empty(w.shape, w.dtype))
-    return like(affine(y, scale, None, axis), x), spread
+    return narrowed(affine(y, scale, None, axis), x), spread
 
 
-def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) -> Any:
-    w, h = wide(x), wide(g)
+def _rms_norm_gradient(
+    x: Array, scale: Array | None, spread: Array, g: Array, *, axis: Any
+) -> tuple[Array, ...]:
+    w, h = widened(x), widened(g)
     y = np.multiply(w, spread, out=np.empty(w.shape, w.dtype))
     dscale = _over_rows(h * y, others_of(w, axis))
     dx = np.multiply(h, 1 if scale is None else laid_out(scale, w.shape, axis),
@@ -167,7 +182,7 @@ def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) ->
     y *= _mean_product(dx, y, axis)
     dx -= y
     dx *= spread
-    return like(dx, x), like(np.asarray(dscale), x)
+    return narrowed(dx, x), narrowed(np.asarray(dscale), x)
 
 
 KERNELS: dict[str, Kernel] = {

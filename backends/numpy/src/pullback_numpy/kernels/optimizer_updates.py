@@ -7,16 +7,18 @@ that stay in the second-level cache only the first and the last do.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from pullback.casting import HALF, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import SHORT, wide
+from pullback_numpy.typing import Array
 
 
-def _over(work: Any, inputs: Any, outputs: Any) -> None:
+def _over(work: Callable[..., None], inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Calls work(*parts of inputs, *parts of outputs) for parts that make up the whole arrays."""
     size = outputs[0].size
     if size <= threads.PIECE:
@@ -27,9 +29,9 @@ def _over(work: Any, inputs: Any, outputs: Any) -> None:
     threads.over(lambda piece: work(*(a[piece] for a in flat)), size)
 
 
-def _sgd(p: Any, g: Any, rate: Any, *, weight_decay: float) -> Any:
-    if p.dtype in SHORT or g.dtype != p.dtype or weight_decay:
-        w, h = wide(p), wide(g)
+def _sgd(p: Array, g: Array, rate: Any, *, weight_decay: float) -> Any:
+    if p.dtype in HALF or g.dtype != p.dtype or weight_decay:
+        w, h = widened(p), widened(g)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
         return (w - h * rate).astype(p.dtype, copy=False)
@@ -38,17 +40,17 @@ def _sgd(p: Any, g: Any, rate: Any, *, weight_decay: float) -> Any:
 
 
 def _momentum(
-    p: Any, g: Any, velocity: Any, rate: Any, *, momentum: float, nesterov: bool,
+    p: Array, g: Array, velocity: Array, rate: Any, *, momentum: float, nesterov: bool,
     weight_decay: float,
-) -> Any:  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     new_p, new_v = np.empty(p.shape, p.dtype), np.empty(velocity.shape, velocity.dtype)
-    share = wide(velocity).dtype.type(momentum)
+    share = widened(velocity).dtype.type(momentum)
 
-    def work(w: Any, h: Any, v: Any, out_p: Any, out_v: Any) -> None:
-        w, h = wide(w), wide(h)
+    def work(w: Array, h: Array, v: Array, out_p: Array, out_v: Array) -> None:
+        w, h = widened(w), widened(h)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
-        fresh = np.multiply(wide(v), share, out=_room(out_v, h))
+        fresh = np.multiply(widened(v), share, out=_room(out_v, h))
         fresh += h
         if fresh is not out_v:
             out_v[...] = fresh
@@ -70,9 +72,9 @@ def _corrections(beta1: float, beta2: float, count: float) -> tuple[float, float
 
 
 def _adam(
-    p: Any, g: Any, m: Any, v: Any, rate: Any, step: Any, *, beta1: float, beta2: float,
+    p: Array, g: Array, m: Array, v: Array, rate: Any, step: Any, *, beta1: float, beta2: float,
     epsilon: float, weight_decay: float,
-) -> Any:  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     new = [np.empty(a.shape, a.dtype) for a in (p, m, v)]
     count, speed = float(step), float(rate)
     # rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together.
@@ -85,9 +87,9 @@ def _adam(
     )  # fmt: skip
 
     def work(
-        w: Any, h: Any, first: Any, second: Any, out_p: Any, out_m: Any, out_v: Any
+        w: Array, h: Array, first: Array, second: Array, out_p: Array, out_m: Array, out_v: Array
     ) -> None:  # fmt: skip
-        w, h, first, second = wide(w), wide(h), wide(first), wide(second)
+        w, h, first, second = widened(w), widened(h), widened(first), widened(second)
         square, mean = _room(out_v, h), _room(out_m, h)
         np.multiply(h, h, out=square)
         square -= second
@@ -112,7 +114,7 @@ def _adam(
     return tuple(new)
 
 
-def _room(out: Any, like: Any) -> Any:
+def _room(out: Array, like: Array) -> Array:
     """The place of a result where it is stored as it is computed, else memory of its own."""
     return out if out.dtype is like.dtype else np.empty(out.shape, like.dtype)
 

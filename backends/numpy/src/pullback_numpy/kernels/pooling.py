@@ -7,20 +7,17 @@ from typing import Any
 import numpy as np
 
 from pullback.plugins.backend import Kernel
+from pullback.shapes import channels_last_shape
 from pullback_numpy import pooling
 from pullback_numpy.kernels.convolution import to_last
+from pullback_numpy.typing import Array, Sizes
 
 
-def _back(y: Any) -> Any:
+def _back(y: Array) -> Array:
     return np.moveaxis(y, -1, 1)
 
 
-def _last(shape: Any) -> Any:
-    batch, channels, *spatial = shape
-    return (batch, *spatial, channels)
-
-
-def _max_pool(x: Any, *, data_format: str, **how: Any) -> Any:
+def _max_pool(x: Array, *, data_format: str, **how: Any) -> tuple[Array, ...]:
     if data_format == "channels_last":
         return pooling.max_pool(x, **how)
     y, indices = pooling.max_pool(to_last(x), **how)
@@ -28,30 +25,38 @@ def _max_pool(x: Any, *, data_format: str, **how: Any) -> Any:
 
 
 def _max_pool_gradient(
-    g: Any, indices: Any, *, input_shape: Any, data_format: str, **how: Any
-) -> Any:
+    g: Array, indices: Array, *, input_shape: Sizes, data_format: str, **how: Any
+) -> Array:
     if data_format == "channels_last":
         return pooling.max_pool_gradient(g, indices, input_shape=input_shape, **how)
     g, indices = to_last(g), to_last(indices)
-    return _back(pooling.max_pool_gradient(g, indices, input_shape=_last(input_shape), **how))
+    return _back(
+        pooling.max_pool_gradient(
+            g, indices, input_shape=channels_last_shape(input_shape, data_format), **how
+        )
+    )
 
 
-def _max_pool_gather(x: Any, indices: Any, *, data_format: str, **how: Any) -> Any:
+def _max_pool_gather(x: Array, indices: Array, *, data_format: str, **how: Any) -> Array:
     if data_format == "channels_last":
         return pooling.max_pool_gather(x, indices, **how)
     return _back(pooling.max_pool_gather(to_last(x), to_last(indices), **how))
 
 
-def _avg_pool(x: Any, *, data_format: str, **how: Any) -> Any:
+def _avg_pool(x: Array, *, data_format: str, **how: Any) -> Array:
     if data_format == "channels_last":
         return pooling.avg_pool(x, **how)
     return _back(pooling.avg_pool(to_last(x), **how))
 
 
-def _avg_pool_gradient(g: Any, *, input_shape: Any, data_format: str, **how: Any) -> Any:
+def _avg_pool_gradient(g: Array, *, input_shape: Sizes, data_format: str, **how: Any) -> Array:
     if data_format == "channels_last":
         return pooling.avg_pool_gradient(g, input_shape=input_shape, **how)
-    return _back(pooling.avg_pool_gradient(to_last(g), input_shape=_last(input_shape), **how))
+    return _back(
+        pooling.avg_pool_gradient(
+            to_last(g), input_shape=channels_last_shape(input_shape, data_format), **how
+        )
+    )
 
 
 KERNELS: dict[str, Kernel] = {

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from pullback import dtypes
 from pullback_numpy.threads import PIECE
-
-SHORT = frozenset([dtypes.float16, dtypes.bfloat16])
-
-
-def wide(x: Any) -> Any:
-    """x, in float32 where it holds 16-bit floats."""
-    return x.astype(np.float32) if x.dtype in SHORT else x
+from pullback_numpy.typing import Array
 
 
-def like(y: Any, x: Any) -> Any:
-    """y in the dtype of x."""
-    return y if y.dtype == x.dtype else y.astype(x.dtype)
-
-
-def last(x: Any, axis: int) -> Any:
+def last(x: Array, axis: int) -> Array:
     """x with `axis` moved to the end."""
     return x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)
 

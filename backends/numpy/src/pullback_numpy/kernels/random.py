@@ -11,6 +11,7 @@ import numpy as np
 from pullback import dtypes
 from pullback.plugins.backend import Kernel
 from pullback_numpy.kernels.activations import masked
+from pullback_numpy.typing import Array, DType, Sizes
 
 _WORD = (1 << 64) - 1
 
@@ -38,7 +39,7 @@ def _at(key: int, counter: int) -> _Local:
     return _LOCAL
 
 
-def _random_bits(*, shape: Any, key: int, counter: int, dtype: Any, device: None) -> Any:
+def _random_bits(*, shape: Sizes, key: int, counter: int, dtype: DType, device: None) -> Array:
     size = math.prod(shape)
     words = size if dtype.itemsize == 8 else -(-size // 2)
     drawn = _at(key, counter).bits.random_raw(words)
@@ -47,7 +48,7 @@ def _random_bits(*, shape: Any, key: int, counter: int, dtype: Any, device: None
     return drawn.reshape(shape)
 
 
-def _random_uniform(*, shape: Any, key: int, counter: int, dtype: Any, device: None) -> Any:
+def _random_uniform(*, shape: Sizes, key: int, counter: int, dtype: DType, device: None) -> Array:
     if dtype.itemsize > 2:
         # NumPy's own uniform numbers are made of the same bits in the same way.
         return _at(key, counter).floats.random(shape, dtype)
@@ -59,11 +60,11 @@ def _random_uniform(*, shape: Any, key: int, counter: int, dtype: Any, device: N
     return np.asarray(scaled.astype(dtype))
 
 
-def _random_normal(*, shape: Any, key: int, counter: int, dtype: Any, device: None) -> Any:
+def _random_normal(*, shape: Sizes, key: int, counter: int, dtype: DType, device: None) -> Array:
     wide = np.dtype(np.float64 if dtype == np.float64 else np.float32)
     size = math.prod(shape)
     half = -(-size // 2)
-    u = _random_uniform(shape=2 * half, key=key, counter=counter, dtype=wide, device=device)
+    u = _random_uniform(shape=(2 * half,), key=key, counter=counter, dtype=wide, device=device)
     radius, angle = u[:half], u[half:]
     np.negative(radius, out=radius)
     np.log1p(radius, out=radius)
@@ -78,7 +79,9 @@ def _random_normal(*, shape: Any, key: int, counter: int, dtype: Any, device: No
     return both.astype(dtype, copy=False)
 
 
-def _dropout(x: Any, *, rate: float, key: int, counter: int, noise_shape: Any) -> Any:
+def _dropout(
+    x: Array, *, rate: float, key: int, counter: int, noise_shape: Any
+) -> tuple[Array, ...]:
     noise = _at(key, counter).floats.random(noise_shape, np.float32)
     kept = np.greater_equal(noise, np.float32(rate))
     scale = 1 / (1 - rate) if rate < 1 else 0.0

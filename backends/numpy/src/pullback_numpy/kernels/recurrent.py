@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import products, threads
-from pullback_numpy.kernels.precision import like, wide
+from pullback_numpy.typing import Array, DType
 from pullback_numpy.windows import even_ranges, scratch
 
 
@@ -16,7 +18,7 @@ def _order(time: int, reverse: bool) -> range:
     return range(time - 1, -1, -1) if reverse else range(time)
 
 
-def _sigmoid(z: Any, out: Any) -> Any:
+def _sigmoid(z: Array, out: Array) -> Array:
     """The logistic function by tanh, in place: gates are no probabilities to be exact near 0."""
     np.multiply(z, z.dtype.type(0.5), out=out)
     np.tanh(out, out=out)
@@ -25,11 +27,11 @@ def _sigmoid(z: Any, out: Any) -> Any:
     return out
 
 
-def _time_first(x: Any) -> Any:
+def _time_first(x: Array) -> Array:
     return np.ascontiguousarray(x.swapaxes(0, 1))
 
 
-def _projected(x: Any, kernel: Any, bias: Any) -> Any:
+def _projected(x: Array, kernel: Array, bias: Array | None) -> Any:
     """x @ kernel + bias for all steps, (time, batch, columns)."""
     batch, time, features = x.shape
     z = products.matmul(_time_first(x).reshape(-1, features), kernel)
@@ -38,11 +40,11 @@ def _projected(x: Any, kernel: Any, bias: Any) -> Any:
     return z.reshape(time, batch, kernel.shape[1])
 
 
-def _batch_first(x: Any, dtype: Any) -> Any:
+def _batch_first(x: Array, dtype: DType) -> Array:
     return np.ascontiguousarray(x.swapaxes(0, 1)).astype(dtype, copy=False)
 
 
-def _absent(mask: Any) -> Any:
+def _absent(mask: Array | None) -> Any:
     """For each step the rows that are not there; None where all are."""
     if mask is None:
         return None
@@ -60,14 +62,14 @@ def _absent(mask: Any) -> Any:
 
 @threads.single_blas
 def _lstm(
-    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
-    mask: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
-    h, c = _units_first(wide(initial_h)), _units_first(wide(initial_c))
-    recurrent = _halved(wide(recurrent_kernel))
+    x: Array, initial_h: Array, initial_c: Array, kernel: Array, recurrent_kernel: Array,
+    bias: Array | None, mask: Array | None, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    h, c = _units_first(widened(initial_h)), _units_first(widened(initial_c))
+    recurrent = _halved(widened(recurrent_kernel))
     units, batch = h.shape
     time = x.shape[1]
-    gates = _gates_of_inputs(wide(x), wide(kernel), None if bias is None else wide(bias))
+    gates = _gates_of_inputs(widened(x), widened(kernel), None if bias is None else widened(bias))
     out = np.empty((batch, time, units), x.dtype)
     cells = np.empty((time, units, batch), gates.dtype)
     product, room = np.empty((4 * units, batch), gates.dtype), np.empty(c.shape, gates.dtype)
@@ -91,30 +93,30 @@ def _lstm(
         h, c = new, cell
     return (
         out,
-        like(_items_first(h), x),
-        like(_items_first(c), x),
+        narrowed(_items_first(h), x),
+        narrowed(_items_first(c), x),
         gates.transpose(2, 0, 1),
         cells.transpose(2, 0, 1),
     )
 
 
-def _sigmoids(units: int, batch: int, dtype: Any) -> Any:
+def _sigmoids(units: int, batch: int, dtype: DType) -> Callable[[Array], None]:
     """What makes sigmoids of the tanh of i, f and o, in place."""
     half = np.array(0.5, dtype)
     if units * batch <= _SHORT:
         # A call takes as long as a thousand elements: g comes along, times 1 and plus 0.
-        factor = np.full((4, units, batch), half)
+        factor: Array = np.full((4, units, batch), half)
         factor[2] = 1
         factor = factor.reshape(4 * units, batch)
         summand = 1 - factor
 
-        def at_once(z: Any) -> None:
+        def at_once(z: Array) -> None:
             np.multiply(z, factor, out=z)
             np.add(z, summand, out=z)
 
         return at_once
 
-    def by_part(z: Any) -> None:
+    def by_part(z: Array) -> None:
         for part in (z[: 2 * units], z[3 * units :]):
             np.multiply(part, half, out=part)
             np.add(part, half, out=part)
@@ -126,7 +128,7 @@ def _sigmoids(units: int, batch: int, dtype: Any) -> Any:
 _SHORT = 1 << 11
 
 
-def _units_first(x: Any) -> Any:
+def _units_first(x: Array) -> Array:
     # A copy, which may be written into, where the transpose of an input is contiguous as it is.
     return np.array(x.T, order="C")
 
@@ -134,7 +136,7 @@ def _units_first(x: Any) -> Any:
 _items_first = _units_first
 
 
-def _halved(weights: Any) -> Any:
+def _halved(weights: Array) -> Array:
     """(inputs, 4 * units) as (4 * units, inputs), with the rows of i, f and o halved."""
     turned = np.array(weights.T, order="C")  # never a view: it is written into
     i, f, _, o = turned.reshape(4, -1, weights.shape[0])
@@ -143,7 +145,7 @@ def _halved(weights: Any) -> Any:
     return turned
 
 
-def _gates_of_inputs(x: Any, kernel: Any, bias: Any) -> Any:
+def _gates_of_inputs(x: Array, kernel: Array, bias: Array | None) -> Any:
     """What the inputs of all steps give to the gates, (time, 4 * units, batch)."""
     batch, time, features = x.shape
     # The bias is the row of an input that is always 1.
@@ -168,14 +170,15 @@ _MANY = 1 << 17
 
 @threads.single_blas
 def _lstm_gradient(
-    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
-    out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
-    recurrent, first_c = wide(recurrent_kernel), _units_first(wide(initial_c))
+    x: Array, initial_h: Array, initial_c: Array, kernel: Array, recurrent_kernel: Array,
+    mask: Array | None, out: Array, gates: Array, cells: Array, out_g: Array, h_g: Array,
+    c_g: Array, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    recurrent, first_c = widened(recurrent_kernel), _units_first(widened(initial_c))
     units, batch = first_c.shape
     time = x.shape[1]
     gates, cells = (np.ascontiguousarray(a.transpose(1, 2, 0)) for a in (gates, cells))
-    grads, dh, dc = wide(out_g), _units_first(wide(h_g)), _units_first(wide(c_g))
+    grads, dh, dc = widened(out_g), _units_first(widened(h_g)), _units_first(widened(c_g))
     # Nobody sees these after the call: memory that is kept has its pages already.
     (slopes,) = scratch(gates.dtype, (4 * units, time, batch))
     z, t = np.empty((4 * units, batch), gates.dtype), np.empty(dc.shape, gates.dtype)
@@ -221,32 +224,32 @@ def _lstm_gradient(
         flat.size * 4 * units,
         lambda: np.matmul(flat, before).T,
         lambda: np.matmul(flat, inputs).T,
-        lambda: np.matmul(wide(kernel), flat),
+        lambda: np.matmul(widened(kernel), flat),
         lambda: np.add.reduce(flat, 1),
     )
     dx = dx.reshape(x.shape[2], time, batch).transpose(2, 1, 0)
     found = (dx, _items_first(dh), _items_first(dc), dkernel, drecurrent, dbias)
-    return tuple(like(one, x) for one in found)
+    return tuple(narrowed(one, x) for one in found)
 
 
 # What the gradients share ---------------------------------------------------------------------
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     """All inputs, (time * batch, features)."""
-    return _time_first(wide(x)).reshape(-1, x.shape[2])
+    return _time_first(widened(x)).reshape(-1, x.shape[2])
 
 
-def _rows_before(out: Any, initial_h: Any, reverse: bool) -> Any:
+def _rows_before(out: Array, initial_h: Array, reverse: bool) -> Array:
     """The states with which the steps begin, (time * batch, units)."""
     batch, time, units = out.shape
-    before = np.empty((time, batch, units), wide(initial_h).dtype)
+    before = np.empty((time, batch, units), widened(initial_h).dtype)
     if time:
-        outs = wide(out).swapaxes(0, 1)
+        outs = widened(out).swapaxes(0, 1)
         if reverse:
-            before[:-1], before[-1] = outs[1:], wide(initial_h)
+            before[:-1], before[-1] = outs[1:], widened(initial_h)
         else:
-            before[1:], before[0] = outs[:-1], wide(initial_h)
+            before[1:], before[0] = outs[:-1], widened(initial_h)
     return before.reshape(-1, units)
 
 
@@ -274,18 +277,18 @@ _LARGE = 1 << 24
 
 @threads.single_blas
 def _gru(
-    x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, bias: Any, recurrent_bias: Any,
-    mask: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
-    h, recurrent = wide(initial_h), wide(recurrent_kernel)
+    x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, bias: Array | None,
+    recurrent_bias: Array | None, mask: Array | None, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    h, recurrent = widened(initial_h), widened(recurrent_kernel)
     units = recurrent.shape[0]
-    gates = _projected(wide(x), wide(kernel), None if bias is None else wide(bias))
+    gates = _projected(widened(x), widened(kernel), None if bias is None else widened(bias))
     time, batch = gates.shape[:2]
     out = np.empty((time, batch, units), gates.dtype)
     candidates = np.empty_like(out)
     gone = _absent(mask)
     both, n, r = slice(0, 2 * units), slice(2 * units, None), slice(units, 2 * units)
-    extra = None if recurrent_bias is None else wide(recurrent_bias)
+    extra = None if recurrent_bias is None else widened(recurrent_bias)
     for step in _order(time, reverse):
         a, b = gates[step], np.matmul(h, recurrent)
         if extra is not None:
@@ -303,7 +306,7 @@ def _gru(
         h = new
     return (
         _batch_first(out, x.dtype),
-        like(h, x) if time else initial_h,
+        narrowed(h, x) if time else initial_h,
         gates.swapaxes(0, 1),
         candidates.swapaxes(0, 1),
     )
@@ -311,22 +314,22 @@ def _gru(
 
 @threads.single_blas
 def _gru_gradient(
-    x: Any, initial_h: Any, kernel: Any, recurrent_kernel: Any, mask: Any, out: Any, gates: Any,
-    candidates: Any, out_g: Any, h_g: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
-    recurrent = wide(recurrent_kernel)
+    x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, mask: Array | None,
+    out: Array, gates: Array, candidates: Array, out_g: Array, h_g: Array, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    recurrent = widened(recurrent_kernel)
     back = np.ascontiguousarray(recurrent.T)
     units = recurrent.shape[0]
-    gates, candidates, outs = _time_first(gates), _time_first(candidates), _time_first(wide(out))
+    gates, candidates, outs = _time_first(gates), _time_first(candidates), _time_first(widened(out))
     time = gates.shape[0]
-    grads, dh = _time_first(wide(out_g)), wide(h_g)
+    grads, dh = _time_first(widened(out_g)), widened(h_g)
     by_input, by_state = np.empty_like(gates), np.empty_like(gates)
     gone = _absent(mask)
     z, r, n = (slice(i * units, (i + 1) * units) for i in range(3))
     for step in reversed(_order(time, reverse)):
         gate, da, db = gates[step], by_input[step], by_state[step]
-        before = step + (1 if reverse else -1)
-        h = outs[before] if 0 <= before < time else wide(initial_h)
+        earlier = step + (1 if reverse else -1)
+        h = outs[earlier] if 0 <= earlier < time else widened(initial_h)
         dh = dh + grads[step]
         np.subtract(1, gate, out=da)
         dn = np.multiply(dh, da[:, z])
@@ -352,14 +355,14 @@ def _gru_gradient(
     inputs, before = _rows(x), _rows_before(out, initial_h, reverse)
     dx, *weights = _together(
         da.size * 3 * units,
-        lambda: np.matmul(da, wide(kernel).T),
+        lambda: np.matmul(da, widened(kernel).T),
         lambda: np.matmul(inputs.T, da),
         lambda: np.matmul(before.T, db),
         lambda: products.column_totals(da),
         lambda: products.column_totals(db),
     )
     dx = dx.reshape(time, x.shape[0], x.shape[2]).swapaxes(0, 1)
-    return tuple(like(one, x) for one in (dx, dh, *weights))
+    return tuple(narrowed(one, x) for one in (dx, dh, *weights))
 
 
 KERNELS: dict[str, Kernel] = {

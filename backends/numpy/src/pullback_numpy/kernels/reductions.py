@@ -14,6 +14,7 @@ import numpy as np
 from pullback import dtypes
 from pullback.plugins.backend import Kernel
 from pullback_numpy.products import row_totals
+from pullback_numpy.typing import Array, DType, Sizes
 
 _add: Any = np.add.reduce
 _multiply: Any = np.multiply.reduce
@@ -40,7 +41,7 @@ _WIDE: dict[str, tuple[Any, Any]] = {
 _PLAIN = frozenset("fdFDlLqQ")
 
 
-def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     if dtype is None and x.dtype.char in _PLAIN:
         if x.size <= _SMALL:
             return _add(x, axis, None, None, keepdims)
@@ -49,14 +50,14 @@ def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
     return tree_sum(x.astype(wide, copy=False), axis, keepdims).astype(result, copy=False)
 
 
-def accumulation(x: Any, dtype: Any) -> tuple[Any, Any]:
+def accumulation(x: Array, dtype: DType | None) -> tuple[Any, Any]:
     """The dtype in which a sum over x is taken, and that of the result."""
     if dtype is None:
         return _WIDE[x.dtype.char]
     return (dtype if dtype.itemsize > 2 or dtype.kind in "iu" else _WIDE[dtype.char][0]), dtype
 
 
-def tree_sum(x: Any, axis: Any, keepdims: bool) -> Any:
+def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
     """The sum over `axis` with an error that grows with the logarithm of the number of terms."""
     ndim = x.ndim
     if x.size <= _SMALL or x.dtype.kind in "iu":
@@ -69,7 +70,7 @@ def tree_sum(x: Any, axis: Any, keepdims: bool) -> Any:
         return total.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
     if _count(x, axis) <= _FEW:
         return _add(x, axis, None, None, keepdims)
-    axes = range(ndim) if axis is None else axis
+    axes = tuple(range(ndim)) if axis is None else axis
     y, order = _by_stride(x, axes)
     left = [a in axes for a in order]
     kept = [a for a in order if a not in axes]
@@ -88,7 +89,7 @@ def tree_sum(x: Any, axis: Any, keepdims: bool) -> Any:
     return y.reshape([n for a, n in enumerate(x.shape) if a not in axes])
 
 
-def _by_stride(x: Any, axes: Any) -> tuple[Any, list[int]]:
+def _by_stride(x: Array, axes: Sizes) -> tuple[Any, list[int]]:
     """A view with the axes by stride, largest first and none of size 1; and which axes they are.
 
     The order in which a summed axis is walked is free, so negative strides are turned round.
@@ -104,7 +105,7 @@ def _by_stride(x: Any, axes: Any) -> tuple[Any, list[int]]:
     return y.reshape(y.shape[: len(order)]), order
 
 
-def _merged(y: Any, left: list[bool]) -> tuple[Any, list[bool]]:
+def _merged(y: Array, left: list[bool]) -> tuple[Any, list[bool]]:
     """Neighbouring axes that are both to be summed as one, where no copy is needed for it."""
     shape, kinds, step = [y.shape[0]], [left[0]], y.strides[0]
     for size, stride, summed in zip(y.shape[1:], y.strides[1:], left[1:], strict=True):
@@ -117,7 +118,7 @@ def _merged(y: Any, left: list[bool]) -> tuple[Any, list[bool]]:
     return y.reshape(shape), kinds
 
 
-def _rows_sum(y: Any, axis: int) -> Any:
+def _rows_sum(y: Array, axis: int) -> Any:
     """The sum over an axis that is not the one of the smallest stride."""
     while y.shape[axis] > _ROWS:
         before, n, after = y.shape[:axis], y.shape[axis], y.shape[axis + 1 :]
@@ -136,12 +137,12 @@ def _rows_sum(y: Any, axis: int) -> Any:
     return _add(y, axis)
 
 
-def _prod(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+def _prod(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     wide, result = accumulation(x, dtype)
     return _multiply(x, axis, wide, None, keepdims).astype(result, copy=False)
 
 
-def _mean(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
     if x.dtype.char in _PLAIN:
         if x.size <= _SMALL:
             total = _add(x, axis, None, None, keepdims)
@@ -152,7 +153,7 @@ def _mean(x: Any, *, axis: Any, keepdims: bool) -> Any:
     return (total / _count(x, axis)).astype(x.dtype)
 
 
-def _count(x: Any, axis: Any) -> int:
+def _count(x: Array, axis: Any) -> int:
     if axis is None:
         return int(x.size)
     count = 1
@@ -161,27 +162,27 @@ def _count(x: Any, axis: Any) -> int:
     return count
 
 
-def _max(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _max(x: Array, *, axis: Any, keepdims: bool) -> Any:
     return _maximum(x, axis, None, None, keepdims)
 
 
-def _min(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _min(x: Array, *, axis: Any, keepdims: bool) -> Any:
     return _minimum(x, axis, None, None, keepdims)
 
 
-def _any(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _any(x: Array, *, axis: Any, keepdims: bool) -> Any:
     return _or(x, axis, None, None, keepdims)
 
 
-def _all(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _all(x: Array, *, axis: Any, keepdims: bool) -> Any:
     return _and(x, axis, None, None, keepdims)
 
 
-def _count_nonzero(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Any:
     return np.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 
-def _var(x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
+def _var(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
     wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
     away = np.asarray(wide - _mean(wide, axis=axis, keepdims=True))
     # The mean is rounded to a digit of x, which may be large beside what is left.
@@ -192,13 +193,13 @@ def _var(x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     return found if wide is x else found.astype(x.dtype)
 
 
-def _std(x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
+def _std(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
     wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
     found = np.sqrt(_var(wide, axis=axis, correction=correction, keepdims=keepdims))
     return found if wide is x else found.astype(x.dtype)
 
 
-def _logsumexp(x: Any, *, axis: Any, keepdims: bool) -> Any:
+def _logsumexp(x: Array, *, axis: Any, keepdims: bool) -> Any:
     if not _count(x, axis):
         nothing = _add(x, axis, None, None, keepdims)
         return np.full_like(nothing, -np.inf)

@@ -8,41 +8,42 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.backend import Kernel
+from pullback_numpy.typing import Array
 
 
-def _argmax(x: Any, *, axis: int | None, keepdims: bool) -> Any:
+def _argmax(x: Array, *, axis: int | None, keepdims: bool) -> Any:
     return _comparable(x).argmax(axis, keepdims=keepdims)
 
 
-def _argmin(x: Any, *, axis: int | None, keepdims: bool) -> Any:
+def _argmin(x: Array, *, axis: int | None, keepdims: bool) -> Any:
     return _comparable(x).argmin(axis, keepdims=keepdims)
 
 
-def _comparable(x: Any) -> Any:
+def _comparable(x: Array) -> Any:
     """bfloat16 as float32, which NumPy's own searches know how to order."""
     return x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
 
 
-def _argwhere(x: Any) -> Any:
+def _argwhere(x: Array) -> Array:
     if not x.ndim:
         return np.zeros((int(x != 0), 0), np.int64)
     return np.stack(np.nonzero(x), 1)
 
 
-def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: Any) -> Any:
+def _searchsorted(x1: Array, x2: Array, sorter: Array | None, *, side: Any) -> Any:
     return np.searchsorted(_comparable(x1), _comparable(x2), side, sorter)
 
 
-def _unique_values(x: Any) -> Any:
+def _unique_values(x: Array) -> Array:
     return np.unique(_comparable(x), equal_nan=False).astype(x.dtype, copy=False)
 
 
-def _unique_counts(x: Any) -> Any:
+def _unique_counts(x: Array) -> tuple[Array, ...]:
     values, counts = np.unique(_comparable(x), return_counts=True, equal_nan=False)
     return values.astype(x.dtype, copy=False), counts
 
 
-def _unique_inverse(x: Any) -> Any:
+def _unique_inverse(x: Array) -> tuple[Array, ...]:
     values, inverse = np.unique(_comparable(x), return_inverse=True, equal_nan=False)
     return values.astype(x.dtype, copy=False), inverse.reshape(x.shape)
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import narrowed, widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.precision import last, like, wide
+from pullback_numpy.kernels.precision import last
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import row_totals
+from pullback_numpy.typing import Array
 
 #: Rows up to this long have their maxima taken over a transposed copy.
 _SHORT_ROW = 64
@@ -23,7 +25,7 @@ _SHORT_ROW = 64
 _LONG_ROW = 4096
 
 
-def row_max(x: Any, axis: int) -> Any:
+def row_max(x: Array, axis: int) -> Any:
     """The maximum along axis, which is kept."""
     if axis == x.ndim - 1 and x.shape[axis] <= _SHORT_ROW and x.size > 256:
         rows = x.reshape(-1, x.shape[-1])
@@ -32,7 +34,7 @@ def row_max(x: Any, axis: int) -> Any:
     return np.maximum.reduce(x, axis, keepdims=True)
 
 
-def row_sum(x: Any, axis: int) -> Any:
+def row_sum(x: Array, axis: int) -> Any:
     """The sum along axis, which is kept."""
     if axis == x.ndim - 1 and x.shape[axis] <= _LONG_ROW and x.flags.c_contiguous:
         total = row_totals(x.reshape(-1, x.shape[-1]))
@@ -40,87 +42,84 @@ def row_sum(x: Any, axis: int) -> Any:
     return tree_sum(x, (axis,), True)
 
 
-def _rows(w: Any, axis: int) -> Any:
+def _rows(w: Array, axis: int) -> Array | None:
     """w as rows of the last axis where that needs no copy and is worth going through in pieces."""
     if axis == w.ndim - 1 and w.flags.c_contiguous and w.size > 2 * threads.PIECE:
         return w.reshape(-1, w.shape[-1])
     return None
 
 
-def _softmax_of(w: Any, axis: int, out: Any = None) -> Any:
+def _softmax_of(w: Array, axis: int, out: Array | None = None) -> Any:
     e = np.subtract(w, row_max(w, axis), out=out)
     np.exp(e, out=e)
     e /= row_sum(e, axis)
     return e
 
 
-def _softmax(x: Any, *, axis: int) -> Any:
-    if not x.size:
-        return x
-    w = wide(x)
-    rows = _rows(w, axis)
-    if rows is None:
-        return like(_softmax_of(w, axis), x)
-    y = np.empty(rows.shape, rows.dtype)
-    threads.over(lambda piece: _softmax_of(rows[piece], 1, y[piece]), *rows.shape)
-    return like(y.reshape(x.shape), x)
-
-
-def _log_softmax_of(w: Any, axis: int, out: Any = None) -> Any:
+def _log_softmax_of(w: Array, axis: int, out: Array | None = None) -> Any:
     y = np.subtract(w, row_max(w, axis), out=out)
     y -= np.log(row_sum(np.exp(y), axis))
     return y
 
 
-def _log_softmax(x: Any, *, axis: int) -> Any:
+def _by_rows(compute: Callable[..., Any], x: Array, axis: int) -> Array:
+    """compute(x, axis, out) in float32 or wider, for the whole or for pieces of rows."""
     if not x.size:
         return x
-    w = wide(x)
+    w = widened(x)
     rows = _rows(w, axis)
     if rows is None:
-        return like(_log_softmax_of(w, axis), x)
+        return narrowed(compute(w, axis), x)
     y = np.empty(rows.shape, rows.dtype)
-    threads.over(lambda piece: _log_softmax_of(rows[piece], 1, y[piece]), *rows.shape)
-    return like(y.reshape(x.shape), x)
+    threads.over(lambda piece: compute(rows[piece], 1, y[piece]), *rows.shape)
+    return narrowed(y.reshape(x.shape), x)
 
 
-def _gradient(of: Callable[..., Any], g: Any, out: Any, axis: int) -> Any:
-    """of(g, out, axis, y) for the whole, or for pieces of rows."""
+def _softmax(x: Array, *, axis: int) -> Array:
+    return _by_rows(_softmax_of, x, axis)
+
+
+def _log_softmax(x: Array, *, axis: int) -> Array:
+    return _by_rows(_log_softmax_of, x, axis)
+
+
+def _gradient(compute: Callable[..., Any], g: Array, out: Array, axis: int) -> Array:
+    """compute(g, out, axis, y) in float32 or wider, for the whole or for pieces of rows."""
     if g.shape != out.shape:
         raise ValueError("shapes differ")
     if not out.size:
         return out
-    h, w = wide(g), wide(out)
+    h, w = widened(g), widened(out)
     rows = _rows(w, axis)
     if rows is None:
-        return like(of(h, w, axis), out)
+        return narrowed(compute(h, w, axis), out)
     h, y = h.reshape(rows.shape), np.empty(rows.shape, rows.dtype)
-    threads.over(lambda piece: of(h[piece], rows[piece], 1, y[piece]), *rows.shape)
-    return like(y.reshape(out.shape), out)
+    threads.over(lambda piece: compute(h[piece], rows[piece], 1, y[piece]), *rows.shape)
+    return narrowed(y.reshape(out.shape), out)
 
 
-def _softmax_gradient_of(g: Any, out: Any, axis: int, y: Any = None) -> Any:
+def _softmax_gradient_of(g: Array, out: Array, axis: int, y: Array | None = None) -> Array:
     y = np.multiply(g, out, out=y)
     np.subtract(g, row_sum(y, axis), out=y)
     y *= out
     return y
 
 
-def _log_softmax_gradient_of(g: Any, out: Any, axis: int, y: Any = None) -> Any:
+def _log_softmax_gradient_of(g: Array, out: Array, axis: int, y: Array | None = None) -> Array:
     y = np.exp(out, out=y)
     y *= row_sum(g, axis)
     return np.subtract(g, y, out=y)
 
 
-def _softmax_gradient(g: Any, out: Any, *, axis: int) -> Any:
+def _softmax_gradient(g: Array, out: Array, *, axis: int) -> Array:
     return _gradient(_softmax_gradient_of, g, out, axis)
 
 
-def _log_softmax_gradient(g: Any, out: Any, *, axis: int) -> Any:
+def _log_softmax_gradient(g: Array, out: Array, *, axis: int) -> Array:
     return _gradient(_log_softmax_gradient_of, g, out, axis)
 
 
-def _log_normalizer(w: Any, axis: int) -> Any:
+def _log_normalizer(w: Array, axis: int) -> Any:
     """log(sum(exp(w))) along axis, which is kept."""
     rows = _rows(w, axis)
     if rows is not None:
@@ -137,7 +136,7 @@ def _log_normalizer(w: Any, axis: int) -> Any:
     return top + np.log(row_sum(e, axis))
 
 
-def _smooth(labels: Any, axis: int, smoothing: float) -> Any:
+def _smooth(labels: Array, axis: int, smoothing: float) -> Any:
     if not smoothing:
         return labels
     return labels * labels.dtype.type(1 - smoothing) + labels.dtype.type(
@@ -145,14 +144,16 @@ def _smooth(labels: Any, axis: int, smoothing: float) -> Any:
     )
 
 
-def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: float) -> Any:
+def _cross_entropy(
+    logits: Array, labels: Array, *, axis: int, label_smoothing: float
+) -> tuple[Array, ...]:
     if logits.shape != labels.shape:
         raise ValueError("shapes differ")
-    w = wide(logits)
+    w = widened(logits)
     if not w.shape[axis]:
         raise ValueError("there are no classes")
     normalizer = _log_normalizer(w, axis)
-    target = _smooth(wide(labels), axis, label_smoothing)
+    target = _smooth(widened(labels), axis, label_smoothing)
     terms = np.subtract(normalizer, w)
     terms *= target
     loss = row_sum(terms, axis)
@@ -160,12 +161,12 @@ def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: floa
         # 0 * inf: a class that is masked out, with a label of 0.
         terms[target == 0] = 0
         loss = row_sum(terms, axis)
-    return like(loss.squeeze(axis), logits), normalizer
+    return narrowed(loss.squeeze(axis), logits), normalizer
 
 
-def _flat(logits: Any, labels: Any, axis: int) -> tuple[Any, Any, Any]:
+def _flat(logits: Array, labels: Array, axis: int) -> tuple[Any, Any, Any]:
     """Rows of logits, their labels, and which labels are classes (None: all of them)."""
-    w = last(wide(logits), axis)
+    w = last(widened(logits), axis)
     if labels.shape != w.shape[:-1]:
         raise ValueError("shapes differ")
     classes = w.shape[-1]
@@ -185,14 +186,14 @@ def _flat(logits: Any, labels: Any, axis: int) -> tuple[Any, Any, Any]:
 _UNSIGNED = {char: np.dtype(char.upper()) for char in "bhilq"}
 
 
-def _places(rows: Any, flat: Any) -> Any:
+def _places(rows: Array, flat: Array) -> Array:
     """Where in all of the rows the labels' classes are."""
     return np.arange(0, rows.size, rows.shape[1]) + flat.astype(np.intp, copy=False)
 
 
 def _sparse_cross_entropy(
-    logits: Any, labels: Any, *, axis: int, label_smoothing: float, ignore_label: int | None
-) -> Any:
+    logits: Array, labels: Array, *, axis: int, label_smoothing: float, ignore_label: int | None
+) -> tuple[Array, ...]:
     rows, flat, valid = _flat(logits, labels, axis)
     normalizer = _log_normalizer(rows, 1)
     places = _places(rows, flat if valid is None else np.where(valid, flat, 0))
@@ -207,22 +208,22 @@ def _sparse_cross_entropy(
         loss[flat == ignore_label] = 0
     shape = list(logits.shape)
     shape[axis] = 1
-    return like(loss.reshape(labels.shape), logits), normalizer.reshape(shape)
+    return narrowed(loss.reshape(labels.shape), logits), normalizer.reshape(shape)
 
 
 def _sparse_cross_entropy_gradient(
-    logits: Any,
-    labels: Any,
-    normalizer: Any,
-    g: Any,
+    logits: Array,
+    labels: Array,
+    normalizer: Array,
+    g: Array,
     *,
     axis: int,
     label_smoothing: float,
     ignore_label: int | None,
-) -> Any:
+) -> Array:
     rows, flat, valid = _flat(logits, labels, axis)
     dtype = rows.dtype
-    g = wide(g).reshape(-1, 1)
+    g = widened(g).reshape(-1, 1)
     if valid is not None:
         g = np.where(valid[:, None], g, dtype.type(np.nan))
     if ignore_label is not None:
@@ -246,9 +247,9 @@ def _sparse_cross_entropy_gradient(
     every = p.reshape(-1)
     every[places] -= right
     if axis == logits.ndim - 1:
-        return like(p.reshape(logits.shape), logits)
+        return narrowed(p.reshape(logits.shape), logits)
     moved = p.reshape(*labels.shape, rows.shape[1])
-    return like(np.moveaxis(moved, -1, axis), logits)
+    return narrowed(np.moveaxis(moved, -1, axis), logits)
 
 
 KERNELS: dict[str, Kernel] = {

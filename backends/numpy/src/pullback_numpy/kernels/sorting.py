@@ -8,9 +8,10 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.backend import Kernel
+from pullback_numpy.typing import Array
 
 
-def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
     if x.dtype == dtypes.bfloat16:
         x = x.astype(np.float32)
     kind: Any = "stable" if stable else None
@@ -21,7 +22,7 @@ def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
-def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     # Elements that compare equal are equal: the fastest order is as good as a stable one.
     wide = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
     found = np.sort(wide, axis).astype(x.dtype, copy=False)

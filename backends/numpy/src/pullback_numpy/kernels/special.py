@@ -9,6 +9,7 @@ import numpy as np
 from pullback.array_api import special
 from pullback.plugins.backend import Kernel
 from pullback_numpy.kernels.elementwise import where
+from pullback_numpy.typing import Array
 
 _BLOCK = 16384
 
@@ -20,14 +21,14 @@ class _Namespace:
         return getattr(np, name)
 
     @staticmethod
-    def where(condition: Any, x1: Any, x2: Any) -> Any:
+    def where(condition: Array, x1: Array, x2: Array) -> Array:
         if isinstance(x1, np.ndarray) and isinstance(x2, np.ndarray):
             return where(condition, x1, x2)
         return np.where(condition, x1, x2)
 
 
 def _blocked(kernel: Kernel) -> Kernel:
-    def run(x: Any, **attributes: Any) -> Any:
+    def run(x: Array, **attributes: Any) -> Any:
         if x.size <= _BLOCK:
             return kernel(x, **attributes)
         found = np.empty(x.shape, x.dtype)

@@ -11,14 +11,11 @@ from pullback.ops.joining import stack
 from pullback.ops.nn.windows import (
     DataFormat,
     Sizes,
-    channels_of,
     check_format,
-    image_shape,
-    spatial_of,
 )
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean
-from pullback.shapes import Shape, as_int, reduced
+from pullback.shapes import Shape, as_int, channels_of, image_shape, reduced, spatial_of
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
 

@@ -21,23 +21,28 @@ from pullback.ops.manipulation import flip, moveaxis, reshape
 from pullback.ops.nn.windows import (
     DataFormat,
     Padding,
-    Pads,
     Sizes,
     channels_back,
     channels_last,
-    channels_last_shape,
-    channels_of,
     check_format,
-    image_shape,
     normal_windows,
-    output_sizes,
     remembered,
-    spatial_of,
     spread,
     taps,
 )
 from pullback.ops.precision import narrowed, widened
-from pullback.shapes import Shape, ShapeLike, as_shape, size_of
+from pullback.shapes import (
+    Pads,
+    Shape,
+    ShapeLike,
+    as_shape,
+    channels_last_shape,
+    channels_of,
+    image_shape,
+    output_sizes,
+    size_of,
+    spatial_of,
+)
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 

@@ -12,14 +12,11 @@ from pullback.ops.nn.windows import (
     DataFormat,
     Padding,
     Sizes,
-    channels_of,
     check_format,
-    image_shape,
     normal_windows,
     sizes,
-    spatial_of,
 )
-from pullback.shapes import Shape
+from pullback.shapes import Shape, channels_of, image_shape, spatial_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 

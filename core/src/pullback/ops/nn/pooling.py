@@ -16,18 +16,12 @@ from pullback.ops.joining import stack
 from pullback.ops.nn.windows import (
     DataFormat,
     Padding,
-    Pads,
     Sizes,
     channels_back,
     channels_last,
-    channels_last_shape,
-    channels_of,
     check_format,
-    image_shape,
     normal_windows,
-    output_sizes,
     remembered,
-    spatial_of,
     taps,
     untap,
 )
@@ -35,7 +29,17 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
-from pullback.shapes import Shape, ShapeLike, size_of
+from pullback.shapes import (
+    Pads,
+    Shape,
+    ShapeLike,
+    channels_last_shape,
+    channels_of,
+    image_shape,
+    output_sizes,
+    size_of,
+    spatial_of,
+)
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
 

@@ -14,14 +14,11 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.nn.windows import (
     DataFormat,
     Sizes,
-    channels_of,
     check_format,
-    image_shape,
     sizes,
-    spatial_of,
 )
 from pullback.ops.precision import narrowed, widened
-from pullback.shapes import Shape
+from pullback.shapes import Shape, channels_of, image_shape, spatial_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 

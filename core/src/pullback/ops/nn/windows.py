@@ -12,7 +12,7 @@ from pullback import errors
 from pullback.ops.manipulation import permute_dims
 from pullback.ops.padding import pad
 from pullback.ops.slicing import strided_place, strided_slice
-from pullback.shapes import Shape, as_int
+from pullback.shapes import Pads, Shape, as_int, output_sizes
 from pullback.tensor import Tensor
 
 __all__: list[str] = []
@@ -22,7 +22,6 @@ __all__: list[str] = []
 Sizes: TypeAlias = Any
 #: "valid", "same" or "causal"; or one number, or (before, after) per spatial dimension.
 Padding: TypeAlias = Any
-Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 
 
@@ -97,46 +96,12 @@ def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: 
     return found
 
 
-def output_sizes(
-    spatial: Shape, window: Shape, strides: Shape, padding: Pads, dilation: Shape
-) -> Shape:
-    """The number of windows along each spatial dimension; 0 if they are too large."""
-    return tuple(
-        max(0, (size + low + high - step * (width - 1) - 1) // stride + 1)
-        for size, width, stride, (low, high), step in zip(
-            spatial, window, strides, padding, dilation, strict=True
-        )
-    )
-
-
 def check_format(data_format: Any) -> None:
     """Raises InputValueError for an unknown `data_format`."""
     if data_format not in ("channels_last", "channels_first"):
         raise errors.InputValueError(
             f'data_format must be "channels_last" or "channels_first", got {data_format!r}'
         )
-
-
-def spatial_of(shape: Shape, data_format: str) -> Shape:
-    """The sizes of the spatial dimensions of a batch of images."""
-    return shape[1:-1] if data_format == "channels_last" else shape[2:]
-
-
-def channels_of(shape: Shape, data_format: str) -> int:
-    """The number of channels of a batch of images."""
-    return shape[-1 if data_format == "channels_last" else 1]
-
-
-def image_shape(batch: int, spatial: Shape, channels: int, data_format: str) -> Shape:
-    """The shape of a batch of images."""
-    if data_format == "channels_last":
-        return (batch, *spatial, channels)
-    return (batch, channels, *spatial)
-
-
-def channels_last_shape(shape: Any, data_format: str) -> Shape:
-    """`shape` with the channels last."""
-    return shape if data_format == "channels_last" else (shape[0], *shape[2:], shape[1])
 
 
 def channels_last(x: Tensor, data_format: str) -> Tensor:
