@@ -169,7 +169,7 @@ def main() -> None:
     model = make_model()
     steps = options.epochs * len(dataset)
     optimizer = pb.optimizers.Adam(
-        pb.optimizers.schedules.cosine_decay(options.rate, steps, warmup=steps // 50)
+        pb.optimizers.schedules.cosine_decay(options.rate, steps, warmup_steps=steps // 50)
     )
     history = {"loss": [], "accuracy": [], "test loss": [], "test accuracy": []}
 

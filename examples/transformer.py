@@ -133,7 +133,7 @@ def train(model, ids: np.ndarray, unseen: np.ndarray, options) -> None:
     dataset = pb.data.Dataset.from_tensor_slices(ids).shuffle(seed=options.seed).repeat()
     batches = dataset.batch(options.batch_size).take(options.steps)
     rate = pb.optimizers.schedules.cosine_decay(
-        options.rate, options.steps, warmup=options.steps // 10
+        options.rate, options.steps, warmup_steps=options.steps // 10
     )
     optimizer = pb.optimizers.AdamW(
         rate,

@@ -45,7 +45,7 @@ model = pb.Sequential([
     pb.layers.Conv2D(4, 3), pb.layers.BatchNormalization(), pb.layers.Dropout(0.3),
     pb.layers.Flatten(), pb.layers.Dense(2),
 ])
-optimizer = pb.optimizers.Adam(pb.optimizers.schedules.cosine_decay(0.02, 200, warmup=20))
+optimizer = pb.optimizers.Adam(pb.optimizers.schedules.cosine_decay(0.02, 200, warmup_steps=20))
 batches = iter(data())
 mean = pb.metrics.Mean("loss")
 checkpoint = pb.Checkpoint(

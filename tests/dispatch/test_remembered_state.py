@@ -12,7 +12,7 @@ import pytest
 import pullback as pb
 from pullback import dtypes
 from pullback.devices import as_device
-from pullback.optimizers.slots import Numbers
+from pullback.optimizers.slots import StepScalars
 from pullback.optimizers.update import Update
 
 CPU = as_device("cpu")
@@ -28,8 +28,8 @@ MAKERS = {
     "RMSprop": lambda: O.RMSprop(momentum=0.5, centered=True),
     "Adadelta": O.Adadelta,
     "Adafactor": O.Adafactor,
-    "averaged": lambda: O.Adam(average=0.9, clip_global_norm=1.0, decoupled_weight_decay=0.1),
-    "gathered": lambda: O.SGD(0.1, 0.9, gather=2),
+    "averaged": lambda: O.Adam(ema_decay=0.9, clip_global_norm=1.0, decoupled_weight_decay=0.1),
+    "accumulated": lambda: O.SGD(0.1, 0.9, accumulate_steps=2),
 }
 RATES = (
     *(0.1, 1, True, 1.0, 0, 0.0, -0.0, np.float32(0.1), np.array(0.2)),
@@ -96,7 +96,7 @@ class Pair:
             ]
             if fresh:
                 self.remembered.forget([])
-                side._numbers = Numbers()
+                side._scalars = StepScalars()
                 side._slots._of = {
                     key: (*kept[:2], Update()) for key, kept in side._slots._of.items()
                 }

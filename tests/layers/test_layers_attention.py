@@ -20,12 +20,12 @@ def by_hand(layer, x, y, allowed=None, bias=0.0):
         z @ v[f"{name}/kernel"] + v[f"{name}/bias"]
         for z, name in ((x, "query"), (y, "key"), (y, "value"))
     )
-    depth, width = layer.head_size, layer.value_size
-    heads = np.zeros((*x.shape[:2], layer.heads * width))
-    weights = np.zeros((x.shape[0], layer.heads, x.shape[1], y.shape[1]))
+    depth, width = layer.head_dim, layer.value_dim
+    heads = np.zeros((*x.shape[:2], layer.num_heads * width))
+    weights = np.zeros((x.shape[0], layer.num_heads, x.shape[1], y.shape[1]))
     for b in range(x.shape[0]):
-        for head in range(layer.heads):
-            shared = head * layer.shared_heads // layer.heads
+        for head in range(layer.num_heads):
+            shared = head * layer.num_kv_heads // layer.num_heads
             scores = (
                 q[b, :, head * depth : (head + 1) * depth]
                 @ k[b, :, shared * depth : (shared + 1) * depth].T
@@ -66,11 +66,11 @@ class TestValues:
         check(made(3, 4), X)
 
     def test_cross(self):
-        check(made(3, 4, value_size=2, output_size=9), X, Y)
+        check(made(3, 4, value_dim=2, output_dim=9), X, Y)
 
     @pytest.mark.parametrize("shared", [1, 2, 4])
     def test_shared_heads(self, shared):
-        layer = made(4, 3, shared_heads=shared)
+        layer = made(4, 3, num_kv_heads=shared)
         check(layer, X)
         assert layer.key.kernel.shape == layer.value.kernel.shape == (6, 3 * shared)
 
@@ -95,7 +95,7 @@ class TestMasks:
 
     def test_for_all_items(self):
         allowed = np.broadcast_to(self.ALLOWED[0], (2, 5, 7))
-        check(made(2, 3, shared_heads=1), X, Y, allowed=allowed, mask=pb.asarray(self.ALLOWED[0]))
+        check(made(2, 3, num_kv_heads=1), X, Y, allowed=allowed, mask=pb.asarray(self.ALLOWED[0]))
 
     def test_of_keys(self):
         there = np.arange(7) < np.asarray([[7], [3]])
@@ -154,7 +154,7 @@ class TestDropout:
 
 class TestVariables:
     def test_paths_and_sizes(self):
-        layer = L.MultiHeadAttention(4, 3, shared_heads=2, value_size=5, input_shape=(7, 6))
+        layer = L.MultiHeadAttention(4, 3, num_kv_heads=2, value_dim=5, input_shape=(7, 6))
         shapes = {name: v.shape for name, v in layer.named_variables.items() if "kernel" in name}
         assert shapes == {
             "query/kernel": (6, 12),
@@ -162,18 +162,18 @@ class TestVariables:
             "value/kernel": (6, 10),
             "output/kernel": (20, 6),
         }
-        assert L.MultiHeadAttention(1, 2, use_bias=False, input_shape=(1, 2)).parameters == 16
+        assert L.MultiHeadAttention(1, 2, use_bias=False, input_shape=(1, 2)).parameter_count == 16
 
     def test_errors(self):
-        with pytest.raises(pb.errors.InputValueError, match="3 shared heads do not divide 4"):
-            L.MultiHeadAttention(4, 2, shared_heads=3)
+        with pytest.raises(pb.errors.InputValueError, match="must divide num_heads, got 3 and 4"):
+            L.MultiHeadAttention(4, 2, num_kv_heads=3)
         with pytest.raises(pb.errors.InputValueError, match="dropout"):
             L.MultiHeadAttention(4, 2, dropout=1.0)
         model = pb.Sequential([L.Flatten(), L.MultiHeadAttention(4, 2)])
         with pytest.raises(pb.errors.LayerError, match=r"layers/1 \(Mul.*sequences.*\(2, 30\)"):
             model(X)
         layer = L.MultiHeadAttention(4, 2)
-        with pytest.raises(pb.errors.LayerError, match=r"key_mask is \(2, 7\) here, got \(2, 5\)"):
+        with pytest.raises(pb.errors.LayerError, match=r"key_mask must have shape \(2, 7\), got \(2, 5\)"):
             layer(X, Y, key_mask=np.ones((2, 5), bool))
         with pytest.raises(pb.errors.LayerError, match=r"mask of 2 axes is \(5, 7\) here"):
             layer(X, Y, mask=np.ones((7, 5), bool))

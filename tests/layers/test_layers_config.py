@@ -88,7 +88,7 @@ MADE = {
     "MaxPool1D": (lambda: L.MaxPool1D(2), (2, 5, 3)),
     "MaxPool2D": (lambda: L.MaxPool2D(2), (2, 5, 6, 3)),
     "MaxPool3D": (lambda: L.MaxPool3D(2), (2, 4, 4, 4, 3)),
-    "MultiHeadAttention": (lambda: L.MultiHeadAttention(4, 2, shared_heads=2), (2, 5, 6)),
+    "MultiHeadAttention": (lambda: L.MultiHeadAttention(4, 2, num_kv_heads=2), (2, 5, 6)),
     "Permute": (lambda: L.Permute((2, 1)), (2, 5, 3)),
     "RMSNormalization": (lambda: L.RMSNormalization(), (2, 5, 4)),
     "RepeatVector": (lambda: L.RepeatVector(3), (2, 5)),
@@ -111,8 +111,8 @@ MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Su
 # Bases that subclasses are made of.
 BASES = {
     "AdaptivePool", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv", "GlobalPool", "Layer",
-    "Merge", "Model", "Policy", "Pool", "Recurrent", "SeparableConv", "SpatialDropout",
-    "UpSampling", "ZeroPadding", "policy",
+    "LayerOptions", "Merge", "Model", "Policy", "Pool", "Recurrent", "SeparableConv",
+    "SpatialDropout", "UpSampling", "ZeroPadding", "policy",
 }  # fmt: skip
 
 
@@ -267,12 +267,12 @@ class TestArguments:
     @pytest.mark.parametrize(
         "schedule",
         [
-            O.schedules.constant(0.1, warmup=3),
+            O.schedules.constant(0.1, warmup_steps=3),
             O.schedules.exponential_decay(0.1, 3, 0.5),
             O.schedules.step_decay(0.1, 3, 0.5),
             O.schedules.polynomial_decay(0.1, 9, power=2),
-            O.schedules.cosine_decay(0.1, 9, warmup=3),
-            O.schedules.cosine_restarts(0.1, 3, longer=2.0),
+            O.schedules.cosine_decay(0.1, 9, warmup_steps=3),
+            O.schedules.cosine_restarts(0.1, 3, t_mul=2.0),
             O.schedules.inverse_root_decay(0.1, 4),
             O.schedules.piecewise_constant([2, 4], [0.1, 0.2, 0.3]),
         ],
@@ -307,8 +307,8 @@ class TestArguments:
     "optimizer",
     [
         O.SGD(0.1, 0.9, nesterov=True, clip_norm=1.0),
-        O.Adam(O.schedules.cosine_decay(0.1, 100, warmup=10), amsgrad=True, average=0.9),
-        O.AdamW(pb.Variable(0.5), weight_decay=0.1, gather=4),
+        O.Adam(O.schedules.cosine_decay(0.1, 100, warmup_steps=10), amsgrad=True, ema_decay=0.9),
+        O.AdamW(pb.Variable(0.5), weight_decay=0.1, accumulate_steps=4),
         O.LAMB(O.schedules.piecewise_constant([3], [0.1, 0.2]), decoupled_weight_decay=0.1),
         O.Adafactor(),
         O.LossScale(O.RMSprop(0.5), 8.0, growth_steps=3),

@@ -226,6 +226,6 @@ class TestLossScale:
         assert optimizer.optimizer.learning_rate == optimizer.learning_rate == 0.25
 
     def test_bad_settings(self):
-        for wrong in ({"scale": 0.5}, {"factor": 1.0}, {"growth_steps": 0}):
-            with pytest.raises(pb.errors.InputValueError, match="scale is 1 or more"):
+        for wrong in ({"initial_scale": 0.5}, {"factor": 1.0}, {"growth_steps": 0}):
+            with pytest.raises(pb.errors.InputValueError, match="initial_scale must be 1 or more"):
                 O.LossScale(O.SGD(0.1), **wrong)

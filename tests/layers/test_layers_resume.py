@@ -44,8 +44,8 @@ class Training:
             ]
         )
         self.optimizer = O.Adam(
-            O.schedules.cosine_restarts(0.01, 30, longer=1.5, warmup=10),
-            clip_global_norm=1.0, average=0.95,
+            O.schedules.cosine_restarts(0.01, 30, t_mul=1.5, warmup_steps=10),
+            clip_global_norm=1.0, ema_decay=0.95,
         )  # fmt: skip
         self.loss = pb.metrics.Mean("loss")
         self.checkpoint = pb.Checkpoint(

@@ -199,7 +199,7 @@ class TestStateful:
     def test_another_size_of_batch(self):
         layer = L.GRU(5, stateful=True)
         layer(X)
-        with pytest.raises(pb.errors.LayerError, match=r"\(4, 5\); reset_states\(\)"):
+        with pytest.raises(pb.errors.LayerError, match=r"\(4, 5\); call reset_states\(\)"):
             layer(X[:2])
         layer.reset_states()
         assert layer(X[:2]).shape == (2, 5)
@@ -259,7 +259,7 @@ class TestBidirectional:
         assert not frozen.trainable_variables
 
     def test_errors(self):
-        with pytest.raises(pb.errors.InputValueError, match="same way"):
+        with pytest.raises(pb.errors.InputValueError, match="same direction"):
             L.Bidirectional(L.LSTM(5), L.LSTM(5))
         with pytest.raises(pb.errors.InputValueError, match="return_sequences"):
             L.Bidirectional(L.LSTM(5), L.LSTM(5, reverse=True, return_sequences=True))

@@ -82,7 +82,7 @@ def detections(name, classes, **settings):
             ),
         )
         cases[f"{name} labels {average}"] = (
-            lambda average=average: ours(labels=3, average=average),
+            lambda average=average: ours(num_labels=3, average=average),
             LABELS,
             LABEL_SCORES,
             lambda t, p, sample_weight=None, average=average: theirs(
@@ -295,7 +295,7 @@ class TestWeights:
         error(pb.asarray([1.0, 1.0, 1.0]), pb.asarray([0.0, 0.0, 0.0]))
         error(pb.asarray([3.0]), pb.asarray([0.0]))
         assert error.result() == 1.5
-        with pytest.raises(pb.errors.InputTypeError, match="error gives one number"):
+        with pytest.raises(pb.errors.InputTypeError, match="error returns one number"):
             error(pb.asarray([1.0]), pb.asarray([0.0]), [1.0])
 
 
@@ -359,13 +359,13 @@ class TestEdges:
     @pytest.mark.parametrize("make", [m.ConfusionMatrix, m.Precision, m.AUC])
     def test_a_class_that_there_is_not(self, make):
         rows = np.zeros((2, 3))
-        with pytest.raises(pb.errors.InputValueError, match="from 0 to 3, and there are 3"):
+        with pytest.raises(pb.errors.InputValueError, match="must be classes from 0 to 2, got 0 to 3"):
             make(3)([0, 3], rows)
 
     def test_wrong_settings(self):
         for make in [
             lambda: m.Precision(average="mean"),
-            lambda: m.Recall(3, labels=2),
+            lambda: m.Recall(3, num_labels=2),
             lambda: m.Precision(0),
             lambda: m.FBetaScore(beta=0.0),
             lambda: m.AUC(curve="roc"),

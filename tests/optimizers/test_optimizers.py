@@ -317,7 +317,7 @@ class TestSteps:
 
     def test_rates_that_are_no_numbers(self):
         for wrong in ([pb.Variable(1.0)], "0.1", None, {}):
-            with pytest.raises(pb.errors.InputTypeError, match="a learning rate is a number"):
+            with pytest.raises(pb.errors.InputTypeError, match="a learning rate must be a number"):
                 O.Adam(wrong)
 
     def test_own_optimizer(self):

@@ -47,8 +47,8 @@ def network():
     y = x[:, :1] * 2
     optimizer = O.LossScale(
         O.Adam(
-            O.schedules.cosine_restarts(0.01, 50), clip_global_norm=1.0, average=0.99, gather=2,
-            decoupled_weight_decay=0.01,
+            O.schedules.cosine_restarts(0.01, 50), clip_global_norm=1.0, ema_decay=0.99,
+            accumulate_steps=2, decoupled_weight_decay=0.01,
         )
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ class TestClipping:
 
     def test_refused(self):
         for wrong in ({"clip_value": 0.0}, {"clip_norm": -1.0}, {"clip_norm": 1, "clip_value": 1}):
-            with pytest.raises(pb.errors.InputValueError, match="give one of"):
+            with pytest.raises(pb.errors.InputValueError, match="set only one of"):
                 O.Adam(**wrong)
 
 
@@ -94,7 +94,7 @@ class TestDecay:
 class TestAverage:
     def test_values(self):
         v = pb.Variable([1.0, 2.0])
-        optimizer = O.SGD(0.5, average=0.75)
+        optimizer = O.SGD(0.5, ema_decay=0.75)
         average, value = np.asarray([1.0, 2.0]), np.asarray([1.0, 2.0])
         for _ in range(5):
             g = RNG.integers(-4, 5, size=2).astype(np.float32)
@@ -107,7 +107,7 @@ class TestAverage:
 
     def test_values_come_back_after_an_error(self):
         v = pb.Variable(1.0)
-        optimizer = O.SGD(1.0, average=0.5)
+        optimizer = O.SGD(1.0, ema_decay=0.5)
         optimizer.apply_gradients([(1.0, v)])
         with pytest.raises(KeyError), optimizer.averaged():
             raise KeyError
@@ -115,7 +115,7 @@ class TestAverage:
 
     def test_variables_without_a_gradient_are_averaged_on(self):
         a, b = pb.Variable(0.0), pb.Variable(0.0)
-        optimizer = O.SGD(1.0, average=0.5)
+        optimizer = O.SGD(1.0, ema_decay=0.5)
         optimizer.apply_gradients([(-1.0, a), (-1.0, b)])
         optimizer.apply_gradients([(None, a), (-1.0, b)])
         with optimizer.averaged():
@@ -123,24 +123,24 @@ class TestAverage:
 
     def test_averages_of_narrow_variables_are_wide(self):
         v = pb.Variable([256.0], dtype=pb.bfloat16)
-        optimizer = O.SGD(1.0, average=0.999)
+        optimizer = O.SGD(1.0, ema_decay=0.999)
         for _ in range(100):
             optimizer.apply_gradients([(pb.asarray([-2.0], dtype=pb.bfloat16), v)])
-        (slot,) = [slot for _, name, slot in optimizer.slot_variables() if name == "average"]
+        (slot,) = [slot for _, name, slot in optimizer.slot_variables() if name == "ema"]
         assert slot.dtype == pb.float32
         assert 256 < slot.item() < 300
 
     def test_refused(self):
-        with pytest.raises(pb.errors.InputValueError, match=r"average is in \[0, 1\)"):
-            O.SGD(average=1.0)
+        with pytest.raises(pb.errors.InputValueError, match=r"ema_decay must be in \[0, 1\)"):
+            O.SGD(ema_decay=1.0)
         with (
-            pytest.raises(pb.errors.InputValueError, match="make it with average"),
+            pytest.raises(pb.errors.InputValueError, match="make it with ema_decay"),
             O.SGD().averaged(),
         ):
             pass
 
 
-class TestGathering:
+class TestAccumulation:
     @pytest.mark.parametrize("make", [O.SGD, O.Adam, O.Adafactor])
     def test_a_step_is_that_of_the_mean(self, make):
         gradients = RNG.normal(size=(3, 4, 2, 3)).astype(np.float32)
@@ -148,7 +148,7 @@ class TestGathering:
             pb.Variable(np.ones((2, 3), np.float32)),
             pb.Variable(np.ones((2, 3), np.float32)),
         )
-        whole, parts = make(0.1), make(0.1, gather=4)
+        whole, parts = make(0.1), make(0.1, accumulate_steps=4)
         for four in gradients:
             whole.apply_gradients([(four.mean(0), one)])
             for g in four:
@@ -161,14 +161,14 @@ class TestGathering:
 
     def test_the_sum_is_clipped_not_its_parts(self):
         v = pb.Variable(0.0)
-        optimizer = O.SGD(1.0, gather=2, clip_value=1.0)
+        optimizer = O.SGD(1.0, accumulate_steps=2, clip_value=1.0)
         optimizer.apply_gradients([(5.0, v)])
         optimizer.apply_gradients([(-4.0, v)])
         assert float(v) == -0.5
 
     def test_variables_that_had_a_gradient_in_some_calls(self):
         a, b, c = (pb.Variable(0.0) for _ in range(3))
-        optimizer = O.Adam(1.0, gather=2)
+        optimizer = O.Adam(1.0, accumulate_steps=2)
         optimizer.apply_gradients([(1.0, a), (None, b), (None, c)])
         optimizer.apply_gradients([(None, a), (1.0, b), (None, c)])
         assert float(a) == float(b) != 0
@@ -177,23 +177,25 @@ class TestGathering:
 
     def test_narrow_gradients_are_summed_wide(self):
         v = pb.Variable([0.0], dtype=pb.float16)
-        optimizer = O.SGD(2.0**-4, gather=4)
+        optimizer = O.SGD(2.0**-4, accumulate_steps=4)
         for _ in range(4):
             optimizer.apply_gradients([(pb.asarray([60000.0], dtype=pb.float16), v)])
         assert v.item() == -3750
 
     def test_refused(self):
-        with pytest.raises(pb.errors.InputValueError, match="gather=0"):
-            O.SGD(gather=0)
+        with pytest.raises(pb.errors.InputValueError, match="accumulate_steps=0"):
+            O.SGD(accumulate_steps=0)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 6, 10])
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: O.Adam(0.1, gather=3, average=0.9, clip_norm=0.5, decoupled_weight_decay=0.1),
-        lambda: O.LossScale(O.Nadam(0.1, gather=2), 2.0**4, growth_steps=3),
-        lambda: O.Adafactor(O.schedules.cosine_restarts(0.1, 4), average=0.5),
+        lambda: O.Adam(
+            0.1, accumulate_steps=3, ema_decay=0.9, clip_norm=0.5, decoupled_weight_decay=0.1
+        ),
+        lambda: O.LossScale(O.Nadam(0.1, accumulate_steps=2), 2.0**4, growth_steps=3),
+        lambda: O.Adafactor(O.schedules.cosine_restarts(0.1, 4), ema_decay=0.5),
     ],
     ids=["adam", "loss scale", "adafactor"],
 )

@@ -16,7 +16,7 @@ class TestValues:
     def test_constant(self):
         schedule = S.constant(0.1)
         assert [schedule(0), schedule(10**9)] == [0.1, 0.1]
-        assert S.constant(0.1, warmup=4)(1) == 0.025
+        assert S.constant(0.1, warmup_steps=4)(1) == 0.025
 
     def test_exponential(self):
         schedule = S.exponential_decay(0.1, 10, 0.5)
@@ -28,7 +28,7 @@ class TestValues:
         assert [schedule(9), schedule(10), schedule(19), schedule(20)] == [0.1, 0.05, 0.05, 0.025]
 
     def test_polynomial(self):
-        schedule = S.polynomial_decay(1.0, 100, 0.2, 2.0, warmup=20)
+        schedule = S.polynomial_decay(1.0, 100, 0.2, 2.0, warmup_steps=20)
         assert [schedule(0), schedule(10), schedule(20)] == [0.0, 0.5, 1.0]
         assert schedule(60) == pytest.approx(0.2 + 0.8 * 0.25)
         assert schedule(100) == schedule(1000) == 0.2
@@ -48,7 +48,7 @@ class TestValues:
 
     @pytest.mark.parametrize("longer", [1.0, 1.5, 2.0, 3.0])
     def test_longer_and_lower_restarts(self, longer):
-        schedule = S.cosine_restarts(1.0, 7, longer=longer, lower=0.5, final=0.01, warmup=5)
+        schedule = S.cosine_restarts(1.0, 7, t_mul=longer, m_mul=0.5, final=0.01, warmup_steps=5)
         assert [schedule(0), schedule(4)] == [0.0, 0.8]
         begin, length, top = 0.0, 7.0, 1.0
         for step in range(400):
@@ -74,7 +74,7 @@ class TestValues:
             0.8681980515339463, 0.7222075445642904, 0.55, 0.3777924554357097, 0.23180194846605364,
             0.13425421036992097, 1.0,
         ]  # fmt: skip
-        schedule = S.cosine_restarts(1.0, 4, longer=2.0, final=0.1)
+        schedule = S.cosine_restarts(1.0, 4, t_mul=2.0, final=0.1)
         np.testing.assert_allclose([schedule(i) for i in range(13)], stored, rtol=1e-12)
 
 
@@ -92,14 +92,14 @@ class TestUse:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: S.constant(0.1, warmup=-1),
+        lambda: S.constant(0.1, warmup_steps=-1),
         lambda: S.exponential_decay(0.1, 0, 0.5),
         lambda: S.step_decay(0.1, 0, 0.5),
         lambda: S.polynomial_decay(0.1, 0),
-        lambda: S.polynomial_decay(0.1, 5, warmup=5),
-        lambda: S.cosine_decay(0.1, 10, warmup=10),
+        lambda: S.polynomial_decay(0.1, 5, warmup_steps=5),
+        lambda: S.cosine_decay(0.1, 10, warmup_steps=10),
         lambda: S.cosine_restarts(0.1, 0),
-        lambda: S.cosine_restarts(0.1, 10, longer=0.5),
+        lambda: S.cosine_restarts(0.1, 10, t_mul=0.5),
         lambda: S.inverse_root_decay(0.1, 0),
         lambda: S.piecewise_constant([2, 1], [1.0, 2.0, 3.0]),
         lambda: S.piecewise_constant([1], [1.0]),

@@ -1,17 +1,16 @@
-"""Losses: one number for how far predictions are from what they should be.
+"""Losses: one number for the distance between predictions and targets.
 
 Each takes `weights`, which broadcast to the losses of the items, and a `reduction`: "mean" (the
-weighted sum over the number of items), "sum", or "none" for the losses of the items themselves.
+weighted sum divided by the number of items), "sum", or "none" for the losses of the items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
-from pullback.ops import reductions
-from pullback.ops.nn import losses as losses_ops
 from pullback.ops.nn.losses import (
     absolute_error,
     cosine_similarity,
@@ -23,7 +22,9 @@ from pullback.ops.nn.losses import (
     sparse_softmax_cross_entropy_with_logits,
     squared_error,
 )
+from pullback.ops.nn.losses import kl_divergence as kl_divergence_loss
 from pullback.ops.reductions import mean
+from pullback.ops.reductions import sum as reduce_sum
 from pullback.shapes import broadcast_shapes
 from pullback.tensor import Tensor, TensorLike
 
@@ -40,13 +41,16 @@ __all__ = [
     "sparse_softmax_cross_entropy",
 ]
 
+#: "mean" divides the sum by the number of items; "none" returns the losses of the items.
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def _reduced(name: str, losses: Tensor, weights: TensorLike, reduction: str) -> Tensor:
+def _reduced(name: str, losses: Tensor, weights: TensorLike | None, reduction: Reduction) -> Tensor:
     if reduction not in REDUCTIONS:
         raise errors.InputValueError(
-            f"{name}: reduction is 'mean', 'sum' or 'none', got {reduction!r}"
+            f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}"
         )
     if weights is not None:
         weights = from_any(weights, None, losses.device)
@@ -58,7 +62,7 @@ def _reduced(name: str, losses: Tensor, weights: TensorLike, reduction: str) -> 
         losses = losses * weights.astype(losses.dtype)
     if reduction == "none":
         return losses
-    return mean(losses) if reduction == "mean" else reductions.sum(losses)
+    return mean(losses) if reduction == "mean" else reduce_sum(losses)
 
 
 def _elementwise(
@@ -66,15 +70,15 @@ def _elementwise(
     op: Callable[[Tensor, Tensor], Tensor],
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike,
-    reduction: str,
+    weights: TensorLike | None,
+    reduction: Reduction,
 ) -> Tensor:
     predictions = from_any(predictions)
     targets = from_any(targets, None, predictions.device)
     if targets.shape != predictions.shape:
-        # Broadcasting (n,) with (n, 1) to (n, n) would be a wrong number without a word.
+        # Broadcasting (n,) with (n, 1) to (n, n) would give a wrong loss without an error.
         raise errors.ShapeError(
-            f"{name}: targets of shape {targets.shape} and predictions of shape "
+            f"{name}: targets and predictions must have one shape, got {targets.shape} and "
             f"{predictions.shape}; reshape one of them"
         )
     return _reduced(name, op(predictions, targets), weights, reduction)
@@ -87,25 +91,25 @@ def _elementwise(
 def softmax_cross_entropy(
     labels: TensorLike,
     logits: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
     label_smoothing: float = 0.0,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     """The cross entropy between distributions over classes and softmax(logits).
 
     Args:
         labels: probabilities (..., classes), such as one-hot rows.
-        logits: unnormalised log probabilities (..., classes), of any size.
-        weights: of the items, shape (...) or what broadcasts to it.
-        label_smoothing: s makes (1 - s) * labels + s / classes of the labels.
+        logits: unnormalized log probabilities (..., classes), of any size.
+        weights: the weights of the items, in a shape that broadcasts to (...).
+        label_smoothing: s replaces the labels by (1 - s) * labels + s / classes.
         reduction: "mean", "sum" or "none".
 
     >>> float(pb.losses.softmax_cross_entropy([[1.0, 0.0]], [[1e4, 0.0]]))
     0.0
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: for shapes that do not fit.
     """
     losses = softmax_cross_entropy_with_logits(logits, labels, label_smoothing=label_smoothing)
     return _reduced("softmax_cross_entropy", losses, weights, reduction)
@@ -114,23 +118,23 @@ def softmax_cross_entropy(
 def sparse_softmax_cross_entropy(
     labels: TensorLike,
     logits: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """The cross entropy between classes, given by number, and softmax(logits).
+    """The cross entropy between class indices and softmax(logits).
 
     Args:
-        labels: integers in [0, classes), shape (...). Any other label gives a loss of NaN.
-        logits: unnormalised log probabilities (..., classes), of any size.
-        weights: of the items, shape (...) or what broadcasts to it.
+        labels: integers in [0, classes), shape (...). The loss of any other label is NaN.
+        logits: unnormalized log probabilities (..., classes), of any size.
+        weights: the weights of the items, in a shape that broadcasts to (...).
         reduction: "mean", "sum" or "none".
 
     >>> float(pb.losses.sparse_softmax_cross_entropy([1], [[0.0, 1e4]]))
     0.0
 
     Raises:
-        ShapeError: when the shapes do not fit.
+        ShapeError: for shapes that do not fit.
     """
     losses = sparse_softmax_cross_entropy_with_logits(logits, labels)
     return _reduced("sparse_softmax_cross_entropy", losses, weights, reduction)
@@ -139,23 +143,23 @@ def sparse_softmax_cross_entropy(
 def sigmoid_cross_entropy(
     labels: TensorLike,
     logits: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """The cross entropy between probabilities of yes and sigmoid(logits), for each element.
+    """The binary cross entropy between probabilities and sigmoid(logits), for each element.
 
     Args:
-        labels: probabilities, in the shape of logits.
+        labels: probabilities of class 1, in the shape of logits.
         logits: log odds, of any size.
-        weights: of the elements, or what broadcasts to them.
+        weights: the weights of the elements, in a shape that broadcasts to theirs.
         reduction: "mean", "sum" or "none".
 
     >>> float(pb.losses.sigmoid_cross_entropy([0.0, 1.0], [-1e4, 1e4]))
     0.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     return _elementwise(
         "sigmoid_cross_entropy",
@@ -167,17 +171,17 @@ def sigmoid_cross_entropy(
 def hinge(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """max(0, 1 - targets * predictions) for targets -1 and 1.
+    """The hinge loss max(0, 1 - targets * predictions), for targets -1 and 1.
 
     >>> float(pb.losses.hinge([1.0, -1.0], [0.5, -3.0]))
     0.25
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     return _elementwise("hinge", hinge_loss, targets, predictions, weights, reduction)
 
@@ -185,19 +189,19 @@ def hinge(
 def kl_divergence(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """sum(targets * log(targets / predictions)) over the last axis, for probabilities.
+    """The Kullback-Leibler divergence sum(targets * log(targets / predictions)) of probabilities.
 
     >>> float(pb.losses.kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]))
     0.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
-    losses = losses_ops.kl_divergence(targets, predictions)
+    losses = kl_divergence_loss(targets, predictions)
     return _reduced("kl_divergence", losses, weights, reduction)
 
 
@@ -208,17 +212,17 @@ def kl_divergence(
 def mean_squared_error(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """(predictions - targets)**2.
+    """The mean of (predictions - targets)**2.
 
     >>> float(pb.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0]))
     2.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     return _elementwise(
         "mean_squared_error", squared_error, targets, predictions, weights, reduction
@@ -228,17 +232,17 @@ def mean_squared_error(
 def mean_absolute_error(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """|predictions - targets|.
+    """The mean of |predictions - targets|.
 
     >>> float(pb.losses.mean_absolute_error([1.0, 2.0], [1.0, 4.0]))
     1.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     return _elementwise(
         "mean_absolute_error", absolute_error, targets, predictions, weights, reduction
@@ -248,18 +252,18 @@ def mean_absolute_error(
 def huber(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
     delta: float = 1.0,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """Half the squared error up to a difference of delta, from there on linear (Huber, 1964).
+    """Half the squared error up to a difference of delta, linear beyond it (Huber, 1964).
 
     >>> float(pb.losses.huber([0.0, 0.0], [1.0, 4.0]))
     2.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     return _elementwise(
         "huber",
@@ -271,17 +275,17 @@ def huber(
 def log_cosh(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """log(cosh(predictions - targets)): half the squared error near 0, linear far off.
+    """The mean of log(cosh(predictions - targets)): quadratic near 0, linear far from it.
 
     >>> float(pb.losses.log_cosh([1.0], [1.0]))
     0.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     return _elementwise("log_cosh", log_cosh_loss, targets, predictions, weights, reduction)
 
@@ -289,18 +293,18 @@ def log_cosh(
 def cosine_distance(
     targets: TensorLike,
     predictions: TensorLike,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
     *,
     axis: int = -1,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """1 - the cosine of the angle between targets and predictions along axis.
+    """1 minus the cosine of the angle between targets and predictions along an axis.
 
     >>> float(pb.losses.cosine_distance([[1.0, 0.0]], [[0.0, 2.0]]))
     1.0
 
     Raises:
-        ShapeError: when the shapes differ.
+        ShapeError: for shapes that differ.
     """
     losses = 1 - cosine_similarity(targets, predictions, axis=axis)
     return _reduced("cosine_distance", losses, weights, reduction)

@@ -1,4 +1,4 @@
-"""Layers and models: plain objects whose variables are found in their attributes."""
+"""Layers and models: plain objects that keep their variables in attributes."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ from pullback.layers.normalization import (
     InstanceNormalization,
     LayerNormalization,
     RMSNormalization,
+)
+from pullback.layers.options import (
+    LayerOptions,
 )
 from pullback.layers.policy import (
     Policy,
@@ -166,6 +169,7 @@ __all__ = [
     "Lambda",
     "Layer",
     "LayerNormalization",
+    "LayerOptions",
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",

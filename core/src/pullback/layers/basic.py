@@ -3,60 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from pullback import dtypes, errors
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.ops.indexing import take
 from pullback.ops.linalg.linear_algebra import linear
-from pullback.shapes import as_count
+from pullback.shapes import Shape, as_count
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
 __all__ = ["Activation", "Dense", "Embedding", "Lambda"]
 
-ActivationLike: TypeAlias = "str | Callable[[Tensor], Any] | None"
+ActivationFunction: TypeAlias = Callable[[Tensor], Tensor]
+ActivationLike: TypeAlias = "str | ActivationFunction | None"
 Regularizer: TypeAlias = "Callable[[Variable], Tensor] | None"
 
 
-def activation_of(value: ActivationLike) -> Callable[[Tensor], Any] | None:
-    """The function that is meant by a name ("relu") or a function; None stands for none.
+def activation_of(value: ActivationLike) -> ActivationFunction | None:
+    """Returns the function for the name of an op ("relu") or a function; None for "linear".
 
     Raises:
-        InputValueError: for a name that no op has.
-        InputTypeError: for what is neither a name nor a function.
+        InputValueError: for an unknown name.
+        InputTypeError: for a value that is neither a name nor a function.
     """
     if value is None or value == "linear":
         return None
     if isinstance(value, str):
         if value not in OPS or value.startswith("_"):
             raise errors.InputValueError(
-                f"{value!r} is no activation; give the name of an op, such as 'relu', 'tanh' or "
+                f"unknown activation {value!r}; use the name of an op, such as 'relu', 'tanh' or "
                 f"'softmax', or a function"
             )
-        function: Callable[[Tensor], Any] = OPS[value].function
+        function: ActivationFunction = OPS[value].function
         return function
     if not callable(value):
         raise errors.InputTypeError(
-            f"an activation is the name of an op or a function, got {value!r}; the size of the "
-            f"inputs is not given: a layer takes it from the first one"
+            f"activation must be the name of an op or a function, got {value!r}; leave out the "
+            f"size of the inputs: a layer takes it from the first one"
         )
     return value
 
 
 class Dense(Layer):
-    """activation(x @ kernel + bias) over the last axis.
+    """activation(x @ kernel + bias) over the last axis; the product is `pb.linear`.
 
     Args:
         units: the size of the last axis of the result.
         activation: the name of an op, or a function.
         use_bias: whether there is a bias.
-        kernel_initializer: of the kernel (inputs, units).
-        bias_initializer: of the bias (units,).
-        kernel_regularizer: a function of the kernel, whose value is among the `losses`.
-        rest: as of `Layer`; with `input_shape` the variables are made at once.
+        kernel_initializer: the initializer of the kernel (inputs, units).
+        bias_initializer: the initializer of the bias (units,).
+        kernel_regularizer: a function of the kernel, whose value is added to the `losses`.
+        options: see `Layer`; with `input_shape` the variables are made at once.
 
     >>> pb.layers.Dense(3)(pb.zeros((1, 1, 784))).shape
     (1, 1, 3)
@@ -74,23 +76,23 @@ class Dense(Layer):
         kernel_initializer: InitializerLike = "glorot_uniform",
         bias_initializer: InitializerLike = "zeros",
         kernel_regularizer: Regularizer = None,
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.units = as_count(units, "units")
         self.activation = activation_of(activation)
         self.use_bias = use_bias
         self.kernel_initializer = kernel_initializer
         self.bias_initializer = bias_initializer
         self.kernel_regularizer = kernel_regularizer
-        self.kernel: Any = None
-        self.bias: Any = None
+        self.kernel: Variable = UNBUILT
+        self.bias: Variable | None = None
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes the kernel and the bias."""
         if not input_shape:
-            raise errors.LayerError("needs inputs with at least one axis, got shape ()")
+            raise errors.LayerError("inputs must have at least one axis, got shape ()")
         self.kernel = self.add_variable(
             "kernel",
             (input_shape[-1], self.units),
@@ -100,32 +102,31 @@ class Dense(Layer):
         if self.use_bias:
             self.bias = self.add_variable("bias", (self.units,), initializer=self.bias_initializer)
 
-    def call(self, x: Any) -> Any:
-        """The result, shape (..., units)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns activation(x @ kernel + bias), shape (..., units)."""
         size = self.kernel.shape[0]
         if not x.ndim or x.shape[-1] != size:
             raise errors.LayerError(
-                f"needs {size} values along the last axis, since it has been built for that, "
-                f"and got shape {x.shape}"
+                f"built for inputs with {size} values along the last axis, got shape {x.shape}"
             )
         y = linear(x, self.kernel, self.bias)
         return y if self.activation is None else self.activation(y)
 
 
 class Embedding(Layer):
-    """The rows of a table, by number.
+    """Rows of a table, selected by integers: word vectors and the like.
 
     Args:
-        input_dim: how many rows the table has.
-        output_dim: their size.
-        embeddings_initializer: of the table (input_dim, output_dim).
-        rest: as of `Layer`.
+        input_dim: the number of rows of the table.
+        output_dim: the size of a row.
+        embeddings_initializer: the initializer of the table (input_dim, output_dim).
+        options: see `Layer`.
 
     >>> pb.layers.Embedding(100, 8)([[3, 1, 4]]).shape
     (1, 3, 8)
 
     Raises:
-        IndexingError: for numbers outside the table.
+        IndexingError: for an integer outside the table.
     """
 
     def __init__(
@@ -134,9 +135,9 @@ class Embedding(Layer):
         output_dim: int,
         *,
         embeddings_initializer: InitializerLike = "uniform",
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.embeddings = self.add_variable(
             "embeddings",
             (int(input_dim), int(output_dim)),
@@ -145,46 +146,50 @@ class Embedding(Layer):
         )
         self.built = True
 
-    def call(self, ids: Any) -> Any:
-        """The rows, shape (*ids.shape, output_dim)."""
+    def call(self, ids: Tensor) -> Tensor:
+        """Returns the rows, shape (*ids.shape, output_dim)."""
         if dtypes.kind(ids.dtype) != dtypes.INT:
-            raise errors.LayerError(f"needs integers, the numbers of rows, got {ids.dtype}")
+            raise errors.LayerError(f"inputs must be integers, row indices, got {ids.dtype}")
         rows = take(self.embeddings, ids, axis=0)
-        # In mixed precision the rows are cast, which are fewer than the table has.
+        # Mixed precision casts the selected rows only, not the whole table.
         return rows if self.compute_dtype == self.dtype else rows.astype(self.compute_dtype)
 
 
 class Activation(Layer):
-    """A function of the input.
+    """An activation function as a layer.
+
+    Args:
+        activation: the name of an op, or a function.
+        options: see `Layer`.
 
     >>> pb.layers.Activation("relu")([-1.0, 1.0]).tolist()
     [0.0, 1.0]
     """
 
-    def __init__(self, activation: ActivationLike, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, activation: ActivationLike, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
         self.activation = activation_of(activation)
 
-    def call(self, x: Any) -> Any:
-        """activation(x)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns activation(x)."""
         return x if self.activation is None else self.activation(x)
 
 
 class Lambda(Layer):
-    """Any function as a layer. A function with a name can be in a configuration, a lambda cannot.
+    """Any function as a layer. Configurations can hold a named function, not a lambda.
 
     Args:
-        function: what is called with the inputs.
-        rest: as of `Layer`.
+        function: the function, which is called with the inputs.
+        options: see `Layer`.
 
     >>> pb.layers.Lambda(lambda x: x * 2.0)([1.0, 2.0]).tolist()
     [2.0, 4.0]
     """
 
-    def __init__(self, function: Callable[..., Any], **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, function: Callable[..., Any], **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
         self.function = function
 
     def call(self, *args: Any) -> Any:
-        """function(*args)."""
+        """Returns function(*args)."""
         return self.function(*args)

@@ -1,4 +1,4 @@
-"""The call of a layer that is under way: the layers inside it take over what it says."""
+"""The layer call in progress: layers inside it inherit its settings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["CALLS"]
 
 
 class Calls(threading.local):
-    """What holds in this thread."""
+    """The state of layer calls in this thread."""
 
-    #: How many calls are inside one another, and how many of them build.
+    #: The number of nested calls, and how many of them are building.
     depth: int = 0
     building: int = 0
     training: bool | None = None
-    #: One object for each outermost call.
-    turn: object = None
+    #: An object that identifies the outermost call.
+    outermost: object = None
 
 
 CALLS = Calls()

@@ -1,21 +1,25 @@
-"""Convolution over one to three spatial dimensions: plain, by channel, and separable."""
+"""Convolution over one to three spatial dimensions: plain, depthwise and separable."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
 from pullback import errors
 from pullback.layers.basic import ActivationLike, Regularizer, activation_of
-from pullback.layers.images import Images, Sizes, lower, sizes_of
+from pullback.layers.images import Images, Padding, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
+from pullback.layers.options import UNBUILT, ImageOptions
 from pullback.ops.nn.convolution import conv
-from pullback.shapes import as_count
+from pullback.shapes import Shape, as_count
+from pullback.tensor import Tensor
+from pullback.variable import Variable
 
 __all__ = [
     "Conv",
     "Conv1D",
     "Conv2D",
     "Conv3D",
+    "ConvOptions",
     "DepthwiseConv",
     "DepthwiseConv1D",
     "DepthwiseConv2D",
@@ -25,27 +29,38 @@ __all__ = [
 ]
 
 
+class ConvOptions(ImageOptions, total=False):
+    """The keyword arguments of convolutions; `Conv` describes them."""
+
+    dilation: Sizes
+    groups: int
+    use_bias: bool
+    kernel_initializer: InitializerLike
+    bias_initializer: InitializerLike
+    kernel_regularizer: Regularizer
+
+
 class Conv(Images):
-    """activation(conv(x, kernel) + bias): what the convolutions share.
+    """activation(conv(x, kernel) + bias): the base of the convolutions.
 
     Inputs are (batch, *spatial, channels), and the result has `filters` channels.
 
     Args:
         filters: the number of channels of the result.
-        kernel_size: the window, one number or one for each dimension.
-        strides: steps from window to window.
-        padding: "valid", "same", or what `pb.conv` takes; in any case of letters.
+        kernel_size: the size of the window, one number or one for each dimension.
+        strides: the steps from window to window.
+        padding: "valid", "same", in upper or lower case, or the amounts that `pb.conv` takes.
         activation: the name of an op, or a function.
-        dilation: steps between the elements of a window.
-        groups: splits channels and filters.
+        dilation: the steps between the elements of a window.
+        groups: the number of groups into which channels and filters are split.
         use_bias: whether there is a bias.
-        kernel_initializer: of the kernel (*window, channels // groups, filters).
-        bias_initializer: of the bias (filters,).
-        kernel_regularizer: a function of the kernel, whose value is among the `losses`.
-        rest: `data_format` ("channels_last" or "channels_first"), and as of `Layer`.
+        kernel_initializer: the initializer of the kernel (*window, channels // groups, filters).
+        bias_initializer: the initializer of the bias (filters,).
+        kernel_regularizer: a function of the kernel, whose value is added to the `losses`.
+        options: `data_format` ("channels_last" or "channels_first"), and those of `Layer`.
 
     Raises:
-        LayerError: for inputs of another number of axes, or other channels than the first one's.
+        LayerError: for inputs with another number of axes, or of channels than the first input.
     """
 
     def __init__(
@@ -53,7 +68,7 @@ class Conv(Images):
         filters: int,
         kernel_size: Sizes,
         strides: Sizes = 1,
-        padding: Any = "valid",
+        padding: Padding = "valid",
         activation: ActivationLike = None,
         *,
         dilation: Sizes = 1,
@@ -62,9 +77,9 @@ class Conv(Images):
         kernel_initializer: InitializerLike = "glorot_uniform",
         bias_initializer: InitializerLike = "zeros",
         kernel_regularizer: Regularizer = None,
-        **rest: Any,
+        **options: Unpack[ImageOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.filters = as_count(filters, "filters")
         self.kernel_size = sizes_of(kernel_size, self.dimensions)
         self.strides = sizes_of(strides, self.dimensions)
@@ -76,18 +91,19 @@ class Conv(Images):
         self.kernel_initializer = kernel_initializer
         self.bias_initializer = bias_initializer
         self.kernel_regularizer = kernel_regularizer
-        self.kernel: Any = None
-        self.bias: Any = None
+        self.kernel: Variable = UNBUILT
+        self.bias: Variable | None = None
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes the kernel and the bias."""
         self.check(input_shape)
         channels = input_shape[self.channels_axis]
         if channels % self.groups or self.filters % self.groups:
             raise errors.LayerError(
-                f"{self.groups} groups do not divide {channels} channels and {self.filters} "
-                f"filters, got shape {input_shape} ({self.data_format})"
+                f"groups must divide channels and filters, got {self.groups} groups, {channels} "
+                f"channels and {self.filters} filters for shape {input_shape} "
+                f"({self.data_format})"
             )
         self.kernel = self.add_variable(
             "kernel",
@@ -101,25 +117,25 @@ class Conv(Images):
             )
 
     def kernel_channels(self, channels: int) -> tuple[int, int]:
-        """The last two sizes of the kernel, for so many channels of the input."""
+        """The last two sizes of the kernel, for a number of channels of the input."""
         return channels // self.groups, self.filters
 
     def channels_taken(self) -> int:
-        """How many channels inputs have."""
+        """The number of channels of the input."""
         return int(self.kernel.shape[-2]) * self.groups
 
-    def call(self, x: Any) -> Any:
-        """The result, with `filters` channels."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns activation(conv(x, kernel) + bias), with `filters` channels."""
         self.check(x.shape)
         self.check_channels(x.shape, self.channels_taken())
         y = self.convolved(x)
         self.check_fits(x.shape, y.shape)
-        if self.use_bias:
+        if self.bias is not None:
             y = y + self.by_channel(self.bias)
         return y if self.activation is None else self.activation(y)
 
-    def convolved(self, x: Any) -> Any:
-        """The result without bias and activation."""
+    def convolved(self, x: Tensor) -> Tensor:
+        """Returns the result without bias and activation."""
         return conv(
             x,
             self.kernel,
@@ -161,41 +177,41 @@ class Conv3D(Conv):
     dimensions = 3
 
 
-# Each channel by itself -----------------------------------------------------------------------
+# Depthwise and separable ----------------------------------------------------------------------
 
 
 class DepthwiseConv(Conv):
-    """A convolution of each channel by itself (Sifre and Mallat, 2014).
+    """A convolution of each channel on its own (Sifre and Mallat, 2014).
 
-    Channel i gives the channels i * depth_multiplier to (i + 1) * depth_multiplier - 1.
+    Channel i becomes the channels i * depth_multiplier to (i + 1) * depth_multiplier - 1.
 
     Args:
-        kernel_size: as of `Conv`; the kernel is (*window, 1, channels * depth_multiplier).
-        strides: as of `Conv`.
-        padding: as of `Conv`.
-        activation: as of `Conv`.
-        depth_multiplier: how many channels of the result each channel gives.
-        rest: as of `Conv`, without groups.
+        kernel_size: see `Conv`; the kernel is (*window, 1, channels * depth_multiplier).
+        strides: see `Conv`.
+        padding: see `Conv`.
+        activation: see `Conv`.
+        depth_multiplier: the number of channels of the result for each channel of the input.
+        options: see `Conv`, without groups.
 
     Raises:
-        LayerError: as of `Conv`.
+        LayerError: see `Conv`.
     """
 
     def __init__(
         self,
         kernel_size: Sizes,
         strides: Sizes = 1,
-        padding: Any = "valid",
+        padding: Padding = "valid",
         activation: ActivationLike = None,
         *,
         depth_multiplier: int = 1,
-        **rest: Any,
+        **options: Unpack[ConvOptions],
     ) -> None:
         self.depth_multiplier = as_count(depth_multiplier, "depth_multiplier")
-        # How many groups and filters there are is known with the first input.
-        super().__init__(1, kernel_size, strides, padding, activation, **rest)
+        # The numbers of groups and filters are known with the first input.
+        super().__init__(1, kernel_size, strides, padding, activation, **options)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes the kernel and the bias."""
         self.check(input_shape)
         self.groups = input_shape[self.channels_axis]
@@ -224,26 +240,26 @@ class DepthwiseConv2D(DepthwiseConv):
 
 
 class SeparableConv(Images):
-    """A convolution of each channel, then one from channel to channel (Chollet, 2017).
+    """A depthwise convolution, then a pointwise one across channels (Chollet, 2017).
 
-    The parts are its attributes `depthwise`, without bias, and `pointwise`.
+    They are its attributes `depthwise`, without bias, and `pointwise`.
 
     Args:
         filters: the number of channels of the result.
         kernel_size: the window of `depthwise`.
-        strides: of `depthwise`.
-        padding: of `depthwise`.
-        activation: of `pointwise`.
-        dilation: of `depthwise`.
-        depth_multiplier: of `depthwise`.
+        strides: the strides of `depthwise`.
+        padding: the padding of `depthwise`.
+        activation: the activation of `pointwise`.
+        dilation: the dilation of `depthwise`.
+        depth_multiplier: the depth multiplier of `depthwise`.
         use_bias: whether `pointwise` has a bias.
-        depthwise_initializer: of the kernel of `depthwise`.
-        pointwise_initializer: of the kernel of `pointwise`.
-        bias_initializer: of the bias of `pointwise`.
-        rest: `data_format`, and as of `Layer`.
+        depthwise_initializer: the initializer of the kernel of `depthwise`.
+        pointwise_initializer: the initializer of the kernel of `pointwise`.
+        bias_initializer: the initializer of the bias of `pointwise`.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        LayerError: as of `Conv`.
+        LayerError: see `Conv`.
     """
 
     parts: ClassVar[tuple[type[DepthwiseConv], type[Conv]]]
@@ -253,7 +269,7 @@ class SeparableConv(Images):
         filters: int,
         kernel_size: Sizes,
         strides: Sizes = 1,
-        padding: Any = "valid",
+        padding: Padding = "valid",
         activation: ActivationLike = None,
         *,
         dilation: Sizes = 1,
@@ -262,11 +278,11 @@ class SeparableConv(Images):
         depthwise_initializer: InitializerLike = "glorot_uniform",
         pointwise_initializer: InitializerLike = "glorot_uniform",
         bias_initializer: InitializerLike = "zeros",
-        **rest: Any,
+        **options: Unpack[ImageOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         depthwise, pointwise = self.parts
-        shared: dict[str, Any] = {"data_format": self.data_format, "dtype": self._policy}
+        shared: ImageOptions = {"data_format": self.data_format, "dtype": self._policy}
         self.depthwise = depthwise(
             kernel_size, strides, padding, dilation=dilation, depth_multiplier=depth_multiplier,
             use_bias=False, kernel_initializer=depthwise_initializer, **shared,
@@ -277,15 +293,15 @@ class SeparableConv(Images):
         )  # fmt: skip
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Builds both parts."""
         self.depthwise.build_for(input_shape)
         between = list(input_shape)
         between[self.channels_axis] = self.depthwise.filters
         self.pointwise.build_for(tuple(between))
 
-    def call(self, x: Any) -> Any:
-        """The result, with `filters` channels."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns pointwise(depthwise(x)), with `filters` channels."""
         return self.pointwise(self.depthwise(x))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from pullback import errors
 from pullback.layers.basic import ActivationLike
-from pullback.layers.convolution import Conv
-from pullback.layers.images import Sizes, lower
+from pullback.layers.convolution import Conv, ConvOptions
+from pullback.layers.images import Padding, Sizes, lower
 from pullback.ops.nn.convolution_transpose import conv_transpose
+from pullback.tensor import Tensor
 
 __all__ = ["Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "ConvTranspose"]
 
@@ -16,22 +17,22 @@ __all__ = ["Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "ConvTranspo
 class ConvTranspose(Conv):
     """activation(conv_transpose(x, kernel) + bias) (Zeiler et al., 2010).
 
-    It makes images larger: "same" gives size * stride, "valid" size * stride + max(window - stride,
-    0), and numbers (size - 1) * stride + window - pads.
+    It enlarges images: the result of "same" has size * stride elements, that of "valid"
+    size * stride + max(window - stride, 0), that of numbers (size - 1) * stride + window - pads.
 
     Args:
         filters: the number of channels of the result.
         kernel_size: the window; the kernel is (*window, filters // groups, channels).
-        strides: by how much the result is larger.
-        padding: as of `Conv`: what the convolution that takes the result to x would pad.
-        activation: as of `Conv`.
-        output_padding: more elements at the end of each spatial dimension, where `padding` is not
-            "same", which says the size already.
-        rest: as of `Conv`.
+        strides: the factor by which the result is larger.
+        padding: see `Conv`; the padding of the convolution from the result to x.
+        activation: see `Conv`.
+        output_padding: elements added at the end of each spatial dimension; not with
+            `padding="same"`, which sets the size.
+        options: see `Conv`.
 
     Raises:
         InputValueError: for output_padding with "same".
-        LayerError: as of `Conv`.
+        LayerError: see `Conv`.
     """
 
     def __init__(
@@ -39,29 +40,29 @@ class ConvTranspose(Conv):
         filters: int,
         kernel_size: Sizes,
         strides: Sizes = 1,
-        padding: Any = "valid",
+        padding: Padding = "valid",
         activation: ActivationLike = None,
         *,
         output_padding: Sizes | None = None,
-        **rest: Any,
+        **options: Unpack[ConvOptions],
     ) -> None:
         self.output_padding = output_padding
         if output_padding is not None and lower(padding) == "same":
             raise errors.InputValueError(
-                'padding="same" says the size already; give numbers for padding with output_padding'
+                'output_padding has no effect with padding="same"; use numbers for padding'
             )
-        super().__init__(filters, kernel_size, strides, padding, activation, **rest)
+        super().__init__(filters, kernel_size, strides, padding, activation, **options)
 
     def kernel_channels(self, channels: int) -> tuple[int, int]:
-        """The last two sizes of the kernel, for so many channels of the input."""
+        """The last two sizes of the kernel, for a number of channels of the input."""
         return self.filters // self.groups, channels
 
     def channels_taken(self) -> int:
-        """How many channels inputs have."""
+        """The number of channels of the input."""
         return int(self.kernel.shape[-1])
 
-    def convolved(self, x: Any) -> Any:
-        """The result without bias and activation."""
+    def convolved(self, x: Tensor) -> Tensor:
+        """Returns the result without bias and activation."""
         return conv_transpose(
             x,
             self.kernel,

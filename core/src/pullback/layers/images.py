@@ -1,31 +1,45 @@
-"""What layers for images share: one to three spatial dimensions, channels last or first."""
+"""The base of layers for images: one to three spatial dimensions, channels last or first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar, Unpack
 
 from pullback import errors
 from pullback.layers.layer import Layer
+from pullback.layers.options import LayerOptions
 from pullback.ops.manipulation import reshape
+from pullback.ops.nn.windows import DataFormat
+from pullback.shapes import Shape
+from pullback.tensor import Tensor
+from pullback.variable import Variable
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 Sizes: TypeAlias = "int | Sequence[int]"
+#: Amounts before and after: one number, or one number or pair for each dimension.
+Sides: TypeAlias = "int | Sequence[int | Sequence[int]]"
+#: The padding of a convolution: a name, or amounts.
+Padding: TypeAlias = "str | Sides"
 
 
 class Images(Layer):
-    """What takes (batch, *spatial, channels), or (batch, channels, *spatial) if channels_first."""
+    """The base of layers for images.
+
+    Inputs are (batch, *spatial, channels), or (batch, channels, *spatial) with
+    `data_format="channels_first"`.
+    """
 
     dimensions: ClassVar[int]
 
-    def __init__(self, *, data_format: str = "channels_last", **rest: Any) -> None:
-        super().__init__(**rest)
-        self.data_format = lower(data_format)
-        if self.data_format not in ("channels_last", "channels_first"):
-            raise errors.InputValueError(
-                f"data_format is 'channels_last' or 'channels_first', got {data_format!r}"
-            )
+    def __init__(
+        self, *, data_format: DataFormat = "channels_last", **options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(**options)
+        self.data_format = data_format_of(data_format)
 
-    def check(self, shape: Any) -> None:
+    def check(self, shape: Shape) -> None:
         """Raises LayerError unless inputs of `shape` have the right number of axes."""
         if len(shape) != self.dimensions + 2:
             spatial = ", ".join(["depth", "height", "width"][-self.dimensions :])
@@ -33,71 +47,87 @@ class Images(Layer):
             if self.data_format == "channels_first":
                 inner = f"channels, {spatial}"
             raise errors.LayerError(
-                f"needs inputs of {self.dimensions + 2} axes (batch, {inner}), got shape {shape}"
+                f"inputs must have {self.dimensions + 2} axes (batch, {inner}), got shape {shape}"
             )
 
-    def check_fits(self, shape: Any, result: Any) -> None:
-        """Raises LayerError where not one window has fitted into inputs of `shape`."""
+    def check_fits(self, shape: Shape, result: Shape) -> None:
+        """Raises LayerError if no window fits into inputs of `shape`."""
         if 0 in result and 0 not in shape:
             raise errors.LayerError(
                 f"the window does not fit into inputs of shape {shape} ({self.data_format}); "
                 f'use padding="same", or say where the channels are with data_format'
             )
 
-    def check_channels(self, shape: Any, channels: int) -> None:
-        """Raises LayerError unless inputs of `shape` have so many channels."""
+    def check_channels(self, shape: Shape, channels: int) -> None:
+        """Raises LayerError unless inputs of `shape` have that number of channels."""
         if shape[self.channels_axis] != channels:
             raise errors.LayerError(
-                f"needs {channels} channels, since it has been built for that, "
-                f"and got shape {shape} ({self.data_format})"
+                f"built for inputs with {channels} channels, got shape {shape} ({self.data_format})"
             )
 
-    def by_channel(self, values: Any) -> Any:
-        """One value a channel (channels,), so that it broadcasts to images."""
+    def by_channel(self, values: Variable) -> Variable | Tensor:
+        """Returns one value per channel, (channels,), in a shape that broadcasts to images."""
         if self.data_format == "channels_last":
             return values
         return reshape(values, (values.shape[0], *[1] * self.dimensions))
 
-    def per_axis(self, values: Sequence[Any], others: Any) -> list[Any]:
-        """One value for each axis: those given for the spatial ones, `others` for the other two."""
-        found = [others] * (self.dimensions + 2)
+    def per_axis(self, values: Sequence[V], others: T) -> list[V | T]:
+        """One value for each axis: `values` for the spatial axes, `others` for the other two."""
+        result: list[V | T] = [others] * (self.dimensions + 2)
         for axis, value in zip(self.spatial_axes, values, strict=True):
-            found[axis] = value
-        return found
+            result[axis] = value
+        return result
 
     @property
     def channels_axis(self) -> int:
-        """Where the channels are."""
+        """The axis of the channels."""
         return -1 if self.data_format == "channels_last" else 1
 
     @property
     def spatial_axes(self) -> tuple[int, ...]:
-        """Where the spatial dimensions are."""
+        """The axes of the spatial dimensions."""
         first = 1 if self.data_format == "channels_last" else 2
         return tuple(range(first, first + self.dimensions))
 
 
-def lower(value: Any) -> Any:
-    """A name in small letters: "SAME" and "same" are one padding."""
+def data_format_of(name: str) -> DataFormat:
+    """Returns a data format in lower case.
+
+    Raises:
+        InputValueError: for an unknown one.
+    """
+    lowered = lower(name)
+    if lowered == "channels_last":
+        return "channels_last"
+    if lowered == "channels_first":
+        return "channels_first"
+    raise errors.InputValueError(
+        f"data_format must be 'channels_last' or 'channels_first', got {name!r}"
+    )
+
+
+def lower(value: T) -> T | str:
+    """Returns a name in lower case: "SAME" and "same" are one padding."""
     return value.lower() if isinstance(value, str) else value
 
 
-def sizes_of(value: Any, count: int) -> tuple[int, ...]:
-    """One size for each dimension, from one number or as many as there are dimensions."""
-    sizes = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
+def sizes_of(value: Sizes, count: int) -> tuple[int, ...]:
+    """Returns one size for each of `count` dimensions, from one number or `count` numbers."""
+    sizes = tuple(value) if isinstance(value, Sequence) else (value,) * count
     if len(sizes) != count:
-        raise errors.InputValueError(f"{value} has not one size for each of {count} dimensions")
+        raise errors.InputValueError(f"expected 1 or {count} sizes, got {value}")
     return tuple(int(size) for size in sizes)
 
 
-def sides_of(value: Any, count: int) -> tuple[tuple[int, int], ...]:
-    """(before, after) for each dimension, from one number, or one number or pair for each."""
-    given = list(value) if isinstance(value, (list, tuple)) else [value] * count
-    if count == 1 and len(given) == 2:
-        given = [given]
-    pairs = [tuple(one) if isinstance(one, (list, tuple)) else (one, one) for one in given]
+def sides_of(value: Sides, count: int) -> tuple[tuple[int, int], ...]:
+    """Returns (before, after) for each dimension, from one number, or a number or pair for each."""
+    sides = list(value) if isinstance(value, (list, tuple)) else [value] * count
+    if count == 1 and len(sides) == 2:
+        sides = [sides]
+    pairs = [tuple(side) if isinstance(side, (list, tuple)) else (side, side) for side in sides]
     if len(pairs) != count or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise errors.InputValueError(
-            f"{value} has not one number, or (before, after), for each of {count} dimensions"
+            f"expected a number, or a number or (before, after) for each of {count} dimensions, "
+            f"each 0 or more, got {value}"
         )
     return tuple((int(before), int(after)) for before, after in pairs)

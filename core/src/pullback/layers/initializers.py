@@ -1,24 +1,24 @@
-"""The first values of variables.
+"""Initializers: the first values of variables.
 
-An initializer is a function of a shape and a dtype. Those here draw from the default generator,
-which `pb.random.seed` sets, or from one that they are given.
+An initializer is a function of a shape and a dtype. The random ones draw from the default
+generator, which `pb.random.seed` seeds, or from the `generator` they are made with.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pullback import dtypes, errors
 from pullback.dtypes import DType
-from pullback.ops import reductions
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
 from pullback.ops.joining import stack
 from pullback.ops.linalg.decompositions import qr
 from pullback.ops.linalg.linear_algebra import diagonal
+from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.selection import where
 from pullback.random import Generator, default_generator
 from pullback.shapes import Shape, size_of
@@ -42,22 +42,22 @@ __all__ = [
     "zeros",
 ]
 
-Initializer: TypeAlias = Callable[[Shape, DType], Any]
+Initializer: TypeAlias = Callable[[Shape, DType], Tensor]
 InitializerLike: TypeAlias = "str | float | Initializer"
 
 
 def get(value: InitializerLike) -> Initializer:
-    """The initializer that is meant by a name ("he_normal"), a number, or a function.
+    """Returns the initializer for a name ("he_normal"), a number, or a function.
 
     Raises:
-        InputValueError: for a name that no initializer has.
+        InputValueError: for an unknown name.
     """
     if isinstance(value, str):
         if value not in __all__ or value in ("get", "constant"):
             names = ", ".join(name for name in __all__ if name not in ("get", "constant"))
-            raise errors.InputValueError(f"{value!r} is no initializer; use one of {names}")
-        made: Initializer = globals()[value]()
-        return made
+            raise errors.InputValueError(f"unknown initializer {value!r}; use one of {names}")
+        initializer: Initializer = globals()[value]()
+        return initializer
     if isinstance(value, (int, float)):
         return constant(value)
     return value
@@ -65,19 +65,19 @@ def get(value: InitializerLike) -> Initializer:
 
 @recipe
 def constant(value: float) -> Initializer:
-    """Every element has one value."""
+    """All elements equal to `value`."""
     return lambda shape, dtype: full(shape, value, dtype=dtype)
 
 
 @recipe
 def zeros() -> Initializer:
-    """Every element is 0."""
+    """All elements 0."""
     return constant(0)
 
 
 @recipe
 def ones() -> Initializer:
-    """Every element is 1."""
+    """All elements 1."""
     return constant(1)
 
 
@@ -88,7 +88,7 @@ def ones() -> Initializer:
 def _drawing(
     draw: Callable[[Generator, Shape, DType], Tensor], generator: Generator | None
 ) -> Initializer:
-    """Draws in at least float32: narrower dtypes get the same values, rounded."""
+    """Returns an initializer that draws in at least float32 and rounds to narrower dtypes."""
 
     def initializer(shape: Shape, dtype: DType) -> Tensor:
         wide = dtype if dtype == dtypes.float64 else dtypes.float32
@@ -102,7 +102,7 @@ def _drawing(
 def uniform(
     low: float = -0.05, high: float = 0.05, *, generator: Generator | None = None
 ) -> Initializer:
-    """Uniform in [low, high)."""
+    """Uniform values in [low, high)."""
     return _drawing(lambda g, shape, dtype: g.uniform(shape, low, high, dtype=dtype), generator)
 
 
@@ -110,7 +110,7 @@ def uniform(
 def normal(
     mean: float = 0.0, stddev: float = 0.05, *, generator: Generator | None = None
 ) -> Initializer:
-    """Normal."""
+    """Normal values."""
     return _drawing(lambda g, shape, dtype: g.normal(shape, mean, stddev, dtype=dtype), generator)
 
 
@@ -118,14 +118,14 @@ def normal(
 def truncated_normal(
     mean: float = 0.0, stddev: float = 0.05, *, generator: Generator | None = None
 ) -> Initializer:
-    """Normal, within two standard deviations (`stddev` is that before values are left out)."""
+    """Normal values within two standard deviations (`stddev` is that before truncation)."""
     return _drawing(
         lambda g, shape, dtype: g.truncated_normal(shape, mean, stddev, dtype=dtype), generator
     )
 
 
 def fans(shape: Shape) -> tuple[int, int]:
-    """How many values an output depends on, and how many outputs a value.
+    """Returns (fan in, fan out): the inputs per output, and the outputs per input.
 
     Kernels are (inputs, outputs), or (*window, inputs, outputs).
 
@@ -142,7 +142,7 @@ def fans(shape: Shape) -> tuple[int, int]:
 def _scaled(
     variance: Callable[[int, int], float], kind: str, generator: Generator | None
 ) -> Initializer:
-    """Values with the variance that the fans call for."""
+    """Returns an initializer whose variance is a function of the fans."""
 
     def draw(g: Generator, shape: Shape, dtype: DType) -> Tensor:
         deviation = math.sqrt(variance(*[max(fan, 1) for fan in fans(shape)]))
@@ -194,19 +194,19 @@ def lecun_normal(*, generator: Generator | None = None) -> Initializer:
 def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Initializer:
     """A matrix (..., columns) with orthonormal rows or columns, times gain (Saxe et al., 2014).
 
-    It is drawn evenly from all of them: Q of a normal matrix, by the signs of the diagonal of R
+    Its distribution is uniform: Q of a normal matrix, multiplied by the signs of the diagonal of R
     (Mezzadri, 2007).
     """
 
     def draw(g: Generator, shape: Shape, dtype: DType) -> Tensor:
         if len(shape) < 2:
-            raise errors.ShapeError(f"orthogonal values need two dimensions or more, got {shape}")
+            raise errors.ShapeError(f"orthogonal needs a shape with two axes or more, got {shape}")
         rows, columns = size_of(shape[:-1]), shape[-1]
         tall = g.normal((max(rows, columns), min(rows, columns)), dtype=dtype)
         try:
             q, r = qr(tall)
             q = q * where(diagonal(r) < 0, -1.0, 1.0)
-        except errors.MissingKernelError:  # a backend without linear algebra can do without
+        except errors.MissingKernelError:  # a backend without linear algebra
             q = _orthonormal(tall)
         return (q if rows >= columns else q.mT).reshape(shape) * gain
 
@@ -214,14 +214,14 @@ def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Init
 
 
 def _orthonormal(x: Tensor) -> Tensor:
-    """Q of a tall matrix, for R with a positive diagonal, by the core's ops alone.
+    """Returns Q of a tall matrix, for R with a positive diagonal, with ops of the core tier.
 
-    Gram-Schmidt; each column is projected twice, which is enough (Giraud et al., 2005).
+    This is Gram-Schmidt; two projections per column are enough (Giraud et al., 2005).
     """
     rows: list[Tensor] = []
     for row in x.mT:
         for _ in range(2 if rows else 0):
-            found = stack(rows)
-            row = row - (found @ row) @ found
-        rows.append(row / sqrt(reductions.sum(row * row)))
+            matrix = stack(rows)
+            row = row - (matrix @ row) @ matrix
+        rows.append(row / sqrt(reduce_sum(row * row)))
     return stack(rows).mT

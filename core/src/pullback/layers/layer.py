@@ -1,4 +1,4 @@
-"""`Layer`: variables, and what is computed with them; sizes come from the first input."""
+"""`Layer`: variables and a computation with them; sizes come from the first input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import SCALAR_TYPES, from_any
@@ -17,7 +17,14 @@ from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers
 from pullback.layers.calls import CALLS
 from pullback.layers.initializers import InitializerLike
-from pullback.layers.policy import Policy, PolicyLike, StoredVariable, as_policy, in_force, policy
+from pullback.layers.policy import (
+    Policy,
+    PolicyLike,
+    StoredVariable,
+    active_policy,
+    as_policy,
+    policy,
+)
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
@@ -32,17 +39,18 @@ __all__ = ["Layer"]
 class Layer(Configurable):
     """The base of every layer. A subclass writes `call`, and `build` where it has variables.
 
-    `build(input_shape)` runs once, at the first call, with the shape of the first input; there
-    `add_variable(name, shape)` makes the variables. A layer that has variables of its own casts
-    floating inputs to its dtype. A variable, or another layer, in any attribute is the layer's.
+    `build(input_shape)` runs once, at the first call, with the shape of the first input; it makes
+    the variables with `add_variable(name, shape)`. A layer that has variables of its own casts
+    floating inputs to its dtype. A variable or layer in any attribute is part of the layer.
 
     Args:
         name: a name for messages; the path of a layer is that of the attributes it is in.
         trainable: whether its variables are trained.
-        dtype: the dtype of its variables, and what inputs are cast to; float32 if None, or what
-            `pb.layers.policy` says. A policy, such as "mixed_bfloat16", sets the two apart.
-        input_shape: the shape of an input without its batch axis: layers that bring their sizes
-            have their variables from the beginning.
+        dtype: the dtype of its variables and of its inputs, which are cast; None takes the active
+            `pb.layers.policy`, or float32. A policy such as "mixed_bfloat16" has one dtype for
+            variables and another to compute in.
+        input_shape: the shape of an input without its batch axis; with it, variables are made at
+            once instead of at the first call.
 
     >>> class Scale(pb.layers.Layer):
     ...     def build(self, input_shape):
@@ -61,15 +69,16 @@ class Layer(Configurable):
     _policy: Policy | None = None
     _input_shape: tuple[int, ...] | None = None
     _casts: bool = False
-    _turn: object = None
+    #: The outermost call in which `_losses` were added.
+    _losses_call: object = None
     #: The shapes of the input and of the output of its first call.
     _shapes: tuple[Any, Any] | None = None
 
     def _begin(self) -> None:
-        """Takes over the policy in force."""
-        found = in_force()
-        if found is not None:
-            self._policy = found
+        """Takes the active policy."""
+        active = active_policy()
+        if active is not None:
+            self._policy = active
 
     def __init__(
         self,
@@ -89,13 +98,17 @@ class Layer(Configurable):
     # For subclasses ------------------------------------------------------------------------------
 
     def build(self, input_shape: Any) -> None:
-        """Makes the variables. `input_shape` is that of the first input, in its structure."""
+        """Makes the variables.
+
+        Args:
+            input_shape: the shape of the first input; a structure of shapes for a structure.
+        """
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """What the layer computes. It gets `training` if it has a parameter of that name."""
+        """Computes the output. A parameter named `training` is passed where a call has it."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no call method; write `def call(self, x):`, which gives "
-            f"what it computes"
+            f"{type(self).__name__} has no call method; write `def call(self, x):`, which returns "
+            f"the output"
         )
 
     def add_variable(
@@ -109,34 +122,37 @@ class Layer(Configurable):
         regularizer: Callable[[Variable], Tensor] | None = None,
         autocast: bool = True,
     ) -> Variable:
-        """Makes a variable of this layer, which is found under `name`.
+        """Makes a variable of this layer.
 
         Args:
-            name: its name; also that of the attribute, if there is none of that name.
+            name: its name, and the name of an attribute that is set to it unless it is taken.
             shape: its shape.
             initializer: a name from `pb.layers.initializers`, or a function of shape and dtype.
-            dtype: the layer's if None.
+            dtype: its dtype; the layer's if None.
             trainable: whether it is trained.
-            regularizer: a function of the variable, whose value is among the `losses`.
-            autocast: whether, in mixed precision, it reads in the dtype that the layer computes in.
+            regularizer: a function of the variable, whose value is added to the `losses`.
+            autocast: whether, in mixed precision, it reads in the layer's compute dtype.
 
         Raises:
-            LayerError: when the layer has a variable of that name.
+            LayerError: when the layer already has a variable of that name.
         """
         kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         value = initializers.get(initializer)(as_shape(shape), kind)
-        compute = self.compute_dtype
-        if autocast and kind != compute and dtypes.is_floating(kind):
-            variable: Variable = StoredVariable(value, compute, name=name, trainable=trainable)
+        if autocast and kind != self.compute_dtype and dtypes.is_floating(kind):
+            variable: Variable = StoredVariable(
+                value, self.compute_dtype, name=name, trainable=trainable
+            )
         else:
             variable = Variable(value, name=name, trainable=trainable)
         variable.frozen = not self._trainable
         self._casts = True
-        there = getattr(self, name, None)
+        existing = getattr(self, name, None)
         more: dict[str, Variable] = vars(self).get("_variables", {})
-        if isinstance(there, Variable) or name in more:
-            raise errors.LayerError(f"there is a variable {name!r} already; name it otherwise")
-        if there is None and name.isidentifier():
+        if isinstance(existing, Variable) or name in more:
+            raise errors.LayerError(
+                f"the layer already has a variable {name!r}; choose another name"
+            )
+        if existing is None and name.isidentifier():
             setattr(self, name, variable)
         else:
             self._variables = {**more, name: variable}
@@ -145,18 +161,18 @@ class Layer(Configurable):
             self._penalties = [*vars(self).get("_penalties", ()), penalty]
         return variable
 
-    def add_loss(self, value: Any) -> None:
-        """Adds a tensor to the `losses` of the call that is under way."""
-        if self._turn is not CALLS.turn or CALLS.turn is None:
-            self._turn = CALLS.turn
-            self._losses: list[Any] = []
+    def add_loss(self, value: Tensor) -> None:
+        """Adds a tensor to the `losses` of the current call."""
+        if self._losses_call is not CALLS.outermost or CALLS.outermost is None:
+            self._losses_call = CALLS.outermost
+            self._losses: list[Tensor] = []
         self._losses.append(value)
 
-    # What it is ----------------------------------------------------------------------------------
+    # Properties ----------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The name it was given, or one made of its class."""
+        """Its name; the name of its class, in lower case, if none was set."""
         if self._name is not None:
             return self._name
         return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
@@ -164,12 +180,12 @@ class Layer(Configurable):
     @property
     def dtype(self) -> DType:
         """The dtype of its variables."""
-        return dtypes.DEFAULT_FLOAT if self._policy is None else self._policy.variables
+        return dtypes.DEFAULT_FLOAT if self._policy is None else self._policy.param_dtype
 
     @property
     def compute_dtype(self) -> DType:
-        """The dtype that its inputs are cast to, and its variables as they are read in a call."""
-        return dtypes.DEFAULT_FLOAT if self._policy is None else self._policy.compute
+        """The dtype to which inputs are cast, and variables as a call reads them."""
+        return dtypes.DEFAULT_FLOAT if self._policy is None else self._policy.compute_dtype
 
     @property
     def named_variables(self) -> dict[str, Variable]:
@@ -197,17 +213,17 @@ class Layer(Configurable):
         }
 
     @property
-    def losses(self) -> list[Any]:
-        """What `add_loss` and regularizers gave, in it and in the layers in it."""
-        found: list[Any] = []
+    def losses(self) -> list[Tensor]:
+        """The values of `add_loss` and regularizers, of this layer and the layers in it."""
+        losses: list[Tensor] = []
         for layer in (self, *self.sublayers.values()):
-            found += vars(layer).get("_losses", ())
-            found += [penalty() for penalty in vars(layer).get("_penalties", ())]
-        return found
+            losses += vars(layer).get("_losses", ())
+            losses += [penalty() for penalty in vars(layer).get("_penalties", ())]
+        return losses
 
     @property
     def trainable(self) -> bool:
-        """Whether its variables are trained; setting it is for all layers in it as well."""
+        """Whether its variables are trained; setting it also sets it for all layers in it."""
         return self._trainable
 
     @trainable.setter
@@ -218,48 +234,55 @@ class Layer(Configurable):
             variable.frozen = not trainable
 
     @property
-    def parameters(self) -> int:
+    def parameter_count(self) -> int:
         """The number of elements of its variables."""
         return sum(variable.size for variable in self.variables)
 
     # Configuration -------------------------------------------------------------------------------
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor by name, and what else was set since."""
-        found = super().constructor_arguments()
+        """The arguments of the constructor by name, with `trainable` and the policy of now."""
+        arguments = super().constructor_arguments()
         for name in ("name", "dtype", "input_shape", "trainable"):
-            if name in found and (found[name] is None or found[name] is True):
-                del found[name]
+            if name in arguments and (arguments[name] is None or arguments[name] is True):
+                del arguments[name]
         if not self._trainable:
-            found["trainable"] = False
-        if self._policy is not None and found.get("dtype") is None:
-            found["policy"] = self._policy
-        return found
+            arguments["trainable"] = False
+        if self._policy is not None and arguments.get("dtype") is None:
+            arguments["policy"] = self._policy
+        return arguments
 
     @classmethod
-    def from_constructor_arguments(cls, arguments: dict[str, Any]) -> Any:
-        """Makes a layer from what `constructor_arguments` gave."""
-        rest = {name: value for name, value in arguments.items() if name != "policy"}
-        frozen = rest.pop("trainable", True) is False
+    def from_constructor_arguments(cls, arguments: dict[str, Any]) -> Self:
+        """Makes a layer from the result of `constructor_arguments`."""
+        remaining = {name: value for name, value in arguments.items() if name != "policy"}
+        frozen = remaining.pop("trainable", True) is False
         with policy(arguments.get("policy")):
-            layer = make(cls, rest)
+            layer = make(cls, remaining)
         if frozen:
             layer.trainable = False
         return layer
 
     # Calling -------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
-        """Calls the layer. `training` holds for the layers in it, too; it is False if not given."""
+    def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Tensor:
+        """Calls the layer.
+
+        Args:
+            args: tensors, host data, or structures of them.
+            training: whether this is a call for training, also for the layers in it; None takes
+                the outer call's, or False.
+            kwargs: keyword arguments of `call`.
+        """
         outer = CALLS.training
         if training is None:
             training = outer
         if not CALLS.depth:
-            CALLS.turn = object()
+            CALLS.outermost = object()
         CALLS.depth += 1
         CALLS.training = training
         try:
-            # The loops leave quickly where there is nothing to do, which is nearly always.
+            # The loops end early where nothing has to be converted, which is nearly always.
             for arg in args:
                 if type(arg) is not Tensor:
                     args = tuple([self._input(i, arg) for i, arg in enumerate(args)])
@@ -272,10 +295,9 @@ class Layer(Configurable):
                     if type(arg) is not Tensor or arg.dtype is not wanted:
                         args = tuple([self._cast(arg) for arg in args])
                         break
-            kind: Any = type(self)
-            if training is not None and _takes_training(kind.call):
+            if training is not None and _takes_training(type(self).call):
                 kwargs["training"] = training
-            result = self.call(*args, **kwargs)
+            result: Tensor = self.call(*args, **kwargs)
             if self._shapes is None:
                 self._shapes = (_shapes_in(args[0] if args else None), _shapes_in(result))
             return result
@@ -286,7 +308,7 @@ class Layer(Configurable):
             CALLS.training = outer
 
     def _input(self, position: int, value: Any) -> Any:
-        """An argument with tensors for host data; other arguments than the first may be no data."""
+        """Converts the host data in an argument; numbers and lists in the first argument only."""
         kind = type(value)
         if kind is Tensor:
             return value
@@ -303,7 +325,7 @@ class Layer(Configurable):
         return value
 
     def _device(self) -> Device | None:
-        """Where host data go: to the variables, if there are any yet."""
+        """The device of its variables, where host data go; None before there are any."""
         for place in objects.walk(self):
             if isinstance(place.value, Variable):
                 return place.value.device
@@ -330,7 +352,7 @@ class Layer(Configurable):
             self.build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
 
     def build_for(self, shape: Any) -> None:
-        """Builds for inputs of a shape, as the first call does."""
+        """Builds the layer for inputs of a shape, as the first call does."""
         before = default_generator.state
         CALLS.building += 1
         try:
@@ -342,35 +364,37 @@ class Layer(Configurable):
         if not self._trainable:
             self.trainable = False
         if objects.WAITING:
-            self._settle(before)
+            self._restore_pending(before)
 
-    def _settle(self, before: tuple[int, int]) -> None:
-        """Takes over what has been restored before there were variables.
+    def _restore_pending(self, before: tuple[int, int]) -> None:
+        """Restores values that a checkpoint had for variables that did not exist yet.
 
-        First values that are not needed then have not been drawn: random numbers go on from where
-        the checkpoint put their generator.
+        If all first values are replaced, the random numbers for them count as not drawn: the
+        generator continues from the state that the checkpoint restored.
         """
-        held = (*vars(self).values(), *vars(self).get("_variables", {}).values())
-        own = [value for value in held if isinstance(value, Variable)]
+        values = (*vars(self).values(), *vars(self).get("_variables", {}).values())
+        own = [value for value in values if isinstance(value, Variable)]
         first, after = [variable._array for variable in own], default_generator.state
         objects.settle()
-        replaced = [one._array is not array for one, array in zip(own, first, strict=True)]
+        replaced = [
+            variable._array is not array for variable, array in zip(own, first, strict=True)
+        ]
         if own and all(replaced) and default_generator.state == after:
             default_generator.state = before
 
     def _build_if_sized(self) -> None:
-        """For the end of a subclass's `__init__`: builds where sizes have been given."""
+        """Builds the layer if its `input_shape` is known; the last call in an `__init__`."""
         if self._input_shape is not None:
             self.build_for((1, *self._input_shape))
 
     def _explained(self, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
-        """The error with the path of the layer that it happened in, seen from this one."""
+        """Returns the error with the path from this layer to the layer that raised it."""
         innermost: Layer | None = getattr(error, "layer", None)
         if innermost is None:
             reason = str(error)
             if isinstance(error, (errors.ShapeError, errors.AxisError)):
-                given = ", ".join(_description(arg) for arg in args)
-                error = errors.LayerError(f"{reason} (called with {given})" if given else reason)
+                inputs = ", ".join(_description(arg) for arg in args)
+                error = errors.LayerError(f"{reason} (called with {inputs})" if inputs else reason)
             innermost = error.layer = self  # type: ignore[attr-defined]
             error.reason = str(error)  # type: ignore[attr-defined]
         path = objects.path_of(self, innermost)
@@ -380,12 +404,12 @@ class Layer(Configurable):
         return error
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}, {self.parameters} parameters>"
+        return f"<{type(self).__name__} {self.name!r}, {self.parameter_count} parameters>"
 
 
 @functools.lru_cache(maxsize=4096)
-def _takes_training(call: Any) -> bool:
-    """Whether a `call` as a class has it takes `training`; a class may be given another one."""
+def _takes_training(call: Callable[..., Any]) -> bool:
+    """Returns whether a class's `call` has a `training` parameter."""
     parameters = inspect.signature(call).parameters
     if call is Layer.call:
         return False
@@ -395,9 +419,9 @@ def _takes_training(call: Any) -> bool:
 
 
 def _shapes_in(value: Any) -> Any:
-    """The shapes of the tensors in a structure, in it."""
-    found = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
-    return like(value, iter(found))
+    """Returns a structure with the shapes of its tensors in their place."""
+    shapes = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
+    return like(value, iter(shapes))
 
 
 def _description(value: Any) -> str:

@@ -1,43 +1,49 @@
-"""Layers that make one tensor of several."""
+"""Layers that merge several tensors into one."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Unpack
 
 from pullback import errors
 from pullback.layers.layer import Layer
+from pullback.layers.options import LayerOptions
+from pullback.ops.arithmetic import add, maximum, minimum, multiply, subtract
 from pullback.ops.joining import concat
-from pullback.spec import OPS
 from pullback.tensor import Tensor
 
 __all__ = ["Add", "Average", "Concatenate", "Maximum", "Merge", "Minimum", "Multiply", "Subtract"]
 
 
 class Merge(Layer):
-    """What the merging layers share: they are called with a list of two tensors or more.
+    """The base of the merging layers, which are called with a list of two tensors or more.
 
     Args:
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     Raises:
         LayerError: for anything else, or shapes that do not broadcast.
     """
 
-    op: ClassVar[str]
+    #: The op of two tensors.
+    op: ClassVar[Callable[..., Tensor]]
 
-    def call(self, inputs: Any) -> Any:
-        """The inputs as one."""
-        first, *others = self.checked(inputs)
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Returns the inputs merged into one tensor."""
+        merged, *others = self.checked(inputs)
         for other in others:
-            first = OPS[self.op].function(first, other)
-        return first
+            merged = self.op(merged, other)
+        return merged
 
-    def checked(self, inputs: Any) -> list[Any]:
-        """The inputs as a list of tensors."""
-        found = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        if len(found) < 2 or not all(isinstance(one, Tensor) for one in found):
-            raise errors.LayerError("is called with a list of two tensors or more: layer([x, y])")
-        return found
+    def checked(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the inputs as a list of tensors."""
+        if (
+            not isinstance(inputs, (list, tuple))
+            or len(inputs) < 2
+            or not all(isinstance(tensor, Tensor) for tensor in inputs)
+        ):
+            raise errors.LayerError("inputs must be a list of two tensors or more: layer([x, y])")
+        return list(inputs)
 
 
 class Add(Merge):
@@ -47,7 +53,7 @@ class Add(Merge):
     [3.0, 3.0]
     """
 
-    op = "add"
+    op = staticmethod(add)
 
 
 class Subtract(Merge):
@@ -57,7 +63,7 @@ class Subtract(Merge):
     [0.0, 0.0]
     """
 
-    op = "subtract"
+    op = staticmethod(subtract)
 
 
 class Multiply(Merge):
@@ -67,7 +73,7 @@ class Multiply(Merge):
     [6.0, 6.0]
     """
 
-    op = "multiply"
+    op = staticmethod(multiply)
 
 
 class Maximum(Merge):
@@ -77,7 +83,7 @@ class Maximum(Merge):
     [2.0, 4.0]
     """
 
-    op = "maximum"
+    op = staticmethod(maximum)
 
 
 class Minimum(Merge):
@@ -87,7 +93,7 @@ class Minimum(Merge):
     [1.0, 3.0]
     """
 
-    op = "minimum"
+    op = staticmethod(minimum)
 
 
 class Average(Add):
@@ -97,26 +103,26 @@ class Average(Add):
     [1.5, 3.5]
     """
 
-    def call(self, inputs: Any) -> Any:
-        """Their mean."""
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Returns the mean of the inputs."""
         return super().call(inputs) / len(inputs)
 
 
 class Concatenate(Merge):
-    """The inputs one behind the other along an axis.
+    """The inputs joined along an axis.
 
     Args:
-        axis: which one.
-        rest: as of `Layer`.
+        axis: the axis.
+        options: see `Layer`.
 
     >>> pb.layers.Concatenate()([pb.zeros((2, 3)), pb.zeros((2, 4))]).shape
     (2, 7)
     """
 
-    def __init__(self, axis: int = -1, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, axis: int = -1, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
         self.axis = axis
 
-    def call(self, inputs: Any) -> Any:
-        """All of them."""
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Returns the inputs joined along the axis."""
         return concat(self.checked(inputs), axis=self.axis)

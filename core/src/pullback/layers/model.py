@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pullback import errors
 from pullback._dispatch.recording import paused
 from pullback.layers.basic import Embedding
 from pullback.layers.layer import Layer
+from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
 from pullback.ops.creation import full
@@ -18,9 +19,9 @@ __all__ = ["Model", "Sequential"]
 
 
 class Model(Trainable, Layer):
-    """A layer made of layers: put them in attributes, and write `call`.
+    """A layer made of layers: assign them to attributes, and write `call`.
 
-    It is trained by a loop of your own, or by `compile` and `fit` (`pb.training.Trainable`).
+    Train it in a loop of your own, or with `compile` and `fit` (`pb.training.Trainable`).
 
     >>> class TwoLayers(pb.Model):
     ...     def __init__(self):
@@ -36,48 +37,55 @@ class Model(Trainable, Layer):
     ['first/kernel', 'first/bias', 'second/kernel', 'second/bias']
     """
 
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+            """Returns what `call` returns: often a tensor, or a structure of tensors."""
+
     def reset_states(self) -> None:
-        """Has the next call of every stateful layer in it begin with zeros."""
+        """Makes the next call of every stateful layer in the model start from zeros."""
         for layer in self.sublayers.values():
             if isinstance(layer, Recurrent):
                 layer.reset_states()
 
-    def summary(self, print_line: Callable[[str], Any] = print) -> None:
-        """Prints a table of the layers: paths, kinds, outputs of the first call, parameters.
+    def summary(self, print_line: Callable[[str], object] = print) -> None:
+        """Prints a table of the layers: paths, classes, outputs of the first call, parameters.
 
         Args:
-            print_line: what is called with each line.
+            print_line: the function that is called with each line.
         """
         for line in table(self):
             print_line(line)
 
 
 class Sequential(Model):
-    """Layers one after another. Functions of a tensor may stand among them.
+    """A model that calls layers one after another; functions of a tensor count as layers.
 
-    Where the first layer has an `input_shape`, all variables are made at once.
+    If the first layer has an `input_shape`, all variables are made at once.
 
     Args:
-        layers: the layers.
-        rest: as of `Layer`.
+        layers: the layers, or functions.
+        options: see `Layer`.
 
     >>> model = pb.Sequential([pb.layers.Dense(10, input_shape=(784,)), pb.layers.Dense(10)])
     >>> model(pb.zeros((1, 1, 784))).shape
     (1, 1, 10)
 
     Raises:
-        InputTypeError: for what cannot be called.
+        InputTypeError: for a value that cannot be called.
     """
 
-    def __init__(self, layers: Iterable[Callable[..., Any]] = (), **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(
+        self, layers: Iterable[Callable[..., Any]] = (), **options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(**options)
         self.layers: list[Callable[..., Any]] = []
         for layer in layers:
             self._append(layer)
         self._build_if_sized()
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor, with the layers that are in it now."""
+        """The arguments of the constructor, with the current layers."""
         if type(self).__init__ is not Sequential.__init__:
             return super().constructor_arguments()
         return super().constructor_arguments() | {"layers": list(self.layers)}
@@ -86,16 +94,16 @@ class Sequential(Model):
         """Adds a layer at the end.
 
         Raises:
-            InputTypeError: for what cannot be called.
+            InputTypeError: for a value that cannot be called.
         """
         self._append(layer)
         if len(self.layers) == 1:
             self._build_if_sized()
 
-    def _append(self, layer: Any) -> None:
+    def _append(self, layer: Callable[..., Any]) -> None:
         if not callable(layer) or isinstance(layer, type):
             raise errors.InputTypeError(
-                f"layers of a Sequential are layers or functions, got {layer!r}"
+                f"a Sequential takes layers or functions, got {layer!r}"
                 + ("; call it: pb.layers.Dense(10)" if isinstance(layer, type) else "")
             )
         self.layers.append(layer)
@@ -112,7 +120,7 @@ class Sequential(Model):
             self.reset_states()
 
     def call(self, x: Any) -> Any:
-        """What the last layer gives."""
+        """Returns the output of the last layer."""
         for layer in self.layers:
             x = layer(x)
         return x

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
 from pullback.layers.layer import Layer
+from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
 from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
-from pullback.shapes import normal_axes
+from pullback.shapes import Shape, normal_axes
 from pullback.tensor import Tensor
+from pullback.variable import Variable
 
 __all__ = [
     "BatchNormalization",
@@ -23,14 +25,14 @@ __all__ = [
 
 
 class LayerNormalization(Layer):
-    """Each item with mean 0 and variance 1 over `axis`, then scaled and shifted (Ba et al., 2016).
+    """Normalizes each item to mean 0, variance 1, then scales and shifts it (Ba et al., 2016).
 
     Args:
-        axis: over which it is normalised, one or several.
+        axis: the axis or axes of the features.
         epsilon: added to the variance.
         center: whether there is a shift `beta`.
         scale: whether there is a scale `gamma`.
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     >>> pb.layers.LayerNormalization(epsilon=0.0)([[1.0, 3.0]]).tolist()
     [[-1.0, 1.0]]
@@ -43,18 +45,18 @@ class LayerNormalization(Layer):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.axis = axis
         self.epsilon = epsilon
         self.center = center
         self.scale = scale
-        self.gamma: Any = None
-        self.beta: Any = None
+        self.gamma: Variable | None = None
+        self.beta: Variable | None = None
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes gamma and beta, with the sizes of the axes."""
         axes = normal_axes(self.axis, len(input_shape)) or ()
         sizes = [input_shape[axis] for axis in axes]
@@ -63,19 +65,19 @@ class LayerNormalization(Layer):
         if self.center:
             self.beta = self.add_variable("beta", sizes, initializer="zeros")
 
-    def call(self, x: Any) -> Any:
-        """The normalised input."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns the normalized input."""
         return layer_norm(x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon)
 
 
 class RMSNormalization(Layer):
-    """Each item with mean square 1 over `axis`, then scaled (Zhang and Sennrich, 2019).
+    """Normalizes each item to mean square 1, then scales it (Zhang and Sennrich, 2019).
 
     Args:
-        axis: over which it is normalised, one or several.
+        axis: the axis or axes of the features.
         epsilon: added to the mean square.
         scale: whether there is a scale `gamma`.
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     >>> pb.layers.RMSNormalization(epsilon=0.0)([[3.0, -3.0]]).tolist()
     [[1.0, -1.0]]
@@ -87,37 +89,37 @@ class RMSNormalization(Layer):
         *,
         epsilon: float = 1e-6,
         scale: bool = True,
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.axis = axis
         self.epsilon = epsilon
         self.scale = scale
-        self.gamma: Any = None
+        self.gamma: Variable | None = None
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes gamma, with the sizes of the axes."""
         axes = normal_axes(self.axis, len(input_shape)) or ()
         if self.scale:
             sizes = [input_shape[axis] for axis in axes]
             self.gamma = self.add_variable("gamma", sizes, initializer="ones")
 
-    def call(self, x: Any) -> Any:
-        """The normalised input."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns the normalized input."""
         return rms_norm(x, self.gamma, axis=self.axis, epsilon=self.epsilon)
 
 
 class GroupNormalization(Layer):
-    """Each group of channels of each item with mean 0 and variance 1 (Wu and He, 2018).
+    """Normalizes each group of channels to mean 0 and variance 1 (Wu and He, 2018).
 
     Args:
-        groups: how many groups the channels are in.
-        axis: that of the channels.
+        groups: the number of groups.
+        axis: the axis of the channels.
         epsilon: added to the variance.
         center: whether there is a shift `beta`.
         scale: whether there is a scale `gamma`.
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     >>> pb.layers.GroupNormalization(2, epsilon=0.0)([[1.0, 3.0, 10.0, 30.0]]).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
@@ -134,28 +136,28 @@ class GroupNormalization(Layer):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.groups = int(groups)
         self.axis = axis
         self.epsilon = epsilon
         self.center = center
         self.scale = scale
-        self.gamma: Any = None
-        self.beta: Any = None
+        self.gamma: Variable | None = None
+        self.beta: Variable | None = None
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
-        """Makes gamma and beta, one value a channel."""
+    def build(self, input_shape: Shape) -> None:
+        """Makes gamma and beta, one value per channel."""
         size = _channels(input_shape, self.axis)
         if self.scale:
             self.gamma = self.add_variable("gamma", (size,), initializer="ones")
         if self.center:
             self.beta = self.add_variable("beta", (size,), initializer="zeros")
 
-    def call(self, x: Any) -> Any:
-        """The normalised input."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns the normalized input."""
         channels = _channels(x.shape, self.axis)
         return group_norm(
             x,
@@ -167,39 +169,47 @@ class GroupNormalization(Layer):
         )
 
 
+class NormalizationOptions(LayerOptions, total=False):
+    """The keyword arguments of `InstanceNormalization`; `GroupNormalization` describes them."""
+
+    epsilon: float
+    center: bool
+    scale: bool
+
+
 class InstanceNormalization(GroupNormalization):
-    """Each channel of each item with mean 0 and variance 1 (Ulyanov et al., 2016).
+    """Normalizes each channel of each item (Ulyanov et al., 2016).
 
     Args:
-        axis: that of the channels.
-        rest: as of `GroupNormalization`.
+        axis: the axis of the channels.
+        options: see `GroupNormalization`.
 
     >>> pb.layers.InstanceNormalization(epsilon=0.0)([[[1.0], [3.0]]]).tolist()
     [[[-1.0], [1.0]]]
     """
 
-    def __init__(self, axis: int = -1, **rest: Any) -> None:
+    def __init__(self, axis: int = -1, **options: Unpack[NormalizationOptions]) -> None:
         # As many groups as there are channels.
-        super().__init__(0, axis, **rest)
+        super().__init__(0, axis, **options)
 
 
 class BatchNormalization(Layer):
-    """Each channel with mean 0 and variance 1 over the batch (Ioffe and Szegedy, 2015).
+    """Normalizes each channel over the batch (Ioffe and Szegedy, 2015).
 
-    While training it uses the mean and variance of the batch, and keeps moving averages of them
-    (of the variance, of its unbiased estimate); otherwise it uses those. Frozen, with
-    `trainable = False`, it uses them always.
+    In training it uses the mean and variance of the batch, and updates moving averages of the mean
+    and of the unbiased variance. Otherwise, and always with `trainable = False`, it uses the moving
+    averages.
 
     Args:
-        axis: that of the channels.
-        momentum: of the moving averages.
+        axis: the axis of the channels.
+        momentum: the decay rate of the moving averages.
         epsilon: added to the variance.
         center: whether there is a shift `beta`.
         scale: whether there is a scale `gamma`.
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     Raises:
-        LayerError: for a batch of one value for each channel while training.
+        LayerError: for a single value per channel in training.
     """
 
     def __init__(
@@ -210,28 +220,28 @@ class BatchNormalization(Layer):
         epsilon: float = 1e-3,
         center: bool = True,
         scale: bool = True,
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.axis = axis
         self.momentum = momentum
         self.epsilon = epsilon
         self.center = center
         self.scale = scale
-        self.gamma: Any = None
-        self.beta: Any = None
-        self.moving_mean: Any = None
-        self.moving_variance: Any = None
+        self.gamma: Variable | None = None
+        self.beta: Variable | None = None
+        self.moving_mean: Variable = UNBUILT
+        self.moving_variance: Variable = UNBUILT
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes gamma, beta, and the moving averages."""
         size = _channels(input_shape, self.axis)
         if self.scale:
             self.gamma = self.add_variable("gamma", (size,), initializer="ones")
         if self.center:
             self.beta = self.add_variable("beta", (size,), initializer="zeros")
-        # Averages of many small steps: 16 bits would not move.
+        # Small updates would be lost in 16 bits.
         wide = dtypes.promote_types(self.dtype, dtypes.float32)
         self.moving_mean = self.add_variable(
             "moving_mean",
@@ -250,8 +260,8 @@ class BatchNormalization(Layer):
             autocast=False,
         )
 
-    def call(self, x: Any, training: bool = False) -> Any:
-        """The normalised input."""
+    def call(self, x: Tensor, training: bool = False) -> Tensor:
+        """Returns the normalized input."""
         _check_channels(x.shape, self.axis, self.moving_mean.shape[0])
         if not (training and self.trainable):
             return batch_norm_inference(
@@ -266,7 +276,7 @@ class BatchNormalization(Layer):
         count = x.size // max(x.shape[self.axis], 1)
         if count < 2:
             raise errors.LayerError(
-                f"needs at least two values for each channel while training, got {x.shape}"
+                f"training needs at least two values per channel, got shape {x.shape}"
             )
         y, mean, variance = batch_norm(
             x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
@@ -276,20 +286,19 @@ class BatchNormalization(Layer):
             self._move(self.moving_variance, variance * (count / (count - 1)))
         return y
 
-    def _move(self, average: Any, batch: Tensor) -> None:
+    def _move(self, average: Variable, batch: Tensor) -> None:
         batch = batch.astype(average.dtype)
         average.assign_add((batch - average) * (1 - self.momentum))
 
 
-def _channels(shape: Any, axis: int) -> int:
+def _channels(shape: Shape, axis: int) -> int:
     if not -len(shape) <= axis < len(shape):
-        raise errors.LayerError(f"there is no axis {axis} of channels in inputs of shape {shape}")
+        raise errors.LayerError(f"inputs have no axis {axis} for the channels, got shape {shape}")
     return int(shape[axis])
 
 
-def _check_channels(shape: Any, axis: int, size: int) -> None:
+def _check_channels(shape: Shape, axis: int, size: int) -> None:
     if _channels(shape, axis) != size:
         raise errors.LayerError(
-            f"needs {size} channels along axis {axis}, since it has been built for that, "
-            f"and got shape {shape}"
+            f"built for inputs with {size} channels along axis {axis}, got shape {shape}"
         )

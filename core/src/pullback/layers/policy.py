@@ -1,4 +1,4 @@
-"""Precision: in which dtype a layer keeps its variables, and in which it computes.
+"""Precision: the dtype in which a layer keeps its variables, and the dtype in which it computes.
 
 Mixed precision (Micikevicius et al., 2018) keeps variables in float32 and computes in 16 bits. With
 float16, whose range is small, gradients need `pb.optimizers.LossScale`.
@@ -7,13 +7,15 @@ float16, whose range is small, gradients need `pb.optimizers.LossScale`.
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import TypeAlias
 
 from pullback import dtypes, errors
+from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers.calls import CALLS
 from pullback.ops.data_types import astype
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
 __all__ = ["Policy", "PolicyLike", "StoredVariable", "as_policy", "policy"]
@@ -23,31 +25,41 @@ class Policy:
     """The dtypes of a layer.
 
     Args:
-        variables: that of its variables.
-        compute: that which its inputs and, as it reads them, its variables are cast to; that of the
-            variables if None.
+        param_dtype: the dtype of its variables.
+        compute_dtype: the dtype to which inputs, and variables as the layer reads them, are cast;
+            `param_dtype` if None.
 
     >>> pb.layers.Policy("float32", "bfloat16")
     Policy('float32', 'bfloat16')
 
     Raises:
-        DTypeError: for a dtype to compute in that is neither real floating nor the variables'.
+        DTypeError: for a compute dtype that is neither real floating nor `param_dtype`.
     """
 
-    __slots__ = ("compute", "variables")
+    __slots__ = ("compute_dtype", "param_dtype")
 
-    def __init__(self, variables: DTypeLike, compute: DTypeLike | None = None) -> None:
-        self.variables: DType = dtypes.as_dtype(variables)
-        self.compute: DType = self.variables if compute is None else dtypes.as_dtype(compute)
-        if self.compute != self.variables and self.compute not in dtypes.REAL_FLOATING:
-            raise errors.DTypeError(f"a layer computes in a real floating dtype, not {compute}")
+    #: A policy holds no state to save.
+    opaque_state = True
+
+    def __init__(self, param_dtype: DTypeLike, compute_dtype: DTypeLike | None = None) -> None:
+        self.param_dtype: DType = dtypes.as_dtype(param_dtype)
+        self.compute_dtype: DType = (
+            self.param_dtype if compute_dtype is None else dtypes.as_dtype(compute_dtype)
+        )
+        if (
+            self.compute_dtype != self.param_dtype
+            and self.compute_dtype not in dtypes.REAL_FLOATING
+        ):
+            raise errors.DTypeError(
+                f"compute_dtype must be a real floating dtype, got {compute_dtype}"
+            )
 
     @property
     def config_name(self) -> str:
-        """The name by which `as_policy` gives it."""
-        if self.compute is self.variables:
-            return self.variables.name
-        return f"{self.variables.name}/{self.compute.name}"
+        """The name that `as_policy` turns into this policy."""
+        if self.compute_dtype is self.param_dtype:
+            return self.param_dtype.name
+        return f"{self.param_dtype.name}/{self.compute_dtype.name}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and self.config_name == other.config_name
@@ -56,16 +68,16 @@ class Policy:
         return hash(self.config_name)
 
     def __repr__(self) -> str:
-        return f"Policy({self.variables.name!r}, {self.compute.name!r})"
+        return f"Policy({self.param_dtype.name!r}, {self.compute_dtype.name!r})"
 
 
 PolicyLike: TypeAlias = "Policy | DTypeLike"
 
 
 def as_policy(value: PolicyLike) -> Policy:
-    """The policy that is meant by a dtype, by "mixed_bfloat16", "mixed_float16", or a policy.
+    """Returns the policy for a policy, a dtype, "mixed_bfloat16" or "mixed_float16".
 
-    "float32/bfloat16" is variables in float32, and bfloat16 to compute in.
+    "float32/bfloat16" keeps variables in float32 and computes in bfloat16.
 
     Raises:
         DTypeError: for anything else.
@@ -75,20 +87,22 @@ def as_policy(value: PolicyLike) -> Policy:
     if isinstance(value, str):
         if value.startswith("mixed_"):
             return Policy(dtypes.float32, value.removeprefix("mixed_"))
-        variables, _, compute = value.partition("/")
-        return Policy(variables, compute or None)
+        param_dtype, _, compute_dtype = value.partition("/")
+        return Policy(param_dtype, compute_dtype or None)
     return Policy(value)
 
 
-class _Local(threading.local):
-    found: Policy | None = None
+class _Active(threading.local):
+    policy: Policy | None = None
 
 
-_IN_FORCE = _Local()
+_ACTIVE = _Active()
 
 
 class policy:
-    """Layers made inside `with pb.layers.policy(...)` follow a policy, where none is given to them.
+    """Sets the policy of layers made inside `with pb.layers.policy(...)`.
+
+    A layer that is made with a `dtype` of its own keeps that.
 
     Args:
         value: a policy, the name of one such as "mixed_bfloat16", or a dtype; None changes nothing.
@@ -101,7 +115,7 @@ class policy:
     {dtype('float32')}
 
     Raises:
-        DTypeError: for what is neither.
+        DTypeError: for a value that names no policy.
     """
 
     def __init__(self, value: PolicyLike | None) -> None:
@@ -109,38 +123,51 @@ class policy:
         self._outer: list[Policy | None] = []
 
     def __enter__(self) -> Policy | None:
-        self._outer.append(_IN_FORCE.found)
+        self._outer.append(_ACTIVE.policy)
         if self._value is not None:
-            _IN_FORCE.found = self._value
-        return _IN_FORCE.found
+            _ACTIVE.policy = self._value
+        return _ACTIVE.policy
 
-    def __exit__(self, *_: Any) -> None:
-        _IN_FORCE.found = self._outer.pop()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _ACTIVE.policy = self._outer.pop()
 
 
-def in_force() -> Policy | None:
-    """The policy that layers made now follow."""
-    return _IN_FORCE.found
+def active_policy() -> Policy | None:
+    """The policy that new layers follow."""
+    return _ACTIVE.policy
 
 
 class StoredVariable(Variable):
-    """A variable of a layer that computes in another dtype: inside calls it reads as that."""
+    """A variable of a layer that computes in another dtype; inside calls it reads in that dtype."""
 
-    __slots__ = ("_compute",)
+    __slots__ = ("_compute_dtype",)
 
-    def __init__(self, value: Any, compute: DType, **rest: Any) -> None:
-        super().__init__(value, **rest)
-        self._compute = compute
+    def __init__(
+        self,
+        value: TensorLike,
+        compute_dtype: DType,
+        *,
+        name: str | None = None,
+        trainable: bool = True,
+        device: DeviceLike | None = None,
+    ) -> None:
+        super().__init__(value, name=name, trainable=trainable, device=device)
+        self._compute_dtype = compute_dtype
 
     def __pullback_tensor__(self) -> Tensor:
         tensor = super().__pullback_tensor__()
         if not CALLS.depth or CALLS.building:
             return tensor
-        return astype(tensor, self._compute)
+        return astype(tensor, self._compute_dtype)
 
     def __copy__(self) -> StoredVariable:
         copy = StoredVariable(
-            self.numpy(), self._compute, name=self.name, trainable=self._trainable,
+            self.numpy(), self._compute_dtype, name=self.name, trainable=self._trainable,
             device=self.device,
         )  # fmt: skip
         copy.frozen = self._frozen

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Unpack
 
 from pullback.layers.images import Images, Sizes, lower, sizes_of
-from pullback.spec import OPS
+from pullback.layers.options import ImageOptions
+from pullback.ops.nn.adaptive_pooling import adaptive_avg_pool, adaptive_max_pool
+from pullback.ops.nn.pooling import avg_pool, max_pool
+from pullback.ops.reductions import max as reduce_max
+from pullback.ops.reductions import mean
+from pullback.tensor import Tensor
 
 __all__ = [
     "AdaptiveAveragePool1D",
@@ -33,36 +39,37 @@ __all__ = [
 
 
 class Pool(Images):
-    """One value for every window: what the pools share. Inputs are (batch, *spatial, channels).
+    """The base of pooling by windows. Inputs are (batch, *spatial, channels).
 
     Args:
-        pool_size: the window, one number or one for each dimension.
-        strides: steps from window to window; the window's sizes if None.
-        padding: "valid" or "same", in any case of letters.
-        rest: `data_format`, and as of `Layer`.
+        pool_size: the size of the window, one number or one for each dimension.
+        strides: the steps from window to window; `pool_size` if None.
+        padding: "valid" or "same", in upper or lower case.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        LayerError: for inputs of another number of axes, or that no window fits into.
+        LayerError: for inputs with another number of axes, or too small for a window.
     """
 
-    op: ClassVar[str]
+    #: The op that pools.
+    op: ClassVar[Callable[..., Tensor]]
 
     def __init__(
         self,
         pool_size: Sizes = 2,
         strides: Sizes | None = None,
-        padding: Any = "valid",
-        **rest: Any,
+        padding: str = "valid",
+        **options: Unpack[ImageOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.pool_size = sizes_of(pool_size, self.dimensions)
         self.strides = None if strides is None else sizes_of(strides, self.dimensions)
         self.padding = lower(padding)
 
-    def call(self, x: Any) -> Any:
-        """The pooled input."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns the pooled input."""
         self.check(x.shape)
-        y = OPS[self.op].function(
+        y = self.op(
             x,
             window=self.pool_size,
             strides=self.strides,
@@ -74,49 +81,51 @@ class Pool(Images):
 
 
 class AdaptivePool(Images):
-    """Windows chosen so that the result has a given size (He et al., 2014).
+    """The base of pooling to a fixed output size (He et al., 2014).
 
     Args:
         output_size: the spatial sizes of the result, one number or one for each dimension.
-        rest: `data_format`, and as of `Layer`.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        LayerError: for inputs of another number of axes.
+        LayerError: for inputs with another number of axes.
     """
 
-    op: ClassVar[str]
+    #: The op that pools.
+    op: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, output_size: Sizes, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, output_size: Sizes, **options: Unpack[ImageOptions]) -> None:
+        super().__init__(**options)
         self.output_size = sizes_of(output_size, self.dimensions)
 
-    def call(self, x: Any) -> Any:
-        """The pooled input, (batch, *output_size, channels)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns the pooled input, (batch, *output_size, channels)."""
         self.check(x.shape)
-        return OPS[self.op].function(x, output_size=self.output_size, data_format=self.data_format)
+        return self.op(x, output_size=self.output_size, data_format=self.data_format)
 
 
 class GlobalPool(Images):
-    """One value for each channel: what the global pools share.
+    """The base of pooling each channel to one value.
 
     Args:
-        keepdims: whether the spatial axes stay, with size 1.
-        rest: `data_format`, and as of `Layer`.
+        keepdims: whether the spatial axes are kept, with size 1.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        LayerError: for inputs of another number of axes.
+        LayerError: for inputs with another number of axes.
     """
 
-    op: ClassVar[str]
+    #: The op that pools.
+    op: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, *, keepdims: bool = False, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, *, keepdims: bool = False, **options: Unpack[ImageOptions]) -> None:
+        super().__init__(**options)
         self.keepdims = keepdims
 
-    def call(self, x: Any) -> Any:
-        """The pooled input, (batch, channels)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns the pooled input, (batch, channels)."""
         self.check(x.shape)
-        return OPS[self.op].function(x, axis=self.spatial_axes, keepdims=self.keepdims)
+        return self.op(x, axis=self.spatial_axes, keepdims=self.keepdims)
 
 
 class MaxPool1D(Pool):
@@ -128,7 +137,7 @@ class MaxPool1D(Pool):
     (2, 3, 5)
     """
 
-    dimensions, op = 1, "max_pool"
+    dimensions, op = 1, staticmethod(max_pool)
 
 
 class MaxPool2D(Pool):
@@ -140,7 +149,7 @@ class MaxPool2D(Pool):
     (2, 3, 3, 5)
     """
 
-    dimensions, op = 2, "max_pool"
+    dimensions, op = 2, staticmethod(max_pool)
 
 
 class MaxPool3D(Pool):
@@ -152,7 +161,7 @@ class MaxPool3D(Pool):
     (2, 3, 3, 3, 5)
     """
 
-    dimensions, op = 3, "max_pool"
+    dimensions, op = 3, staticmethod(max_pool)
 
 
 class AveragePool1D(Pool):
@@ -164,7 +173,7 @@ class AveragePool1D(Pool):
     (2, 3, 5)
     """
 
-    dimensions, op = 1, "avg_pool"
+    dimensions, op = 1, staticmethod(avg_pool)
 
 
 class AveragePool2D(Pool):
@@ -176,7 +185,7 @@ class AveragePool2D(Pool):
     (2, 3, 3, 5)
     """
 
-    dimensions, op = 2, "avg_pool"
+    dimensions, op = 2, staticmethod(avg_pool)
 
 
 class AveragePool3D(Pool):
@@ -188,11 +197,11 @@ class AveragePool3D(Pool):
     (2, 3, 3, 3, 5)
     """
 
-    dimensions, op = 3, "avg_pool"
+    dimensions, op = 3, staticmethod(avg_pool)
 
 
 class AdaptiveMaxPool1D(AdaptivePool):
-    """The largest values of so many windows of x (batch, width, channels).
+    """The largest values of `output_size` windows of x (batch, width, channels).
 
     Arguments are those of `AdaptivePool`.
 
@@ -200,11 +209,11 @@ class AdaptiveMaxPool1D(AdaptivePool):
     (2, 4, 5)
     """
 
-    dimensions, op = 1, "adaptive_max_pool"
+    dimensions, op = 1, staticmethod(adaptive_max_pool)
 
 
 class AdaptiveMaxPool2D(AdaptivePool):
-    """The largest values of so many windows of x (batch, height, width, channels).
+    """The largest values of `output_size` windows of x (batch, height, width, channels).
 
     Arguments are those of `AdaptivePool`.
 
@@ -212,11 +221,11 @@ class AdaptiveMaxPool2D(AdaptivePool):
     (2, 4, 4, 5)
     """
 
-    dimensions, op = 2, "adaptive_max_pool"
+    dimensions, op = 2, staticmethod(adaptive_max_pool)
 
 
 class AdaptiveMaxPool3D(AdaptivePool):
-    """The largest values of so many windows of x (batch, depth, height, width, channels).
+    """The largest values of `output_size` windows of x (batch, depth, height, width, channels).
 
     Arguments are those of `AdaptivePool`.
 
@@ -224,11 +233,11 @@ class AdaptiveMaxPool3D(AdaptivePool):
     (2, 4, 4, 4, 5)
     """
 
-    dimensions, op = 3, "adaptive_max_pool"
+    dimensions, op = 3, staticmethod(adaptive_max_pool)
 
 
 class AdaptiveAveragePool1D(AdaptivePool):
-    """The means of so many windows of x (batch, width, channels).
+    """The means of `output_size` windows of x (batch, width, channels).
 
     Arguments are those of `AdaptivePool`.
 
@@ -236,11 +245,11 @@ class AdaptiveAveragePool1D(AdaptivePool):
     (2, 4, 5)
     """
 
-    dimensions, op = 1, "adaptive_avg_pool"
+    dimensions, op = 1, staticmethod(adaptive_avg_pool)
 
 
 class AdaptiveAveragePool2D(AdaptivePool):
-    """The means of so many windows of x (batch, height, width, channels).
+    """The means of `output_size` windows of x (batch, height, width, channels).
 
     Arguments are those of `AdaptivePool`.
 
@@ -248,11 +257,11 @@ class AdaptiveAveragePool2D(AdaptivePool):
     (2, 4, 4, 5)
     """
 
-    dimensions, op = 2, "adaptive_avg_pool"
+    dimensions, op = 2, staticmethod(adaptive_avg_pool)
 
 
 class AdaptiveAveragePool3D(AdaptivePool):
-    """The means of so many windows of x (batch, depth, height, width, channels).
+    """The means of `output_size` windows of x (batch, depth, height, width, channels).
 
     Arguments are those of `AdaptivePool`.
 
@@ -260,7 +269,7 @@ class AdaptiveAveragePool3D(AdaptivePool):
     (2, 4, 4, 4, 5)
     """
 
-    dimensions, op = 3, "adaptive_avg_pool"
+    dimensions, op = 3, staticmethod(adaptive_avg_pool)
 
 
 class GlobalMaxPool1D(GlobalPool):
@@ -272,7 +281,7 @@ class GlobalMaxPool1D(GlobalPool):
     (2, 5)
     """
 
-    dimensions, op = 1, "max"
+    dimensions, op = 1, staticmethod(reduce_max)
 
 
 class GlobalMaxPool2D(GlobalPool):
@@ -284,7 +293,7 @@ class GlobalMaxPool2D(GlobalPool):
     (2, 5)
     """
 
-    dimensions, op = 2, "max"
+    dimensions, op = 2, staticmethod(reduce_max)
 
 
 class GlobalMaxPool3D(GlobalPool):
@@ -296,7 +305,7 @@ class GlobalMaxPool3D(GlobalPool):
     (2, 5)
     """
 
-    dimensions, op = 3, "max"
+    dimensions, op = 3, staticmethod(reduce_max)
 
 
 class GlobalAveragePool1D(GlobalPool):
@@ -308,7 +317,7 @@ class GlobalAveragePool1D(GlobalPool):
     (2, 5)
     """
 
-    dimensions, op = 1, "mean"
+    dimensions, op = 1, staticmethod(mean)
 
 
 class GlobalAveragePool2D(GlobalPool):
@@ -320,7 +329,7 @@ class GlobalAveragePool2D(GlobalPool):
     (2, 5)
     """
 
-    dimensions, op = 2, "mean"
+    dimensions, op = 2, staticmethod(mean)
 
 
 class GlobalAveragePool3D(GlobalPool):
@@ -332,4 +341,4 @@ class GlobalAveragePool3D(GlobalPool):
     (2, 5)
     """
 
-    dimensions, op = 3, "mean"
+    dimensions, op = 3, staticmethod(mean)

@@ -1,55 +1,71 @@
-"""Recurrent layers: nets that go over a sequence and keep a state from step to step."""
+"""Recurrent layers: networks that process a sequence step by step and keep a state."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.ops.creation import full
 from pullback.ops.joining import concat
 from pullback.ops.nn.recurrent import simple_rnn
-from pullback.shapes import as_count
-from pullback.spec import OPS
+from pullback.ops.nn.recurrent_gru import gru
+from pullback.ops.nn.recurrent_lstm import lstm
+from pullback.shapes import Shape, as_count
 from pullback.state import objects
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
-__all__ = ["GRU", "LSTM", "Bidirectional", "Recurrent", "SimpleRNN"]
+__all__ = ["GRU", "LSTM", "Bidirectional", "Recurrent", "RecurrentOptions", "SimpleRNN"]
+
+
+class RecurrentOptions(LayerOptions, total=False):
+    """The keyword arguments of recurrent layers; `Recurrent` describes them."""
+
+    use_bias: bool
+    return_sequences: bool
+    return_state: bool
+    reverse: bool
+    stateful: bool
+    kernel_initializer: InitializerLike
+    recurrent_initializer: InitializerLike
+    bias_initializer: InitializerLike
 
 
 class Recurrent(Layer):
-    """What recurrent layers share. Inputs are (batch, time, features).
+    """The base of the recurrent layers. Inputs are (batch, time, features).
 
-    A call takes, besides the sequences:
+    A call also takes:
 
-    - `mask`: truth values (batch, time), which steps are there. At the others state and output stay
-      what they were.
-    - `initial_state`: the state before the first step, or a list where a layer has several;
-      zeros if not given.
+    - `mask`: booleans (batch, time), False for steps to skip. State and output keep their values
+      there.
+    - `initial_state`: the state before the first step, a list where a layer has several; None for
+      zeros.
 
     Args:
         units: the size of the state.
         use_bias: whether there is a bias.
-        return_sequences: the outputs of all steps (batch, time, units) instead of the last one.
-        return_state: the last state as well: a call gives (output, *state).
-        reverse: from the last step to the first; results stay at their places.
-        stateful: each call begins where the one before ended, sequence by sequence, until
-            `reset_states()`. No gradient flows from one call into an earlier one.
-        kernel_initializer: of the kernel (features, gates * units).
-        recurrent_initializer: of the recurrent kernel (units, gates * units).
-        bias_initializer: of the bias (gates * units).
-        rest: as of `Layer`.
+        return_sequences: whether a call returns the outputs of all steps (batch, time, units)
+            instead of the last one.
+        return_state: whether a call returns (output, *state) with the last state.
+        reverse: whether it runs from the last step to the first; outputs keep their positions.
+        stateful: whether each call starts from the last state of the previous call, until
+            `reset_states()`. No gradient flows between calls.
+        kernel_initializer: the initializer of the kernel (features, gates * units).
+        recurrent_initializer: the initializer of the recurrent kernel (units, gates * units).
+        bias_initializer: the initializer of the bias (gates * units).
+        options: see `Layer`.
 
     Raises:
-        LayerError: for inputs that are no sequences, or a state of another shape than theirs.
+        LayerError: for inputs that are not sequences, or a state of another shape.
     """
 
-    #: The op, the parts of its kernels, and the parts of its state.
-    op: ClassVar[str]
+    #: The op, the number of gates in its kernels, and the number of tensors in its state.
+    op: ClassVar[Callable[..., tuple[Tensor, ...]]]
     gates: ClassVar[int] = 1
     state_count: ClassVar[int] = 1
 
@@ -65,9 +81,9 @@ class Recurrent(Layer):
         kernel_initializer: InitializerLike = "glorot_uniform",
         recurrent_initializer: InitializerLike = "orthogonal",
         bias_initializer: InitializerLike = "zeros",
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.units = as_count(units, "units")
         self.use_bias = use_bias
         self.return_sequences = return_sequences
@@ -77,14 +93,14 @@ class Recurrent(Layer):
         self.kernel_initializer = kernel_initializer
         self.recurrent_initializer = recurrent_initializer
         self.bias_initializer = bias_initializer
-        self.kernel: Any = None
-        self.recurrent_kernel: Any = None
-        self.bias: Any = None
-        #: Of a stateful layer, where the next call begins; empty for zeros.
+        self.kernel: Variable = UNBUILT
+        self.recurrent_kernel: Variable = UNBUILT
+        self.bias: Variable | None = None
+        #: The state from which the next call of a stateful layer starts; empty for zeros.
         self.states: list[Variable] = []
         self._build_if_sized()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes the kernels and the biases."""
         self._check(input_shape)
         columns = self.gates * self.units
@@ -97,58 +113,71 @@ class Recurrent(Layer):
         if self.use_bias:
             self.bias = self.add_variable("bias", (columns,), initializer=self.bias_initializer)
 
-    def call(self, x: Any, mask: Any = None, initial_state: Any = None) -> Any:
-        """The output: (batch, units), or (batch, time, units); with `return_state`, a tuple."""
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+            """Returns a tensor or, with `return_state`, a tuple."""
+
+    def call(
+        self,
+        x: Tensor,
+        mask: TensorLike | None = None,
+        initial_state: TensorLike | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
+        """Returns (batch, units) or (batch, time, units); with `return_state`, (output, *state)."""
         self._check(x.shape)
-        before = self._before(x, initial_state)
-        outputs, *after = self.run(x, before, mask)
+        outputs, *after = self.run(x, self._state_before(x, initial_state), mask)
         if self.stateful:
             self._keep(after)
-        # The last output is the first part of the state, where the sequence ended for each.
+        # The first tensor of the state is the last output of each sequence, masks considered.
         y = outputs if self.return_sequences else after[0]
         return (y, *after) if self.return_state else y
 
-    def run(self, x: Tensor, before: Sequence[Any], mask: Any) -> tuple[Tensor, ...]:
-        """All outputs, and the parts of the state after the last step."""
-        found: Any = OPS[self.op].function(
-            x, *before, self.kernel, self.recurrent_kernel, *self.biases(), mask,
-            reverse=self.reverse,
+    def run(
+        self, x: Tensor, before: Sequence[Tensor | Variable], mask: TensorLike | None
+    ) -> tuple[Tensor, ...]:
+        """Returns all outputs, and the state after the last step."""
+        return tuple(
+            self.op(
+                x, *before, self.kernel, self.recurrent_kernel, *self.biases(), mask,
+                reverse=self.reverse,
+            )
         )  # fmt: skip
-        return tuple(found)
 
-    def biases(self) -> tuple[Any, ...]:
-        """Those that the op takes."""
+    def biases(self) -> tuple[Variable | None, ...]:
+        """The biases that the op takes."""
         return (self.bias,)
 
     def reset_states(self) -> None:
-        """Has the next call of a stateful layer begin with zeros, for any size of batch."""
+        """Makes the next call of a stateful layer start from zeros, for any batch size."""
         self.states = []
 
     def mirrored(self) -> Recurrent:
-        """A layer of the same settings that runs the other way, with variables of its own."""
+        """Returns a layer with the same settings and the opposite direction."""
         return self.made_again(reverse=not self.reverse)
 
     # State ---------------------------------------------------------------------------------------
 
-    def _before(self, x: Tensor, given: Any) -> list[Any]:
+    def _state_before(self, x: Tensor, initial: TensorLike | None) -> list[Tensor | Variable]:
         shape = (x.shape[0], self.units)
-        if given is not None:
-            parts = list(given) if isinstance(given, (list, tuple)) else [given]
-            parts = [self._cast(self._input(0, part)) for part in parts]
+        state: list[Tensor | Variable]
+        if initial is not None:
+            parts = initial if isinstance(initial, (list, tuple)) else [initial]
+            state = [self._cast(self._input(0, part)) for part in parts]
         elif self.stateful:
             if not self.states:
                 self._make_states(shape, x)
-            parts = list(self.states)
+            state = [*self.states]
         else:
             zeros = full(shape, 0, dtype=self._state_dtype(x), device=x.device)
             return [zeros] * self.state_count
-        if [tuple(part.shape) for part in parts] != [shape] * self.state_count:
-            found = ", ".join(str(tuple(part.shape)) for part in parts)
-            fix = "; reset_states() lets another batch begin" if given is None else ""
+        if [tuple(part.shape) for part in state] != [shape] * self.state_count:
+            shapes = ", ".join(str(tuple(part.shape)) for part in state)
+            fix = "; call reset_states() before another batch" if initial is None else ""
             raise errors.LayerError(
-                f"the state for these inputs is {self.state_count} times {shape}, got {found}{fix}"
+                f"the state for these inputs is {self.state_count} times {shape}, got {shapes}{fix}"
             )
-        return parts
+        return state
 
     def _state_dtype(self, x: Tensor) -> dtypes.DType:
         return x.dtype if dtypes.is_floating(x.dtype) else self.compute_dtype
@@ -166,11 +195,11 @@ class Recurrent(Layer):
         for variable, value in zip(self.states, after, strict=True):
             variable.assign(value)
 
-    def _check(self, shape: Any) -> None:
+    def _check(self, shape: Shape) -> None:
         if len(shape) != 3:
             raise errors.LayerError(
-                f"needs sequences (batch, time, features), got shape {tuple(shape)}; "
-                f"one sequence is x[None]"
+                f"inputs must be sequences (batch, time, features), got shape {tuple(shape)}; "
+                f"for a single sequence use x[None]"
             )
 
 
@@ -180,32 +209,38 @@ class SimpleRNN(Recurrent):
     Args:
         units: the size of the state h.
         activation: "tanh" or "relu".
-        rest: as of `Recurrent`.
+        options: see `Recurrent`.
 
     >>> pb.layers.SimpleRNN(5)(pb.zeros((2, 3, 4))).shape
     (2, 5)
 
     Raises:
-        LayerError: as of `Recurrent`.
+        LayerError: see `Recurrent`.
         InputValueError: at the first call, for another activation.
     """
 
-    op = "simple_rnn"
+    op = staticmethod(simple_rnn)
 
     def __init__(
-        self, units: int, activation: Literal["tanh", "relu"] = "tanh", **rest: Any
+        self,
+        units: int,
+        activation: Literal["tanh", "relu"] = "tanh",
+        **options: Unpack[RecurrentOptions],
     ) -> None:
         self.activation = activation
-        super().__init__(units, **rest)
+        super().__init__(units, **options)
 
-    def run(self, x: Tensor, before: Sequence[Any], mask: Any) -> tuple[Tensor, ...]:
-        """All outputs and the last one."""
+    def run(
+        self, x: Tensor, before: Sequence[Tensor | Variable], mask: TensorLike | None
+    ) -> tuple[Tensor, ...]:
+        """Returns all outputs and the last one."""
         [h0] = before
-        found: Any = simple_rnn(
-            x, h0, self.kernel, self.recurrent_kernel, self.bias, mask,
-            activation=self.activation, reverse=self.reverse,
+        return tuple(
+            simple_rnn(
+                x, h0, self.kernel, self.recurrent_kernel, self.bias, mask,
+                activation=self.activation, reverse=self.reverse,
+            )
         )  # fmt: skip
-        return tuple(found)
 
 
 class LSTM(Recurrent):
@@ -214,9 +249,10 @@ class LSTM(Recurrent):
     Its state is the output h and the cell c, each (batch, units).
 
     Args:
-        units: the size of both parts of the state.
-        forget_bias: added to the bias of the forget gate at first (Jozefowicz et al., 2015).
-        rest: as of `Recurrent`.
+        units: the size of h and of c.
+        forget_bias: the number added to the initial bias of the forget gate (Jozefowicz et al.,
+            2015).
+        options: see `Recurrent`.
 
     >>> layer = pb.layers.LSTM(5, return_sequences=True, return_state=True)
     >>> y, h, c = layer(pb.zeros((2, 3, 4)))
@@ -225,19 +261,22 @@ class LSTM(Recurrent):
     >>> y, h, c = layer(pb.zeros((2, 3, 4)), initial_state=[h, c])
 
     Raises:
-        LayerError: as of `Recurrent`.
+        LayerError: see `Recurrent`.
     """
 
-    op, gates, state_count = "lstm", 4, 2
+    op = staticmethod(lstm)
+    gates, state_count = 4, 2
 
-    def __init__(self, units: int, *, forget_bias: float = 1.0, **rest: Any) -> None:
+    def __init__(
+        self, units: int, *, forget_bias: float = 1.0, **options: Unpack[RecurrentOptions]
+    ) -> None:
         self.forget_bias = forget_bias
-        super().__init__(units, **rest)
+        super().__init__(units, **options)
 
-    def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the bias, whose columns are those of the gates i, f, g, o."""
+    def build(self, input_shape: Shape) -> None:
+        """Makes the kernels and the bias, with columns for the gates i, f, g, o."""
         super().build(input_shape)
-        if self.use_bias and self.forget_bias:
+        if self.bias is not None and self.forget_bias:
             gates = [
                 full((self.units,), value, dtype=self.dtype)
                 for value in (0.0, self.forget_bias, 0.0, 0.0)
@@ -246,53 +285,54 @@ class LSTM(Recurrent):
 
 
 class GRU(Recurrent):
-    """The gated recurrent unit (Cho et al., 2014), with the reset after the product.
+    """The gated recurrent unit (Cho et al., 2014), with the reset gate after the product.
 
     Args:
         units: the size of the state h.
-        rest: as of `Recurrent`; `bias_initializer` is also that of the recurrent bias.
+        options: see `Recurrent`; `bias_initializer` also initializes the recurrent bias.
 
     >>> pb.layers.GRU(5, return_sequences=True)(pb.zeros((2, 3, 4))).shape
     (2, 3, 5)
 
     Raises:
-        LayerError: as of `Recurrent`.
+        LayerError: see `Recurrent`.
     """
 
-    op, gates = "gru", 3
+    op = staticmethod(gru)
+    gates = 3
 
-    recurrent_bias: Any = None
+    recurrent_bias: Variable | None = None
 
-    def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the biases, whose columns are those of z, r, n."""
+    def build(self, input_shape: Shape) -> None:
+        """Makes the kernels and the biases, with columns for z, r, n."""
         super().build(input_shape)
         if self.use_bias:
             self.recurrent_bias = self.add_variable(
                 "recurrent_bias", (3 * self.units,), initializer=self.bias_initializer
             )
 
-    def biases(self) -> tuple[Any, ...]:
-        """Those of the inputs and of the state."""
+    def biases(self) -> tuple[Variable | None, ...]:
+        """The biases of the inputs and of the state."""
         return self.bias, self.recurrent_bias
 
 
 class Bidirectional(Layer):
     """A recurrent layer in both directions of time (Schuster and Paliwal, 1997).
 
-    A call takes `mask`, and gives what the layers give, merged; with `return_state`, the states of
-    the first layer and then of the other follow.
+    A call takes `mask`, and returns the merged outputs; with `return_state`, the states of
+    `forward` and then of `backward` follow.
 
     Args:
         forward: a recurrent layer.
-        backward: one that runs the other way; one of the same settings if None.
+        backward: a layer with the opposite direction; a mirrored copy of `forward` if None.
         merge: "concat" along the last axis, "sum", "mean", "multiply", or None for a pair.
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     >>> pb.layers.Bidirectional(pb.layers.LSTM(5))(pb.zeros((2, 3, 4))).shape
     (2, 10)
 
     Raises:
-        InputValueError: for layers that run the same way, or another merge.
+        InputValueError: for layers with the same direction, or another merge.
     """
 
     def __init__(
@@ -301,31 +341,39 @@ class Bidirectional(Layer):
         backward: Recurrent | None = None,
         *,
         merge: str | None = "concat",
-        **rest: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.forward = forward
         self.backward = forward.mirrored() if backward is None else backward
         if self.forward.reverse == self.backward.reverse:
-            raise errors.InputValueError("both layers run the same way; give one reverse=True")
+            raise errors.InputValueError(
+                "forward and backward have the same direction; set reverse=True in one of them"
+            )
         for setting in ("return_sequences", "return_state"):
             if getattr(self.forward, setting) != getattr(self.backward, setting):
                 raise errors.InputValueError(f"the layers differ in {setting}; set both alike")
         if merge not in ("concat", "sum", "mean", "multiply", None):
             raise errors.InputValueError(
-                f"merge is 'concat', 'sum', 'mean', 'multiply' or None, got {merge!r}"
+                f"merge must be 'concat', 'sum', 'mean', 'multiply' or None, got {merge!r}"
             )
         self.merge = merge
 
-    def call(self, x: Any, mask: Any = None) -> Any:
-        """The outputs of both layers, merged."""
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+            """Returns a tensor, or a tuple with `return_state` or without `merge`."""
+
+    def call(self, x: Tensor, mask: TensorLike | None = None) -> Tensor | tuple[Tensor, ...]:
+        """Returns the merged outputs of both layers."""
         first, second = self.forward(x, mask=mask), self.backward(x, mask=mask)
         if not self.forward.return_state:
             return self._merged(first, second)
         merged = self._merged(first[0], second[0])
-        return (*(merged if self.merge is None else (merged,)), *first[1:], *second[1:])
+        outputs = merged if isinstance(merged, tuple) else (merged,)
+        return (*outputs, *first[1:], *second[1:])
 
-    def _merged(self, first: Tensor, second: Tensor) -> Any:
+    def _merged(self, first: Tensor, second: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         if self.merge is None:
             return first, second
         if self.merge == "concat":

@@ -1,13 +1,15 @@
-"""Noise while training that keeps a model from learning its data by heart."""
+"""Dropout and noise layers, active in training only."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from pullback import errors
 from pullback.layers.images import Images
 from pullback.layers.layer import Layer
+from pullback.layers.options import ImageOptions, LayerOptions
 from pullback.random import Generator, default_generator
+from pullback.tensor import Tensor
 
 __all__ = [
     "Dropout",
@@ -19,35 +21,35 @@ __all__ = [
 ]
 
 
-class _Random(Layer):
-    """A layer that draws numbers while training, from a generator of its own or the default one."""
-
-    def __init__(
-        self, *, generator: Generator | None = None, seed: int | None = None, **rest: Any
-    ) -> None:
-        super().__init__(**rest)
-        self.generator = Generator(seed) if generator is None and seed is not None else generator
-
-    @property
-    def random(self) -> Generator:
-        """What it draws from."""
-        return default_generator if self.generator is None else self.generator
+def own_generator(generator: Generator | None, seed: int | None) -> Generator | None:
+    """Returns a layer's own generator: `generator`, one made from the seed, or None for neither."""
+    return Generator(seed) if generator is None and seed is not None else generator
 
 
-def _rate(value: float) -> float:
-    if not 0 <= value < 1:
-        raise errors.InputValueError(f"a dropout rate is in [0, 1), got {value}")
-    return value
+def active_generator(own: Generator | None) -> Generator:
+    """Returns the generator that a layer draws from: its own or the default one."""
+    return default_generator if own is None else own
 
 
-class Dropout(_Random):
-    """Values set to 0 at random while training, the others scaled up (Srivastava et al., 2014).
+def checked_rate(rate: float) -> float:
+    """Returns a dropout rate that is in [0, 1).
+
+    Raises:
+        InputValueError: for a rate outside [0, 1).
+    """
+    if not 0 <= rate < 1:
+        raise errors.InputValueError(f"a dropout rate must be in [0, 1), got {rate}")
+    return rate
+
+
+class Dropout(Layer):
+    """Sets random values to 0 in training and scales up the others (Srivastava et al., 2014).
 
     Args:
         rate: the probability of 0.
-        generator: what it draws from; the default generator if there is neither it nor a seed.
-        seed: makes a generator of its own.
-        rest: as of `Layer`.
+        generator: the generator that it draws from; the default one if None.
+        seed: the seed of a generator of its own.
+        options: see `Layer`.
 
     >>> layer = pb.layers.Dropout(0.5, seed=1)
     >>> layer([1.0, 2.0]).tolist(), sorted(set(layer(pb.ones(100), training=True).tolist()))
@@ -57,38 +59,58 @@ class Dropout(_Random):
         InputValueError: for a rate outside [0, 1).
     """
 
-    def __init__(self, rate: float, **rest: Any) -> None:
-        super().__init__(**rest)
-        self.rate = _rate(rate)
+    def __init__(
+        self,
+        rate: float,
+        *,
+        generator: Generator | None = None,
+        seed: int | None = None,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.rate = checked_rate(rate)
+        self.generator = own_generator(generator, seed)
 
-    def call(self, x: Any, training: bool = False) -> Any:
-        """X, with zeros while training."""
-        return self.random.dropout(x, self.rate) if training and self.rate else x
+    def call(self, x: Tensor, training: bool = False) -> Tensor:
+        """Returns x, with zeros in training."""
+        if not training or not self.rate:
+            return x
+        return active_generator(self.generator).dropout(x, self.rate)
 
 
-class SpatialDropout(Images, _Random):
-    """Whole channels set to 0 at random while training (Tompson et al., 2015).
+class SpatialDropout(Images):
+    """Sets random channels to 0 in training (Tompson et al., 2015).
 
     Args:
         rate: the probability that a channel of an item is 0.
-        rest: `data_format`, and as of `Dropout`.
+        generator: see `Dropout`.
+        seed: see `Dropout`.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
         InputValueError: for a rate outside [0, 1).
-        LayerError: for inputs of another number of axes.
+        LayerError: for inputs with another number of axes.
     """
 
-    def __init__(self, rate: float, **rest: Any) -> None:
-        super().__init__(**rest)
-        self.rate = _rate(rate)
+    def __init__(
+        self,
+        rate: float,
+        *,
+        generator: Generator | None = None,
+        seed: int | None = None,
+        **options: Unpack[ImageOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.rate = checked_rate(rate)
+        self.generator = own_generator(generator, seed)
 
-    def call(self, x: Any, training: bool = False) -> Any:
-        """X, with channels of zeros while training."""
+    def call(self, x: Tensor, training: bool = False) -> Tensor:
+        """Returns x, with channels of zeros in training."""
         self.check(x.shape)
         if not training or not self.rate:
             return x
         shared = tuple(self.per_axis([1] * self.dimensions, None))
-        return self.random.dropout(x, self.rate, noise_shape=shared)
+        return active_generator(self.generator).dropout(x, self.rate, noise_shape=shared)
 
 
 class SpatialDropout1D(SpatialDropout):
@@ -122,12 +144,14 @@ class SpatialDropout3D(SpatialDropout):
     dimensions = 3
 
 
-class GaussianNoise(_Random):
-    """Normal noise added while training (Bishop, 1995).
+class GaussianNoise(Layer):
+    """Adds normal noise in training (Bishop, 1995).
 
     Args:
-        stddev: its standard deviation.
-        rest: `generator` and `seed` as of `Dropout`, and as of `Layer`.
+        stddev: the standard deviation of the noise.
+        generator: see `Dropout`.
+        seed: see `Dropout`.
+        options: see `Layer`.
 
     >>> pb.layers.GaussianNoise(0.1)([1.0, 2.0]).tolist()
     [1.0, 2.0]
@@ -136,15 +160,25 @@ class GaussianNoise(_Random):
         InputValueError: for a negative deviation.
     """
 
-    def __init__(self, stddev: float, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(
+        self,
+        stddev: float,
+        *,
+        generator: Generator | None = None,
+        seed: int | None = None,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.generator = own_generator(generator, seed)
         if not stddev >= 0:
-            raise errors.InputValueError(f"a standard deviation is 0 or more, got {stddev}")
+            raise errors.InputValueError(f"stddev must be 0 or more, got {stddev}")
         self.stddev = stddev
 
-    def call(self, x: Any, training: bool = False) -> Any:
-        """X, with noise while training."""
+    def call(self, x: Tensor, training: bool = False) -> Tensor:
+        """Returns x, with noise in training."""
         if not training or not self.stddev:
             return x
-        noise = self.random.normal(x.shape, 0.0, self.stddev, dtype="float32", device=x.device)
+        noise = active_generator(self.generator).normal(
+            x.shape, 0.0, self.stddev, dtype="float32", device=x.device
+        )
         return x + noise.astype(x.dtype)

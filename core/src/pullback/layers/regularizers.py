@@ -1,11 +1,11 @@
-"""Penalties on variables, for `kernel_regularizer`: what they give is among a model's `losses`."""
+"""Penalties on variables, for `kernel_regularizer`; their values are among a model's `losses`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from pullback.ops import arithmetic
+from pullback.ops.arithmetic import abs as absolute
 from pullback.state.serialization import recipe
 from pullback.tensor import Tensor
 from pullback.variable import Variable
@@ -17,12 +17,12 @@ Regularizer: TypeAlias = Callable[[Variable], Tensor]
 
 @recipe
 def l1(weight: float = 0.01) -> Regularizer:
-    """weight * the sum of |v|: values that are not needed become 0 (Tibshirani, 1996).
+    """weight * the sum of |v|, which makes values sparse (Tibshirani, 1996).
 
     >>> pb.layers.regularizers.l1(0.5)(pb.Variable([1.0, -2.0])).item()
     1.5
     """
-    return lambda v: arithmetic.abs(v).sum() * weight
+    return lambda v: absolute(v).sum() * weight
 
 
 @recipe
@@ -37,13 +37,14 @@ def l2(weight: float = 0.01) -> Regularizer:
 
 @recipe
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
-    """Both (Zou and Hastie, 2005).
+    """The sum of both penalties, the elastic net (Zou and Hastie, 2005).
 
     >>> pb.layers.regularizers.l1_l2(0.5, 0.5)(pb.Variable([1.0, -2.0])).item()
     4.0
     """
 
-    def penalty(v: Any) -> Any:
-        return arithmetic.abs(v).sum() * l1 + (v * v).sum() * l2
+    def penalty(v: Variable) -> Tensor:
+        total: Tensor = absolute(v).sum() * l1 + (v * v).sum() * l2
+        return total
 
     return penalty

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from pullback import errors
-from pullback.layers.images import Images, Sizes, sides_of, sizes_of
+from pullback.layers.images import Images, Sides, Sizes, sides_of, sizes_of
 from pullback.layers.layer import Layer
+from pullback.layers.options import ImageOptions, LayerOptions
 from pullback.ops.manipulation import broadcast_to, expand_dims, permute_dims, reshape
 from pullback.ops.nn.resize import resize
 from pullback.ops.padding import pad
 from pullback.shapes import size_of
+from pullback.tensor import Tensor
 
 __all__ = [
     "Cropping",
@@ -33,13 +35,13 @@ __all__ = [
 ]
 
 
-def _check_batch(x: Any) -> None:
+def _check_batch(x: Tensor) -> None:
     if not x.ndim:
-        raise errors.LayerError("needs inputs with a batch axis, got shape ()")
+        raise errors.LayerError("inputs must have a batch axis, got shape ()")
 
 
 class Flatten(Layer):
-    """All axes but the first as one.
+    """All axes but the first merged into one.
 
     >>> pb.layers.Flatten()(pb.zeros((2, 3, 4))).shape
     (2, 12)
@@ -48,32 +50,32 @@ class Flatten(Layer):
         LayerError: for inputs without an axis.
     """
 
-    def call(self, x: Any) -> Any:
-        """X, shape (batch, size)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x in shape (batch, size)."""
         _check_batch(x)
         return reshape(x, (x.shape[0], size_of(x.shape[1:])))
 
 
 class Reshape(Layer):
-    """Another shape for each item of a batch; one size may be -1.
+    """A new shape for each item of a batch; one size may be -1.
 
     Args:
         target_shape: the shape of an item.
-        rest: as of `Layer`.
+        options: see `Layer`.
 
     >>> pb.layers.Reshape((2, -1))(pb.zeros((5, 6))).shape
     (5, 2, 3)
 
     Raises:
-        LayerError: for items that do not fill the shape.
+        LayerError: for items whose size is not that of the shape.
     """
 
-    def __init__(self, target_shape: Sequence[int], **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, target_shape: Sequence[int], **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
         self.target_shape = tuple(int(size) for size in target_shape)
 
-    def call(self, x: Any) -> Any:
-        """X, shape (batch, *target_shape)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x in shape (batch, *target_shape)."""
         _check_batch(x)
         target = list(self.target_shape)
         if -1 in target:
@@ -81,7 +83,7 @@ class Reshape(Layer):
             target[target.index(-1)] = size_of(x.shape[1:]) // known if known > 0 else 0
         if size_of(target) != size_of(x.shape[1:]) or min(target, default=0) < 0:
             raise errors.LayerError(
-                f"items of shape {x.shape[1:]} do not fill the shape {self.target_shape}, "
+                f"cannot reshape items of shape {x.shape[1:]} to {self.target_shape}, "
                 f"got shape {x.shape}"
             )
         return reshape(x, (x.shape[0], *target))
@@ -91,41 +93,41 @@ class Permute(Layer):
     """The axes of each item of a batch in another order.
 
     Args:
-        axes: which axis of the input, counted from 1 behind the batch, comes first, second, ...
-        rest: as of `Layer`.
+        axes: the axes of the input in their new order, counted from 1 after the batch axis.
+        options: see `Layer`.
 
     >>> pb.layers.Permute((2, 1))(pb.zeros((5, 3, 4))).shape
     (5, 4, 3)
 
     Raises:
-        InputValueError: for axes that are not 1 to n, each once.
-        LayerError: for inputs of another number of axes.
+        InputValueError: for axes other than 1 to n, each once.
+        LayerError: for inputs with another number of axes.
     """
 
-    def __init__(self, axes: Sequence[int], **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, axes: Sequence[int], **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
         self.axes = tuple(int(axis) for axis in axes)
         if sorted(self.axes) != list(range(1, len(self.axes) + 1)):
             raise errors.InputValueError(
-                f"axes are 1 to n, each once, behind the batch axis, got {self.axes}"
+                f"axes must be 1 to n, each once, after the batch axis, got {self.axes}"
             )
 
-    def call(self, x: Any) -> Any:
-        """X, with its axes in that order."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x with its axes in that order."""
         if x.ndim != len(self.axes) + 1:
             raise errors.LayerError(
-                f"needs inputs of {len(self.axes) + 1} axes, the batch and those of "
+                f"inputs must have {len(self.axes) + 1} axes, the batch and those of "
                 f"{self.axes}, got shape {x.shape}"
             )
         return permute_dims(x, (0, *self.axes))
 
 
 class RepeatVector(Layer):
-    """Each item of a batch n times, along a new axis behind the batch.
+    """Each item of a batch repeated n times, along a new axis after the batch axis.
 
     Args:
-        n: how often.
-        rest: as of `Layer`.
+        n: the number of repetitions.
+        options: see `Layer`.
 
     >>> pb.layers.RepeatVector(3)(pb.zeros((5, 4))).shape
     (5, 3, 4)
@@ -134,12 +136,12 @@ class RepeatVector(Layer):
         LayerError: for inputs without an axis.
     """
 
-    def __init__(self, n: int, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, n: int, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
         self.n = int(n)
 
-    def call(self, x: Any) -> Any:
-        """X, shape (batch, n, ...)."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x in shape (batch, n, ...)."""
         _check_batch(x)
         shape = (x.shape[0], self.n, *x.shape[1:])
         return broadcast_to(expand_dims(x, axis=1), shape)
@@ -149,15 +151,15 @@ class RepeatVector(Layer):
 
 
 class UpSampling(Images):
-    """Images made larger by whole factors. Inputs are (batch, *spatial, channels).
+    """Images enlarged by whole factors. Inputs are (batch, *spatial, channels).
 
     Args:
         size: the factor, one number or one for each dimension.
         interpolation: "nearest", which repeats pixels, or "bilinear".
-        rest: `data_format`, and as of `Layer`.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        LayerError: for inputs of another number of axes.
+        LayerError: for inputs with another number of axes.
         InputValueError: at the first call, for another interpolation.
     """
 
@@ -165,14 +167,14 @@ class UpSampling(Images):
         self,
         size: Sizes = 2,
         interpolation: Literal["nearest", "bilinear"] = "nearest",
-        **rest: Any,
+        **options: Unpack[ImageOptions],
     ) -> None:
-        super().__init__(**rest)
+        super().__init__(**options)
         self.size = sizes_of(size, self.dimensions)
         self.interpolation = interpolation
 
-    def call(self, x: Any) -> Any:
-        """X, larger."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x enlarged."""
         self.check(x.shape)
         sizes = [x.shape[a] * n for a, n in zip(self.spatial_axes, self.size, strict=True)]
         return resize(x, size=tuple(sizes), method=self.interpolation, data_format=self.data_format)
@@ -182,20 +184,20 @@ class ZeroPadding(Images):
     """Zeros around images. Inputs are (batch, *spatial, channels).
 
     Args:
-        padding: how many on each side: one number, or one, or (before, after), for each dimension.
-        rest: `data_format`, and as of `Layer`.
+        padding: the zeros on each side: a number, or a number or (before, after) per dimension.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        InputValueError: for another number of them, or negative ones.
-        LayerError: for inputs of another number of axes.
+        InputValueError: for another number of values, or a negative one.
+        LayerError: for inputs with another number of axes.
     """
 
-    def __init__(self, padding: Any = 1, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, padding: Sides = 1, **options: Unpack[ImageOptions]) -> None:
+        super().__init__(**options)
         self.padding = sides_of(padding, self.dimensions)
 
-    def call(self, x: Any) -> Any:
-        """X, with zeros around."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x with zeros around."""
         self.check(x.shape)
         return pad(x, self.per_axis(self.padding, (0, 0)))
 
@@ -204,27 +206,27 @@ class Cropping(Images):
     """Images without their margins. Inputs are (batch, *spatial, channels).
 
     Args:
-        cropping: how much on each side: one number, or one, or (before, after), for each dimension.
-        rest: `data_format`, and as of `Layer`.
+        cropping: the margins: a number, or a number or (before, after) per dimension.
+        options: `data_format`, and those of `Layer`.
 
     Raises:
-        InputValueError: for another number of them, or negative ones.
-        LayerError: for inputs of another number of axes, or smaller than the margins.
+        InputValueError: for another number of values, or a negative one.
+        LayerError: for inputs with another number of axes, or smaller than the margins.
     """
 
-    def __init__(self, cropping: Any = 1, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, cropping: Sides = 1, **options: Unpack[ImageOptions]) -> None:
+        super().__init__(**options)
         self.cropping = sides_of(cropping, self.dimensions)
 
-    def call(self, x: Any) -> Any:
-        """X, without the margins."""
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x without the margins."""
         self.check(x.shape)
         cuts = []
         for axis, (before, after) in zip(self.spatial_axes, self.cropping, strict=True):
             size = x.shape[axis]
             if before + after > size:
                 raise errors.LayerError(
-                    f"margins of {before} and {after} are more than axis {axis} of {x.shape} has"
+                    f"margins of {before} and {after} exceed axis {axis} of shape {x.shape}"
                 )
             cuts.append(slice(before, size - after))
         return x[tuple(self.per_axis(cuts, slice(None)))]

@@ -1,9 +1,9 @@
-"""Metrics: figures that are gathered over many batches.
+"""Metrics: values that are accumulated over many batches.
 
-Call a metric with each batch, ask for `result()`, and `reset()` it for the next epoch. What it has
-gathered is part of a checkpoint that it is given to. Sums are kept in double precision: they
-neither saturate nor depend on how the data were split into batches. Weights are of the items: their
-axes are the first axes of the values.
+Call a metric with each batch, read `result()`, and `reset()` it for the next epoch. Its state is
+part of a checkpoint that contains the metric. Sums are kept in double precision: they neither
+saturate nor depend on the split into batches. Weights are per item: their axes are the first axes
+of the values.
 """
 
 from __future__ import annotations

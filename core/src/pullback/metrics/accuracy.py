@@ -1,11 +1,10 @@
-"""How often predictions are right."""
+"""Accuracies: the fraction of predictions that are right."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import errors
-from pullback.metrics.base import OfPairs
+from pullback.metrics.base import PairwiseMean
+from pullback.ops.comparison import equal
 from pullback.ops.indexing import take_along_axis
 from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import count_nonzero
@@ -23,8 +22,8 @@ __all__ = [
 ]
 
 
-class Accuracy(OfPairs):
-    """How often predictions are equal to targets.
+class Accuracy(PairwiseMean):
+    """The fraction of predictions that are equal to their targets.
 
     >>> accuracy = pb.metrics.Accuracy()
     >>> accuracy([1, 2, 3, 4], [1, 2, 3, 0])
@@ -32,13 +31,13 @@ class Accuracy(OfPairs):
     0.75
     """
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """Whether they are equal."""
-        return targets == predictions
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns whether they are equal."""
+        return equal(targets, predictions)
 
 
-class SparseCategoricalAccuracy(OfPairs):
-    """How often the largest of the scores (..., classes) is that of the target, a class (...).
+class SparseCategoricalAccuracy(PairwiseMean):
+    """The fraction of scores (..., classes) whose largest is that of the target class (...).
 
     >>> accuracy = pb.metrics.SparseCategoricalAccuracy()
     >>> accuracy([1, 0], [[0.1, 0.9], [0.2, 0.8]])
@@ -47,16 +46,16 @@ class SparseCategoricalAccuracy(OfPairs):
     """
 
     def expected(self, predictions: Shape) -> Shape:
-        """Predictions without the last axis, that of the classes."""
+        """Returns the shape of predictions without the axis of the classes."""
         return predictions[:-1]
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """Whether the class is right."""
-        return argmax(predictions, axis=-1) == targets
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns whether the class is right."""
+        return equal(argmax(predictions, axis=-1), targets)
 
 
-class CategoricalAccuracy(OfPairs):
-    """How often the largest of the scores is where the largest target is, as in one-hot rows.
+class CategoricalAccuracy(PairwiseMean):
+    """The fraction of scores whose largest is at the largest target, as in one-hot rows.
 
     >>> accuracy = pb.metrics.CategoricalAccuracy()
     >>> accuracy([[0, 1], [1, 0]], [[0.1, 0.9], [0.2, 0.8]])
@@ -64,13 +63,13 @@ class CategoricalAccuracy(OfPairs):
     0.5
     """
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """Whether the class is right."""
-        return argmax(predictions, axis=-1) == argmax(targets, axis=-1)
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns whether the class is right."""
+        return equal(argmax(predictions, axis=-1), argmax(targets, axis=-1))
 
 
 class SparseTopKAccuracy(SparseCategoricalAccuracy):
-    """How often the target, a class (...), is among the k largest scores (..., classes).
+    """The fraction of target classes (...) that are among the k largest scores (..., classes).
 
     >>> accuracy = pb.metrics.SparseTopKAccuracy(2)
     >>> accuracy([0, 2], [[0.3, 0.5, 0.2], [0.3, 0.5, 0.2]])
@@ -83,19 +82,19 @@ class SparseTopKAccuracy(SparseCategoricalAccuracy):
 
     def __init__(self, k: int = 5, name: str | None = None) -> None:
         if k < 1:
-            raise errors.InputValueError(f"k is at least 1, got {k}")
+            raise errors.InputValueError(f"k must be 1 or more, got {k}")
         super().__init__(name)
         self.k = k
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """Whether fewer than k scores are above that of the target."""
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns whether fewer than k scores are above that of the target."""
         column = reshape(targets, (*targets.shape, 1))
         own = take_along_axis(predictions, column, axis=-1)
         return count_nonzero(predictions > own, axis=-1) < self.k
 
 
 class TopKAccuracy(SparseTopKAccuracy):
-    """How often the place of the largest target, as in one-hot rows, is among the k largest scores.
+    """The fraction of largest targets, as in one-hot rows, that are among the k largest scores.
 
     >>> accuracy = pb.metrics.TopKAccuracy(2)
     >>> accuracy([[1, 0, 0], [0, 0, 1]], [[0.3, 0.5, 0.2], [0.3, 0.5, 0.2]])
@@ -107,20 +106,20 @@ class TopKAccuracy(SparseTopKAccuracy):
     """
 
     def expected(self, predictions: Shape) -> Shape:
-        """That of the predictions."""
+        """Returns the shape of the predictions."""
         return predictions
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """Whether fewer than k scores are above that of the target."""
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns whether fewer than k scores are above that of the target."""
         return super().compare(argmax(targets, axis=-1), predictions)
 
 
-class BinaryAccuracy(OfPairs):
-    """How often predictions are on the side of a threshold on which the targets are.
+class BinaryAccuracy(PairwiseMean):
+    """The fraction of predictions on the same side of a threshold as their targets.
 
     Args:
-        threshold: of the predictions; 0 for logits. Targets are 0 and 1.
-        name: a name for messages and figures.
+        threshold: the threshold of the predictions; 0 for logits. Targets are 0 and 1.
+        name: a name for messages and logs.
 
     >>> accuracy = pb.metrics.BinaryAccuracy()
     >>> accuracy([0.0, 1.0], [0.3, 0.4])
@@ -132,6 +131,6 @@ class BinaryAccuracy(OfPairs):
         super().__init__(name)
         self.threshold = threshold
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """Whether the prediction is above the threshold where the target is 1, and only there."""
-        return (predictions > self.threshold) == (targets > 0.5)
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns whether a prediction is above the threshold exactly if its target is 1."""
+        return equal(predictions > self.threshold, targets > 0.5)

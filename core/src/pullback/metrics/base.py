@@ -1,4 +1,4 @@
-"""`Metric`, and the sums and means that most metrics are."""
+"""`Metric`, and the sums and means on which most metrics are based."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import paused
-from pullback.ops import reductions
+from pullback.devices import Device
 from pullback.ops.data_types import astype
 from pullback.ops.manipulation import broadcast_to
+from pullback.ops.reductions import sum as reduce_sum
 from pullback.shapes import Shape
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
-    "Gathering",
     "Mean",
     "Metric",
-    "OfPairs",
+    "PairwiseMean",
     "Sum",
+    "WeightedSum",
     "double",
     "gives_items",
     "item_weights",
     "name_of",
+    "optional_weights",
 ]
 
 
 class Metric:
-    """The base of every metric. A subclass writes `update`, `result` and what it begins with.
+    """The base of every metric. A subclass writes `update`, `result` and the initial state.
 
     Args:
-        name: a name for messages, figures and summaries; that of the class if None.
+        name: a name for messages, logs and summaries; the name of the class if None.
 
     >>> class Largest(pb.metrics.Metric):
     ...     initial = {"largest": float("-inf")}
@@ -50,8 +52,8 @@ class Metric:
     3.0
     """
 
-    #: What the metric gathers, with what that is at the beginning: numbers, or None for what
-    #: becomes a tensor.
+    #: The attributes that are the state, with their initial values: numbers, or None for an
+    #: attribute that becomes a tensor.
     initial: Mapping[str, float | None] = {}
 
     def __init__(self, name: str | None = None) -> None:
@@ -60,33 +62,33 @@ class Metric:
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Sets the state back to its initial values."""
         for name, value in self.initial.items():
             setattr(self, name, value)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Takes one batch into account."""
+        """Adds a batch."""
         raise NotImplementedError(f"{type(self).__name__}.update")
 
     def result(self) -> Any:
-        """The figure over all batches since the last reset."""
+        """Returns the value over all batches since the last reset."""
         raise NotImplementedError(f"{type(self).__name__}.result")
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Takes one batch into account; no tape hears of it."""
+        """Adds a batch; no tape records it."""
         with paused():
             self.update(*args, **kwargs)
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """What has been gathered."""
-        found = {name: getattr(self, name) for name in self.initial}
+        """The state, by name."""
+        values = {name: getattr(self, name) for name in self.initial}
         return {
             name: value.numpy() if isinstance(value, Tensor) else value
-            for name, value in found.items()
+            for name, value in values.items()
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores the result of `checkpoint_state`."""
         for name in self.initial:
             value = state[name]
             setattr(self, name, from_any(value) if isinstance(value, np.ndarray) else value)
@@ -96,42 +98,46 @@ class Metric:
 
 
 def double(tensor: Tensor) -> Tensor:
-    """The tensor in double precision, in which figures are gathered."""
-    found: Tensor = astype(tensor, dtypes.float64)
-    return found
+    """Returns the tensor in double precision, in which metrics accumulate."""
+    return astype(tensor, dtypes.float64)
 
 
-def item_weights(weights: TensorLike, shape: Shape, what: str, device: Any) -> Any:
-    """Weights in as many axes as the values have, in double precision; None where there are none.
+def item_weights(weights: TensorLike, shape: Shape, name: str, device: Device) -> Tensor:
+    """Returns weights in double precision, with as many axes as the values.
 
-    The axes of the weights are the first ones of the values: one weight for each item of a batch
-    holds for all of its values.
+    The axes of the weights are the first axes of the values: the weight of an item holds for all
+    of its values.
 
     Args:
         weights: a number, or an array.
-        shape: that of the values.
-        what: whose values they are, for messages.
-        device: where the values are.
+        shape: the shape of the values.
+        name: the name of the metric, for messages.
+        device: the device of the values.
 
     Raises:
-        ShapeError: when the weights do not fit.
+        ShapeError: for weights of another shape.
     """
-    if weights is None:
-        return None
     tensor = double(from_any(weights, None, device))
     fits = tensor.ndim <= len(shape) and all(
-        size in (1, there) for size, there in zip(tensor.shape, shape, strict=False)
+        size in (1, expected) for size, expected in zip(tensor.shape, shape, strict=False)
     )
     if not fits:
         raise errors.ShapeError(
-            f"{what}: weights of shape {tensor.shape} do not fit values of shape {shape}; the "
-            f"axes of weights are the first axes of the values"
+            f"{name}: weights of shape {tensor.shape} do not fit values of shape {shape}; the "
+            f"axes of weights must be the first axes of the values"
         )
     return tensor.reshape((*tensor.shape, *[1] * (len(shape) - tensor.ndim)))
 
 
+def optional_weights(
+    weights: TensorLike | None, shape: Shape, name: str, device: Device
+) -> Tensor | None:
+    """Returns `item_weights`, or None for no weights."""
+    return None if weights is None else item_weights(weights, shape, name, device)
+
+
 def gives_items(function: Callable[..., Any]) -> bool:
-    """Whether a loss can be asked for those of the items: `reduction="none"`."""
+    """Returns whether a loss takes `reduction="none"`, for the losses of the items."""
     if "reduction" in getattr(function, "keywords", ()):  # filled in by functools.partial
         return False
     try:
@@ -141,26 +147,25 @@ def gives_items(function: Callable[..., Any]) -> bool:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function, also of one with arguments filled in."""
+    """Returns the name of a function, also of a `functools.partial`."""
     inner = getattr(function, "func", function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
-class Gathering(Metric):
-    """The weighted sum of values, and that of the weights."""
+class WeightedSum(Metric):
+    """The base of metrics that keep the weighted sum of values and the sum of the weights."""
 
     initial: Mapping[str, float | None] = {"total": 0.0, "weight": 0.0}
 
-    # Sums that the device may still be computing: to read them after every batch would be to wait
-    # for it after every batch.
-    _MANY = 64
+    # Sums are read in groups: reading after every batch would wait for the device every time.
+    _MAX_PENDING = 64
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Sets the state back to its initial values."""
         self._total = self._weight = 0.0
         self._pending: list[tuple[Tensor, Tensor | float]] = []
 
-    def _settle(self) -> None:
+    def _read_pending(self) -> None:
         pending, self._pending = self._pending, []
         for total, weight in pending:
             self._total += float(total)
@@ -168,41 +173,41 @@ class Gathering(Metric):
 
     @property
     def total(self) -> float:
-        """The sum of the values, each times its weight."""
-        self._settle()
+        """The sum of the values times their weights."""
+        self._read_pending()
         return self._total
 
     @property
     def weight(self) -> float:
         """The sum of the weights."""
-        self._settle()
+        self._read_pending()
         return self._weight
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores the result of `checkpoint_state`."""
         self.reset()
         self._total, self._weight = float(state["total"]), float(state["weight"])
 
-    def gather(self, values: TensorLike, weights: TensorLike) -> None:
-        """Adds values of any shape, with the weights of the items (or None)."""
+    def accumulate(self, values: TensorLike, weights: TensorLike | None) -> None:
+        """Adds values of any shape, with the weights of the items or None."""
         tensor = from_any(values)
         if weights is None or isinstance(weights, (int, float)):
-            share = 1.0 if weights is None else float(weights)
-            total = reductions.sum(double(tensor))
-            self._pending.append((total if share == 1 else total * share, share * tensor.size))
+            number = 1.0 if weights is None else float(weights)
+            total = reduce_sum(double(tensor))
+            self._pending.append((total if number == 1 else total * number, number * tensor.size))
         else:
             factor = item_weights(weights, tensor.shape, self.name, tensor.device)
-            counted = reductions.sum(broadcast_to(factor, tensor.shape))
-            self._pending.append((reductions.sum(double(tensor) * factor), counted))
-        if len(self._pending) >= self._MANY:
-            self._settle()
+            counted = reduce_sum(broadcast_to(factor, tensor.shape))
+            self._pending.append((reduce_sum(double(tensor) * factor), counted))
+        if len(self._pending) >= self._MAX_PENDING:
+            self._read_pending()
 
     def mean(self) -> float:
-        """The weighted mean; 0 before there are values."""
+        """Returns the weighted mean; 0 before there are values."""
         return self.total / self.weight if self.weight else 0.0
 
 
-class Sum(Gathering):
+class Sum(WeightedSum):
     """The weighted sum of all values.
 
     >>> total = pb.metrics.Sum()
@@ -212,16 +217,16 @@ class Sum(Gathering):
     6.0
     """
 
-    def update(self, values: TensorLike, weights: TensorLike = None) -> None:
+    def update(self, values: TensorLike, weights: TensorLike | None = None) -> None:
         """Adds values of any shape.
 
         Raises:
-            ShapeError: for weights that do not fit the values.
+            ShapeError: for weights of another shape.
         """
-        self.gather(values, weights)
+        self.accumulate(values, weights)
 
     def result(self) -> float:
-        """The sum."""
+        """Returns the sum."""
         return self.total
 
 
@@ -239,20 +244,20 @@ class Mean(Sum):
     """
 
     def result(self) -> float:
-        """The mean; 0 before there are values."""
+        """Returns the mean; 0 before there are values."""
         return self.mean()
 
 
-class OfPairs(Gathering):
-    """The mean of a value for each pair of a target and a prediction."""
+class PairwiseMean(WeightedSum):
+    """The base of means of a value for each pair of a target and a prediction."""
 
     def update(
-        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike = None
+        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike | None = None
     ) -> None:
-        """Takes a batch of targets and predictions into account.
+        """Adds a batch of targets and predictions.
 
         Raises:
-            ShapeError: when they do not fit.
+            ShapeError: for targets of another shape than expected.
         """
         predictions = from_any(predictions)
         targets = from_any(targets, None, predictions.device)
@@ -260,18 +265,18 @@ class OfPairs(Gathering):
         if targets.shape != expected:
             raise errors.ShapeError(
                 f"{self.name}: targets of shape {targets.shape} do not fit predictions of shape "
-                f"{predictions.shape}; {expected} is expected"
+                f"{predictions.shape}; expected {expected}"
             )
-        self.gather(self.compare(targets, predictions), weights)
+        self.accumulate(self.compare(targets, predictions), weights)
 
     def expected(self, predictions: Shape) -> Shape:
-        """The shape that targets must have."""
+        """Returns the shape that targets must have."""
         return predictions
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """The value for each pair."""
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the value for each pair."""
         raise NotImplementedError(f"{type(self).__name__}.compare")
 
     def result(self) -> float:
-        """The mean over all pairs; 0 before there are any."""
+        """Returns the mean over all pairs; 0 before there are any."""
         return self.mean()

@@ -1,4 +1,4 @@
-"""Which classes are taken for which, and the figures made of that."""
+"""The confusion matrix, and scores made of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
-from pullback.metrics.base import Metric, double, item_weights
-from pullback.ops import reductions
+from pullback.metrics.base import Metric, double, optional_weights
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
 from pullback.ops.indexing import segment_sum
+from pullback.ops.reductions import max as reduce_max
+from pullback.ops.reductions import min as reduce_min
 from pullback.ops.searching import argmax
 from pullback.tensor import Tensor, TensorLike
 
@@ -20,45 +21,44 @@ __all__ = ["ConfusionMatrix", "MatthewsCorrelation", "MeanIoU"]
 
 
 def classes_of(name: str, targets: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
-    """Classes by number, of targets (...) and predictions: such numbers, or scores (..., classes).
+    """Returns class indices of targets (...) and of predictions, indices or scores (..., classes).
 
     Raises:
-        ShapeError: when they do not fit.
+        ShapeError: for shapes that do not fit.
     """
     if targets.shape == predictions.shape:
         return targets, predictions
     if targets.shape != predictions.shape[:-1]:
         raise errors.ShapeError(
             f"{name}: targets of shape {targets.shape} do not fit predictions of shape "
-            f"{predictions.shape}; predictions are classes, as the targets, or have one axis more, "
-            f"of scores"
+            f"{predictions.shape}; predictions must be class indices in the shape of targets, "
+            f"or scores with one more axis"
         )
     return targets, argmax(predictions, axis=-1)
 
 
-def checked_classes(name: str, what: str, values: Tensor, classes: int) -> Tensor:
-    """Class numbers as they are, in one axis.
+def checked_classes(name: str, what: str, values: Tensor, num_classes: int) -> Tensor:
+    """Returns class indices in one axis.
 
     Raises:
-        InputValueError: for one outside the classes.
+        InputValueError: for an index outside [0, num_classes).
     """
-    flat: Tensor = astype(values, "int64").reshape((-1,))
+    flat = astype(values, "int64").reshape((-1,))
     if flat.size:
-        low, high = int(reductions.min(flat)), int(reductions.max(flat))
-        if low < 0 or high >= classes:
+        low, high = int(reduce_min(flat)), int(reduce_max(flat))
+        if low < 0 or high >= num_classes:
             raise errors.InputValueError(
-                f"{name}: {what} have classes from {low} to {high}, and there are {classes}: 0 to "
-                f"{classes - 1}"
+                f"{name}: {what} must be classes from 0 to {num_classes - 1}, got {low} to {high}"
             )
     return flat
 
 
 class ConfusionMatrix(Metric):
-    """How often each class was taken for each: a row for each target, a column for each prediction.
+    """Counts of targets and predictions by class: rows are targets, columns are predictions.
 
     Args:
-        classes: how many there are.
-        name: a name for messages and figures.
+        num_classes: the number of classes.
+        name: a name for messages and logs.
 
     >>> matrix = pb.metrics.ConfusionMatrix(2)
     >>> matrix([0, 0, 1], [0, 1, 1])
@@ -72,31 +72,35 @@ class ConfusionMatrix(Metric):
     initial: Mapping[str, float | None] = {"counts": None}
     counts: Tensor | None
 
-    def __init__(self, classes: int, name: str | None = None) -> None:
-        if classes < 2:
-            raise errors.InputValueError(f"there are 2 classes or more, got {classes}")
-        self.classes = classes
+    def __init__(self, num_classes: int, name: str | None = None) -> None:
+        if num_classes < 2:
+            raise errors.InputValueError(f"num_classes must be 2 or more, got {num_classes}")
+        self.num_classes = num_classes
         super().__init__(name)
 
     def update(
-        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike = None
+        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike | None = None
     ) -> None:
-        """Takes a batch into account.
+        """Adds a batch.
 
         Args:
-            targets: classes by number (...).
-            predictions: the same, or scores (..., classes), of which the largest counts.
-            weights: of the items.
+            targets: class indices (...).
+            predictions: class indices, or scores (..., classes), whose largest counts.
+            weights: the weights of the items.
 
         Raises:
-            ShapeError: when they do not fit.
-            InputValueError: for a class outside those there are.
+            ShapeError: for shapes that do not fit.
+            InputValueError: for a class outside the range.
         """
         predictions = from_any(predictions)
         targets = from_any(targets, None, predictions.device)
         targets, predictions = classes_of(self.name, targets, predictions)
-        size = self.classes
-        factor = item_weights(weights, targets.shape, self.name, targets.device)
+        size = self.num_classes
+        factor = (
+            None
+            if weights is None
+            else optional_weights(weights, targets.shape, self.name, targets.device)
+        )
         ones = full(targets.shape, 1.0, dtype="float64", device=targets.device)
         counted = (ones if factor is None else ones * factor).reshape((-1,))
         row = checked_classes(self.name, "targets", targets, size)
@@ -106,14 +110,13 @@ class ConfusionMatrix(Metric):
         self.counts = counts if self.counts is None else self.counts.to(counts.device) + counts
 
     def matrix(self) -> Tensor:
-        """The counts (classes, classes), in double precision."""
+        """Returns the counts (classes, classes), in double precision."""
         if self.counts is None:
-            zeros: Tensor = full((self.classes, self.classes), 0.0, dtype="float64")
-            return zeros
+            return full((self.num_classes, self.num_classes), 0.0, dtype="float64")
         return double(self.counts)
 
     def result(self) -> Any:
-        """The counts (classes, classes)."""
+        """Returns the counts (classes, classes)."""
         return self.matrix()
 
     def __repr__(self) -> str:
@@ -123,7 +126,7 @@ class ConfusionMatrix(Metric):
 class MeanIoU(ConfusionMatrix):
     """The mean over the classes of intersection / union of targets and predictions (Jaccard, 1912).
 
-    Classes that occur in neither are left out.
+    Classes that occur in neither are skipped.
 
     >>> iou = pb.metrics.MeanIoU(2)
     >>> iou([0, 0, 1], [0, 1, 1])
@@ -131,18 +134,18 @@ class MeanIoU(ConfusionMatrix):
     0.5
     """
 
-    def __init__(self, classes: int, name: str | None = None) -> None:
-        super().__init__(classes, "mean_iou" if name is None else name)
+    def __init__(self, num_classes: int, name: str | None = None) -> None:
+        super().__init__(num_classes, "mean_iou" if name is None else name)
 
     def result(self) -> float:
-        """The mean; 0 before there is anything."""
+        """Returns the mean; 0 before the first batch."""
         rows = self.matrix().tolist()
-        found = []
+        ratios = []
         for number, row in enumerate(rows):
             union = sum(row) + sum(other[number] for other in rows) - row[number]
             if union:
-                found.append(row[number] / union)
-        return math.fsum(found) / len(found) if found else 0.0
+                ratios.append(row[number] / union)
+        return math.fsum(ratios) / len(ratios) if ratios else 0.0
 
 
 class MatthewsCorrelation(ConfusionMatrix):
@@ -155,7 +158,7 @@ class MatthewsCorrelation(ConfusionMatrix):
     """
 
     def result(self) -> float:
-        """The correlation; 0 where one of the two is constant."""
+        """Returns the correlation; 0 if targets or predictions are constant."""
         rows = self.matrix().tolist()
         actual = [sum(row) for row in rows]
         predicted = [sum(column) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""How well scores put what is in a class before what is not: areas under curves."""
+"""Areas under curves: the quality of a ranking by scores."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
-from pullback.metrics.base import Metric, double, item_weights
+from pullback.metrics.base import Metric, double, optional_weights
 from pullback.metrics.confusion import checked_classes
-from pullback.ops import reductions
 from pullback.ops.arithmetic import minimum
 from pullback.ops.creation import arange, full
 from pullback.ops.cumulative import cumulative_sum
@@ -19,6 +18,8 @@ from pullback.ops.data_types import astype
 from pullback.ops.indexing import segment_sum
 from pullback.ops.joining import concat, stack
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims
+from pullback.ops.reductions import all as reduce_all
+from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.rounding import floor
 from pullback.ops.selection import where
 from pullback.ops.sets import unique_inverse
@@ -28,21 +29,23 @@ __all__ = ["AUC"]
 
 
 class AUC(Metric):
-    """The area under the curve of all thresholds.
+    """The area under the ROC curve or the precision-recall curve.
 
-    For "ROC" it is the probability that an item of the class has a higher score than one that is
-    not (Hanley and McNeil, 1982); for "PR" the average precision: the mean of the precisions at
-    each hit. Without `bins` it keeps every score, and is exact; with them it keeps counts only.
+    For "ROC" it is the probability that an item of the class has a higher score than an item
+    outside it (Hanley and McNeil, 1982); for "PR" it is the average precision, the mean of the
+    precisions at each hit. Without `bins` it keeps every score, and is exact; with `bins` it keeps
+    counts only.
 
     Args:
-        classes: the number of classes that exclude each other: targets are numbers (...), scores
-            (..., classes), and each class is held against the rest. Without it targets are 0 and 1,
-            and scores are in their shape.
+        num_classes: the number of exclusive classes: targets are class indices (...), scores
+            (..., classes), and each class is compared with the rest. If None, targets are 0 and 1,
+            and scores have their shape.
         curve: "ROC" or "PR".
-        average: of classes: "macro" for the mean of their areas, "weighted" for the mean by how
-            often each occurs, None for the areas.
-        bins: into how many equal parts of [0, 1] scores are counted, which are outside for none.
-        name: a name for messages and figures.
+        average: the average over classes: "macro" for the mean of their areas, "weighted" for the
+            mean weighted by their frequency, None for a list of areas.
+        bins: the number of equal parts of [0, 1] in which scores, which must lie in it, are
+            counted.
+        name: a name for messages and logs.
 
     >>> area = pb.metrics.AUC()
     >>> area([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
@@ -50,17 +53,17 @@ class AUC(Metric):
     0.75
 
     Raises:
-        InputValueError: for another curve or average.
+        InputValueError: for another curve or average, or bins below 2.
     """
 
     initial: Mapping[str, float | None] = {"inside": None, "outside": None}
-    #: Counts (classes, bins) of the scores of items that are in a class, and of those that are not.
+    #: Counts (classes, bins) of the scores of items in a class, and of items outside it.
     inside: Tensor | None
     outside: Tensor | None
 
     def __init__(
         self,
-        classes: int | None = None,
+        num_classes: int | None = None,
         *,
         curve: str = "ROC",
         average: str | None = "macro",
@@ -68,54 +71,60 @@ class AUC(Metric):
         name: str | None = None,
     ) -> None:
         if curve not in ("ROC", "PR"):
-            raise errors.InputValueError(f"curve is 'ROC' or 'PR', got {curve!r}")
+            raise errors.InputValueError(f"curve must be 'ROC' or 'PR', got {curve!r}")
         if average not in ("macro", "weighted", None):
-            raise errors.InputValueError(f"average is 'macro', 'weighted' or None, got {average!r}")
+            raise errors.InputValueError(
+                f"average must be 'macro', 'weighted' or None, got {average!r}"
+            )
         if bins is not None and bins < 2:
-            raise errors.InputValueError(f"there are 2 bins or more, got {bins}")
-        self.classes = classes
+            raise errors.InputValueError(f"bins must be 2 or more, got {bins}")
+        self.num_classes = num_classes
         self.curve = curve
         self.average = average
         self.bins = bins
         super().__init__("auc" if name is None else name)
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Sets the state back to its initial values."""
         super().reset()
         # Rows of scores, whether each is inside, and weights: (classes, items) each.
         self._kept: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def update(
-        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike = None
+        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike | None = None
     ) -> None:
-        """Takes a batch into account.
+        """Adds a batch.
 
         Raises:
-            ShapeError: when the shapes do not fit.
-            InputValueError: for a class outside those there are, or, with bins, for a score outside
+            ShapeError: for shapes that do not fit.
+            InputValueError: for a class outside the range, or, with bins, for a score outside
                 [0, 1].
         """
         scores = from_any(predictions)
         targets = from_any(targets, None, scores.device)
-        items = scores.shape if self.classes is None else scores.shape[:-1]
-        fits = self.classes is None or scores.shape[-1:] == (self.classes,)
+        items = scores.shape if self.num_classes is None else scores.shape[:-1]
+        fits = self.num_classes is None or scores.shape[-1:] == (self.num_classes,)
         if targets.shape != items or not fits:
-            wanted = "their shape" if self.classes is None else f"shape (..., {self.classes})"
+            expected = "their shape" if self.num_classes is None else f"(..., {self.num_classes})"
             raise errors.ShapeError(
                 f"{self.name}: scores of shape {scores.shape} do not fit targets of shape "
-                f"{targets.shape}; they are of {wanted}"
+                f"{targets.shape}; expected {expected}"
             )
         if not scores.size:
             return
-        count = 1 if self.classes is None else self.classes
+        count = 1 if self.num_classes is None else self.num_classes
         rows = permute_dims(double(scores).reshape((-1, count)), (1, 0))
-        if self.classes is None:
+        if self.num_classes is None:
             inside = double(targets > 0.5).reshape((1, -1))
         else:
             number = checked_classes(self.name, "targets", targets, count)
             each = arange(count, dtype="int64", device=scores.device)
             inside = double(each.reshape((-1, 1)) == number)
-        factor = item_weights(weights, targets.shape, self.name, scores.device)
+        factor = (
+            None
+            if weights is None
+            else optional_weights(weights, targets.shape, self.name, scores.device)
+        )
         counted = double(full(targets.shape, 1.0, dtype="float64", device=scores.device))
         if factor is not None:
             counted = counted * factor
@@ -126,36 +135,36 @@ class AUC(Metric):
             self._count(rows, inside, counted, self.bins)
 
     def _count(self, scores: Tensor, inside: Tensor, weights: Tensor, bins: int) -> None:
-        if scores.size and not bool(reductions.all((scores >= 0) & (scores <= 1))):
+        if scores.size and not bool(reduce_all((scores >= 0) & (scores <= 1))):
             raise errors.InputValueError(
-                f"{self.name}: with bins scores are from 0 to 1; apply pb.sigmoid or pb.softmax to "
-                f"logits, or leave bins out"
+                f"{self.name}: with bins, scores must be from 0 to 1; apply pb.sigmoid or "
+                f"pb.softmax to logits, or leave bins out"
             )
         count = scores.shape[0]
         bin_ = minimum(astype(floor(scores * bins), "int64"), bins - 1)
         first = arange(count, dtype="int64", device=scores.device).reshape((-1, 1)) * bins
         index = (bin_ + first).reshape((-1,))
         for name, part in (("inside", inside), ("outside", 1 - inside)):
-            found = segment_sum((part * weights).reshape((-1,)), index, count * bins)
-            found = found.reshape((count, bins))
+            counts = segment_sum((part * weights).reshape((-1,)), index, count * bins)
+            counts = counts.reshape((count, bins))
             before = getattr(self, name)
-            setattr(self, name, found if before is None else before.to(found.device) + found)
+            setattr(self, name, counts if before is None else before.to(counts.device) + counts)
 
-    def result(self) -> Any:
-        """The area; not a number where nothing, or everything, is in the class."""
+    def result(self) -> float | list[float]:
+        """Returns the area, NaN if no item or every item is in the class."""
         pairs = self._pairs()
         if not pairs:
             return 0.0
         areas = [_area(self.curve, *pair) for pair in pairs]
-        if self.classes is None:
+        if self.num_classes is None:
             return areas[0]
         if self.average is None:
             return areas
-        occurs = [1.0 if self.average == "macro" else float(reductions.sum(i)) for i, _ in pairs]
+        occurs = [1.0 if self.average == "macro" else float(reduce_sum(i)) for i, _ in pairs]
         return sum(a * n for a, n in zip(areas, occurs, strict=True)) / sum(occurs)
 
     def _pairs(self) -> list[tuple[Tensor, Tensor]]:
-        """For each class the counts inside and outside, by score, from the highest."""
+        """Returns for each class the counts inside and outside, from the highest score down."""
         if self.bins is not None:
             if self.inside is None or self.outside is None:
                 return []
@@ -170,33 +179,39 @@ class AUC(Metric):
         )
         pairs = []
         for number in range(scores.shape[0]):
-            # Items of one score are one step of the curve.
+            # Items with equal scores are one step of the curve.
             values, place = unique_inverse(-scores[number])
-            found = [
+            hits, misses = (
                 segment_sum(part * weights[number], place, values.shape[0])
                 for part in (inside[number], 1 - inside[number])
-            ]
-            pairs.append((found[0], found[1]))
+            )
+            pairs.append((hits, misses))
         return pairs
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """What has been gathered."""
+        """The state, by name."""
         kept = [[part.numpy() for part in parts] for parts in self._kept]
         return {**super().checkpoint_state(), "kept": kept}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores the result of `checkpoint_state`."""
         super().restore_state(state)
         self._kept = []
         for scores, inside, weights in state["kept"]:
-            self._kept.append(tuple(from_any(np.asarray(x)) for x in (scores, inside, weights)))  # type: ignore[arg-type]
+            self._kept.append(
+                (
+                    from_any(np.asarray(scores)),
+                    from_any(np.asarray(inside)),
+                    from_any(np.asarray(weights)),
+                )
+            )
 
     def __repr__(self) -> str:
         return f"<AUC {self.name!r}: {self.result()}>"
 
 
 def _area(curve: str, inside: Tensor, outside: Tensor) -> float:
-    """The area, from counts by score from the highest."""
+    """Returns the area, from counts in the order of scores, highest first."""
     hits = cumulative_sum(inside)
     misses = cumulative_sum(outside)
     all_hits, all_misses = float(hits[-1]), float(misses[-1])
@@ -204,9 +219,9 @@ def _area(curve: str, inside: Tensor, outside: Tensor) -> float:
         return float("nan")
     if curve == "ROC":
         # Trapezoids: half of a step's hits are before its misses.
-        area = reductions.sum(outside * (hits - inside / 2))
+        area = reduce_sum(outside * (hits - inside / 2))
         return float(area) / (all_hits * all_misses)
     taken = hits + misses
     # Where nothing has been taken yet there are no hits either.
     precision = hits / where(taken > 0, taken, 1.0)
-    return float(reductions.sum(inside * precision)) / all_hits
+    return float(reduce_sum(inside * precision)) / all_hits

@@ -1,4 +1,4 @@
-"""How far predicted numbers are from what they should be."""
+"""Errors and correlations of predicted numbers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback.metrics.base import (
-    Gathering,
     Metric,
-    OfPairs,
+    PairwiseMean,
+    WeightedSum,
     double,
     gives_items,
-    item_weights,
     name_of,
+    optional_weights,
 )
-from pullback.ops import arithmetic, reductions
+from pullback.ops.arithmetic import abs as absolute
 from pullback.ops.arithmetic import maximum
 from pullback.ops.creation import full
 from pullback.ops.exponential import log1p
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import expand_dims
 from pullback.ops.nn.losses import absolute_error, squared_error
+from pullback.ops.reductions import sum as reduce_sum
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-class MeanSquaredError(OfPairs):
+class MeanSquaredError(PairwiseMean):
     """The mean of (prediction - target)**2.
 
     >>> error = pb.metrics.MeanSquaredError()
@@ -47,8 +48,8 @@ class MeanSquaredError(OfPairs):
     2.0
     """
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """The squared differences."""
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the squared differences."""
         return squared_error(predictions, targets)
 
 
@@ -62,11 +63,11 @@ class RootMeanSquaredError(MeanSquaredError):
     """
 
     def result(self) -> float:
-        """The root of the mean over all pairs; 0 before there are any."""
+        """Returns the root of the mean over all pairs; 0 before there are any."""
         return math.sqrt(self.mean())
 
 
-class MeanAbsoluteError(OfPairs):
+class MeanAbsoluteError(PairwiseMean):
     """The mean of |prediction - target|.
 
     >>> error = pb.metrics.MeanAbsoluteError()
@@ -75,13 +76,13 @@ class MeanAbsoluteError(OfPairs):
     1.0
     """
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """The absolute differences."""
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the absolute differences."""
         return absolute_error(predictions, targets)
 
 
-class MeanAbsolutePercentageError(OfPairs):
-    """The mean of |prediction - target| / |target|, as a share: 0.05 is five percent.
+class MeanAbsolutePercentageError(PairwiseMean):
+    """The mean of |prediction - target| / |target|, as a fraction: 0.05 is five percent.
 
     >>> error = pb.metrics.MeanAbsolutePercentageError()
     >>> error([1.0, 2.0], [1.0, 4.0])
@@ -89,15 +90,15 @@ class MeanAbsolutePercentageError(OfPairs):
     0.5
     """
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """The differences, as shares of the targets."""
-        size = double(arithmetic.abs(targets))
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the differences as fractions of the targets."""
+        size = double(absolute(targets))
         difference = double(absolute_error(predictions, targets))
-        # As in scikit-learn: a target of 0 gives a large number rather than an infinite one.
+        # As in scikit-learn: a target of 0 gives a large but finite number.
         return difference / maximum(size, 2.0**-52)
 
 
-class MeanSquaredLogarithmicError(OfPairs):
+class MeanSquaredLogarithmicError(PairwiseMean):
     """The mean of (log(1 + prediction) - log(1 + target))**2, for numbers above -1.
 
     >>> error = pb.metrics.MeanSquaredLogarithmicError()
@@ -106,17 +107,17 @@ class MeanSquaredLogarithmicError(OfPairs):
     1.0
     """
 
-    def compare(self, targets: Tensor, predictions: Tensor) -> Any:
-        """The squared differences of the logarithms."""
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the squared differences of the logarithms."""
         return squared_error(log1p(double(predictions)), log1p(double(targets)))
 
 
-class MeanOf(Gathering):
+class MeanOf(WeightedSum):
     """The mean of a function of targets and predictions, such as one of `pb.losses`.
 
     Args:
-        function: gives a number for each item, or one for a batch, whose items then count alike.
-        name: a name for messages and figures; that of the function if None.
+        function: returns a number for each item, or one for a batch, whose items count equally.
+        name: a name for messages and logs; the name of the function if None.
 
     >>> error = pb.metrics.MeanOf(pb.losses.huber)
     >>> error([0.0, 0.0], [1.0, 4.0])
@@ -129,34 +130,36 @@ class MeanOf(Gathering):
         self._itemwise = gives_items(function)
         super().__init__(name_of(function) if name is None else name)
 
-    def update(self, targets: Any, predictions: Any, weights: TensorLike = None) -> None:
-        """Takes a batch into account.
+    def update(
+        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike | None = None
+    ) -> None:
+        """Adds a batch.
 
         Raises:
-            InputTypeError: for weights where the function gives one number for a batch.
+            InputTypeError: for weights with a function that returns one number for a batch.
         """
         more = {"reduction": "none"} if self._itemwise else {}
         values = from_any(self.function(targets, predictions, **more))
         if not values.ndim:
             if weights is not None:
                 raise errors.InputTypeError(
-                    f"{self.name} gives one number for a batch, which weights cannot be applied to"
+                    f"{self.name} returns one number for a batch; leave out weights"
                 )
             weights = int(
                 getattr(targets, "shape", (1,))[0] if getattr(targets, "shape", ()) else 1
             )
-        self.gather(values, weights)
+        self.accumulate(values, weights)
 
     def result(self) -> float:
-        """The mean; 0 before there is anything."""
+        """Returns the mean; 0 before the first batch."""
         return self.mean()
 
 
-class _OfMoments(Metric):
-    """What depends on means and squares of pairs (items,) or (items, outputs).
+class _Moments(Metric):
+    """The base of metrics that depend on means and squares of pairs (items,) or (items, outputs).
 
-    Batches are merged as Chan, Golub and LeVeque (1979) do: sums of squares are of differences
-    from the mean, which do not cancel out where the numbers are large.
+    Batches are merged by the method of Chan, Golub and LeVeque (1979): squares are of differences
+    from the mean, which avoids cancellation for large numbers.
     """
 
     initial: Mapping[str, float | None] = {
@@ -168,38 +171,42 @@ class _OfMoments(Metric):
     residual: Tensor | None
 
     def update(
-        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike = None
+        self, targets: TensorLike, predictions: TensorLike, weights: TensorLike | None = None
     ) -> None:
-        """Takes a batch into account.
+        """Adds a batch.
 
         Raises:
-            ShapeError: when the shapes differ, or there are more than two axes.
+            ShapeError: for shapes that differ or have more than two axes.
         """
         predictions = from_any(predictions)
         targets = from_any(targets, None, predictions.device)
         if targets.shape != predictions.shape or not 1 <= targets.ndim <= 2:
             raise errors.ShapeError(
-                f"{self.name}: targets {targets.shape} and predictions {predictions.shape} are of "
-                f"one shape, (items,) or (items, outputs)"
+                f"{self.name}: targets and predictions must have one shape, (items,) or (items, "
+                f"outputs), got {targets.shape} and {predictions.shape}"
             )
         rows = (-1, 1) if targets.ndim == 1 else targets.shape
         t, p = (double(tensor).reshape(rows) for tensor in (targets, predictions))
-        factor = item_weights(weights, targets.shape[:1], self.name, t.device)
+        factor = (
+            None
+            if weights is None
+            else optional_weights(weights, targets.shape[:1], self.name, t.device)
+        )
         w = full((t.shape[0], 1), 1.0, dtype=t.dtype, device=t.device)
         if factor is not None:
             w = w * factor.reshape((-1, 1))
-        count = float(reductions.sum(w))
+        count = float(reduce_sum(w))
         if count:
             self._merge(count, w, t, p)
 
     def _merge(self, count: float, w: Tensor, t: Tensor, p: Tensor) -> None:
         both = stack([t, p])  # (2, items, outputs)
-        means = reductions.sum(w * both, axis=1) / count
+        means = reduce_sum(w * both, axis=1) / count
         apart = both - expand_dims(means, axis=1)
         # Squares of targets and predictions, and their products: (3, outputs).
         products = stack([apart[0] * apart[0], apart[1] * apart[1], apart[0] * apart[1]])
-        squares = reductions.sum(w * products, axis=1)
-        residual = reductions.sum(w * (t - p) ** 2, axis=0)
+        squares = reduce_sum(w * products, axis=1)
+        residual = reduce_sum(w * (t - p) ** 2, axis=0)
         if self.means is None or self.squares is None or self.residual is None:
             self.count, self.means, self.squares, self.residual = count, means, squares, residual
             return
@@ -213,15 +220,15 @@ class _OfMoments(Metric):
         self.count = total
 
 
-class R2Score(_OfMoments):
+class R2Score(_Moments):
     """The coefficient of determination: 1 - (sum of squared errors) / (that of the mean).
 
-    Of several outputs (items, outputs) it is the mean of the scores.
+    For several outputs (items, outputs) it is the mean of their scores.
 
     Args:
         average: "uniform" for the mean over the outputs, "variance" for the mean weighted by the
             variance of their targets, None for the score of each.
-        name: a name for messages and figures.
+        name: a name for messages and logs.
 
     >>> score = pb.metrics.R2Score()
     >>> score([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
@@ -235,17 +242,18 @@ class R2Score(_OfMoments):
     def __init__(self, average: str | None = "uniform", name: str | None = None) -> None:
         if average not in ("uniform", "variance", None):
             raise errors.InputValueError(
-                f"average is 'uniform', 'variance' or None, got {average!r}"
+                f"average must be 'uniform', 'variance' or None, got {average!r}"
             )
         super().__init__(name)
         self.average = average
 
-    def result(self) -> Any:
-        """The score; 0 before there is anything."""
+    def result(self) -> float | list[float]:
+        """Returns the score, or a list of the scores of the outputs; 0 before the first batch."""
         if self.squares is None or self.residual is None:
             return 0.0
-        variances, errors_ = self.squares[0].tolist(), self.residual.tolist()
-        scores = [
+        variances: list[float] = self.squares[0].tolist()
+        errors_: list[float] = self.residual.tolist()
+        scores: list[float] = [
             1 - e / v if v else (0.0 if e else 1.0) for e, v in zip(errors_, variances, strict=True)
         ]
         if self.average is None:
@@ -255,8 +263,8 @@ class R2Score(_OfMoments):
         return sum(s * v for s, v in zip(scores, variances, strict=True)) / sum(variances)
 
 
-class PearsonCorrelation(_OfMoments):
-    """The correlation of targets and predictions; of several outputs the mean of theirs.
+class PearsonCorrelation(_Moments):
+    """The correlation of targets and predictions; for several outputs the mean of theirs.
 
     >>> correlation = pb.metrics.PearsonCorrelation()
     >>> correlation([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
@@ -265,11 +273,11 @@ class PearsonCorrelation(_OfMoments):
     """
 
     def result(self) -> float:
-        """The correlation; 0 where one of the two is constant."""
+        """Returns the correlation; 0 if targets or predictions are constant."""
         if self.squares is None:
             return 0.0
-        found = [
+        correlations = [
             both / math.sqrt(t * p) if t and p else 0.0
             for t, p, both in zip(*self.squares.tolist(), strict=True)
         ]
-        return math.fsum(found) / len(found)
+        return math.fsum(correlations) / len(correlations)

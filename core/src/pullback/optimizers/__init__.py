@@ -1,4 +1,4 @@
-"""Optimizers: they move variables against gradients, and keep what they need for each."""
+"""Optimizers: they move variables against gradients, and keep state for each variable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pullback.optimizers import schedules
 from pullback.optimizers.adaptive import Adadelta, Adafactor, Adagrad, RMSprop
 from pullback.optimizers.algorithms import LAMB, SGD, Adam, Adamax, AdamW, Lion, Nadam
 from pullback.optimizers.loss_scale import LossScale
-from pullback.optimizers.optimizer import Optimizer
+from pullback.optimizers.optimizer import Optimizer, OptimizerOptions
 
 __all__ = [
     "LAMB",
@@ -21,6 +21,7 @@ __all__ = [
     "LossScale",
     "Nadam",
     "Optimizer",
+    "OptimizerOptions",
     "RMSprop",
     "schedules",
 ]

@@ -1,11 +1,17 @@
-"""Optimizers with a learning rate of its own for each element."""
+"""Optimizers that adapt the learning rate of each element."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
-from pullback.optimizers.optimizer import LearningRate, Optimizer, share
+from pullback.optimizers.optimizer import (
+    LearningRate,
+    Optimizer,
+    OptimizerOptions,
+    checked_fraction,
+)
+from pullback.optimizers.slots import Scalar
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 from pullback.variable import Variable
@@ -14,16 +20,18 @@ __all__ = ["Adadelta", "Adafactor", "Adagrad", "RMSprop"]
 
 
 class RMSprop(Optimizer):
-    """RMSprop (Hinton, 2012, lecture 6e): divides by the root of the mean square of gradients.
+    """RMSprop (Hinton, 2012, lecture 6e): divides by the root mean square of gradients.
+
+    A step is the op `rmsprop_update`, or `rmsprop_momentum_update`.
 
     Args:
         learning_rate: a number, a variable, or a function of the number of steps taken.
-        rho: what is left of the mean square each step.
-        epsilon: added to its root.
-        momentum: what is left of the sum of past steps each step.
-        centered: divides by the deviation of gradients from their mean (Graves, 2013).
-        weight_decay: how much of a variable its gradient gains (L2 regularization).
-        rest: as of `Optimizer`.
+        rho: the exponential decay rate of the mean square.
+        epsilon: the number added to its root for numerical stability.
+        momentum: the decay rate of the sum of past steps.
+        centered: whether to divide by the standard deviation of gradients (Graves, 2013).
+        weight_decay: the factor of L2 regularization: the gradient gains weight_decay * variable.
+        options: see `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.RMSprop(0.1, rho=0.0).apply_gradients([(pb.asarray(10.0), v)])
@@ -46,24 +54,26 @@ class RMSprop(Optimizer):
         momentum: float = 0.0,
         centered: bool = False,
         weight_decay: float = 0.0,
-        **rest: Any,
+        **options: Unpack[OptimizerOptions],
     ) -> None:
         settings = {"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}
-        if share("momentum", momentum) or centered:
+        if checked_fraction("momentum", momentum) or centered:
             settings |= {"momentum": momentum, "centered": centered}
             self.op = "rmsprop_momentum_update"
             self.slot_names = ("mean_square", "mean", "velocity")
-        super().__init__(learning_rate, settings, **rest)
+        super().__init__(learning_rate, settings, **options)
 
 
 class Adagrad(Optimizer):
     """AdaGrad (Duchi et al., 2011): divides by the root of the sum of squared gradients.
 
+    A step is the op `adagrad_update`.
+
     Args:
         learning_rate: a number, a variable, or a function of the number of steps taken.
-        epsilon: added to the root.
-        weight_decay: how much of a variable its gradient gains (L2 regularization).
-        rest: as of `Optimizer`.
+        epsilon: the number added to the root for numerical stability.
+        weight_decay: the factor of L2 regularization: the gradient gains weight_decay * variable.
+        options: see `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.Adagrad(0.1).apply_gradients([(pb.asarray(10.0), v)])
@@ -80,20 +90,24 @@ class Adagrad(Optimizer):
         epsilon: float = 1e-10,
         *,
         weight_decay: float = 0.0,
-        **rest: Any,
+        **options: Unpack[OptimizerOptions],
     ) -> None:
-        super().__init__(learning_rate, {"epsilon": epsilon, "weight_decay": weight_decay}, **rest)
+        super().__init__(
+            learning_rate, {"epsilon": epsilon, "weight_decay": weight_decay}, **options
+        )
 
 
 class Adadelta(Optimizer):
-    """Adadelta (Zeiler, 2012): the size of its steps is that of its recent ones.
+    """Adadelta (Zeiler, 2012): scales steps to the size of recent steps.
+
+    A step is the op `adadelta_update`.
 
     Args:
-        learning_rate: a factor on the steps; 1 in the paper.
-        rho: what is left of the mean squares each step.
-        epsilon: added to both of them.
-        weight_decay: how much of a variable its gradient gains (L2 regularization).
-        rest: as of `Optimizer`.
+        learning_rate: the factor of the steps, 1 in the paper; see `Optimizer`.
+        rho: the exponential decay rate of the mean squares.
+        epsilon: the number added to both mean squares for numerical stability.
+        weight_decay: the factor of L2 regularization: the gradient gains weight_decay * variable.
+        options: see `Optimizer`.
 
     >>> v = pb.Variable(1.0)
     >>> pb.optimizers.Adadelta(rho=0.0, epsilon=1.0).apply_gradients([(pb.asarray(0.0), v)])
@@ -111,27 +125,27 @@ class Adadelta(Optimizer):
         epsilon: float = 1e-6,
         *,
         weight_decay: float = 0.0,
-        **rest: Any,
+        **options: Unpack[OptimizerOptions],
     ) -> None:
         settings = {"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}
-        super().__init__(learning_rate, settings, **rest)
+        super().__init__(learning_rate, settings, **options)
 
 
 class Adafactor(Optimizer):
-    """Adafactor (Shazeer and Stern, 2018): squares of gradients kept by row and column only.
+    """Adafactor (Shazeer and Stern, 2018): keeps mean squares of rows and columns only.
 
-    For a variable (..., n, m) it keeps n + m numbers in the place of n * m. The size of steps
-    follows that of the variable: the rate is min(learning_rate, 1 / sqrt(step)) times its root mean
-    square.
+    For a variable (..., n, m) it keeps n + m numbers instead of n * m. Steps are proportional to
+    the variable: the rate is min(learning_rate, 1 / sqrt(step)) times its root mean square. A step
+    is the op `adafactor_update`, for vectors `adafactor_vector_update`.
 
     Args:
         learning_rate: the largest relative size of a step: a number, a variable, or a function of
             the number of steps taken.
-        decay: the means of squares keep 1 - step**-decay each step.
-        epsilon: added to squared gradients.
-        least: what the root mean square of a variable counts as, at least.
-        threshold: what the root mean square of a step has at most, before it is scaled.
-        rest: as of `Optimizer`.
+        decay_rate: sets the decay rate of the mean squares to 1 - step**-decay_rate.
+        epsilon: the number added to squared gradients for numerical stability.
+        min_scale: the least root mean square of a variable by which a step is scaled.
+        clip_threshold: the largest root mean square of a step before it is scaled.
+        options: see `Optimizer`.
 
     >>> v = pb.Variable([[1.0, 1.0]])
     >>> optimizer = pb.optimizers.Adafactor(0.5)
@@ -141,32 +155,37 @@ class Adafactor(Optimizer):
     """
 
     takes_step = True
-    #: The first two for variables of two axes or more, the last one for others.
+    #: The first two for variables with two axes or more, the last one for others.
     slot_names: Sequence[str] = ("rows", "columns", "mean_square")
 
     def __init__(
         self,
         learning_rate: LearningRate = 0.01,
-        decay: float = 0.8,
+        decay_rate: float = 0.8,
         epsilon: float = 1e-30,
-        least: float = 1e-3,
-        threshold: float = 1.0,
-        **rest: Any,
+        min_scale: float = 1e-3,
+        clip_threshold: float = 1.0,
+        **options: Unpack[OptimizerOptions],
     ) -> None:
-        settings = {"decay": decay, "epsilon": epsilon, "least": least, "threshold": threshold}
-        super().__init__(learning_rate, settings, **rest)
+        settings = {
+            "decay": decay_rate,
+            "epsilon": epsilon,
+            "least": min_scale,
+            "threshold": clip_threshold,
+        }
+        super().__init__(learning_rate, settings, **options)
 
     def slot_shape(self, variable: Variable, name: str) -> Sequence[int]:
         """The shape of a slot."""
         shape = variable.shape
         return {"rows": shape[:-1], "columns": (*shape[:-2], *shape[-1:])}.get(name, shape)
 
-    def update(self, variable: Variable, gradient: Tensor, rate: Any, step: int) -> None:
+    def update(self, variable: Variable, gradient: Tensor, rate: Scalar, step: int) -> None:
         """Moves one variable."""
         factored = variable.ndim >= 2
         names = self.slot_names[:2] if factored else self.slot_names[2:]
         slots = [self.slot(variable, name) for name in names]
         op = "adafactor_update" if factored else "adafactor_vector_update"
         moved = OPS[op].function(variable, gradient, *slots, rate, step, **self.settings)
-        for one, value in zip((variable, *slots), moved, strict=True):
-            one.assign(value)
+        for target, value in zip((variable, *slots), moved, strict=True):
+            target.assign(value)

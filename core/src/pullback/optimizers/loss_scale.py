@@ -1,35 +1,37 @@
-"""Loss scaling: float16 gradients that neither vanish nor overflow."""
+"""Loss scaling: keeps float16 gradients from vanishing and overflowing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import paused
 from pullback.ops.comparison import isfinite
-from pullback.optimizers.optimizer import Optimizer
+from pullback.optimizers.optimizer import LearningRate, Optimizer
+from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
 __all__ = ["LossScale"]
 
 
 class LossScale(Optimizer):
-    """An optimizer for losses that are scaled, as float16 needs (Micikevicius et al., 2018).
+    """An optimizer with loss scaling, as float16 needs it (Micikevicius et al., 2018).
 
-    Gradients are taken of `scaled(loss)`, which `minimize` does by itself. Each step they are
-    divided by the scale again. Where one is infinite or NaN, the step is left out and the scale is
-    made smaller; after `growth_steps` good steps in a row it is made larger.
+    Take the gradients of `scaled(loss)`; `minimize` does that. Each step divides them by the scale
+    again. If one is infinite or NaN, the step is skipped and the scale is divided by `factor`;
+    after `growth_steps` steps in a row without a skip it is multiplied by `factor`.
 
     Args:
-        optimizer: what takes the steps.
-        scale: the first scale.
-        growth_steps: how many good steps it takes for a larger one; None for never.
-        factor: by how much it grows and shrinks.
+        optimizer: the optimizer that takes the steps.
+        initial_scale: the first scale.
+        growth_steps: the number of steps without a skip before the scale grows; None for never.
+        factor: the factor by which the scale grows and shrinks.
 
     >>> v = pb.Variable(1.0)
-    >>> optimizer = pb.optimizers.LossScale(pb.optimizers.SGD(0.1), scale=4.0)
+    >>> optimizer = pb.optimizers.LossScale(pb.optimizers.SGD(0.1), initial_scale=4.0)
     >>> with pb.GradientTape() as tape:
     ...     loss = optimizer.scaled(v * v)
     >>> optimizer.apply_gradients([(tape.gradient(loss, v), v)])
@@ -40,83 +42,87 @@ class LossScale(Optimizer):
     0.800 1 2.0 1
 
     Raises:
-        InputValueError: for a scale below 1, a factor that is not above 1, or no growth steps.
+        InputValueError: for a scale below 1, a factor of 1 or less, or growth_steps below 1.
     """
 
     def __init__(
         self,
         optimizer: Optimizer,
-        scale: float = 2.0**15,
+        initial_scale: float = 2.0**15,
         *,
         growth_steps: int | None = 2000,
         factor: float = 2.0,
     ) -> None:
         self.optimizer = optimizer
         super().__init__(optimizer.learning_rate)
-        #: What losses are multiplied by.
-        self.scale = float(scale)
+        #: The factor of losses.
+        self.scale = float(initial_scale)
         self.growth_steps = growth_steps
         self.factor = float(factor)
-        #: How many steps have been left out.
+        #: The number of skipped steps.
         self.skipped = 0
         self._good = 0
-        if not (scale >= 1 and factor > 1 and (growth_steps is None or growth_steps >= 1)):
+        if not (initial_scale >= 1 and factor > 1 and (growth_steps is None or growth_steps >= 1)):
             raise errors.InputValueError(
-                f"a scale is 1 or more, a factor above 1 and growth_steps 1 or more, got "
-                f"{scale}, {factor} and {growth_steps}"
+                f"initial_scale must be 1 or more, factor above 1 and growth_steps 1 or more, got "
+                f"{initial_scale}, {factor} and {growth_steps}"
             )
 
     def constructor_arguments(self) -> dict[str, Any]:
         """The arguments of the constructor by name."""
-        found = super().constructor_arguments()
-        del found["learning_rate"]
-        return found
+        arguments = super().constructor_arguments()
+        del arguments["learning_rate"]
+        return arguments
 
     @property
-    def learning_rate(self) -> Any:
-        """That of the optimizer that takes the steps."""
+    def learning_rate(self) -> LearningRate:
+        """The learning rate of the optimizer that takes the steps."""
         return self.optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, rate: Any) -> None:
+    def learning_rate(self, rate: LearningRate) -> None:
         self.optimizer.learning_rate = rate
 
     @property
     def step(self) -> int:
-        """The number of steps taken; those left out do not count."""
+        """The number of steps taken, without skipped ones."""
         return self.optimizer.step
 
-    def averaged(self) -> Any:
-        """As of the optimizer that takes the steps."""
-        return self.optimizer.averaged()
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """See `Optimizer.averaged`, of the optimizer that takes the steps."""
+        with self.optimizer.averaged():
+            yield
 
-    def scaled(self, loss: Any) -> Any:
-        """The loss times the scale, in float32 where it has fewer bits."""
+    def scaled(self, loss: TensorLike) -> Tensor:
+        """Returns the loss times the scale, in at least float32."""
         value = from_any(loss)
         dtype = dtypes.promote_types(value.dtype, dtypes.float32)
         return self.optimizer.scaled(value.astype(dtype) * self.scale)
 
-    def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> None:
-        """Takes one step against gradients of the scaled loss, unless one is not finite.
+    def apply_gradients(self, pairs: Iterable[tuple[TensorLike | None, Variable]]) -> None:
+        """Takes one step against gradients of the scaled loss; skips it unless all are finite.
 
         Raises:
-            PullbackError: as of `Optimizer.apply_gradients`.
+            PullbackError: see `Optimizer.apply_gradients`.
         """
         with paused():
-            found = [(self._unscaled(gradient, variable), variable) for gradient, variable in pairs]
-            good = _all_finite([gradient for gradient, _ in found])
-        if not good:
+            unscaled = [
+                (self._unscaled(gradient, variable), variable) for gradient, variable in pairs
+            ]
+            finite = _all_finite([gradient for gradient, _ in unscaled])
+        if not finite:
             self.scale = max(self.scale / self.factor, 1.0)
             self.skipped += 1
             self._good = 0
             return
-        self.optimizer.apply_gradients(found)
+        self.optimizer.apply_gradients(unscaled)
         self._good += 1
         if self._good == self.growth_steps:
             self.scale *= self.factor
             self._good = 0
 
-    def _unscaled(self, gradient: Any, variable: Any) -> Any:
+    def _unscaled(self, gradient: TensorLike | None, variable: Variable) -> Tensor | None:
         if gradient is None:
             return None
         device = variable.device if isinstance(variable, Variable) else None
@@ -125,21 +131,21 @@ class LossScale(Optimizer):
         return tensor.astype(dtype) / self.scale
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The scale, and what it depends on; the optimizer inside has a state of its own."""
+        """The scale and its counters; the state of `optimizer` is saved on its own."""
         return {"scale": self.scale, "good": self._good, "skipped": self.skipped}
 
     def restore_state(self, saved: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores the result of `checkpoint_state`."""
         self.scale = float(saved["scale"])
         self._good, self.skipped = int(saved["good"]), int(saved["skipped"])
 
 
-def _all_finite(gradients: list[Any]) -> bool:
-    """Whether every element is finite; the answer is waited for once."""
-    found: Any = None
+def _all_finite(gradients: list[Tensor | None]) -> bool:
+    """Returns whether every element is finite; the device is waited for once."""
+    total: Tensor | None = None
     for gradient in gradients:
         if gradient is not None:
-            # The sum of zeros, or NaN: cheaper than a mask, and one number to hand on.
-            one = (gradient * 0).sum()
-            found = one if found is None else found + one.to(found.device)
-    return found is None or bool(isfinite(found))
+            # A sum of zeros, or NaN: cheaper than a mask.
+            zero = (gradient * 0).sum()
+            total = zero if total is None else total + zero.to(total.device)
+    return total is None or bool(isfinite(total))

@@ -1,10 +1,10 @@
-"""`Optimizer`: what all of them share; an algorithm is an op and the names of its slots."""
+"""`Optimizer`: the base of all optimizers; an algorithm is an op and the names of its slots."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -16,55 +16,74 @@ from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
 from pullback.ops.optim.optimizer_updates import sgd_update
-from pullback.optimizers.slots import Exclusions, ExclusionsLike, Numbers, Slots
+from pullback.optimizers.slots import (
+    Scalar,
+    Slots,
+    StepScalars,
+    WeightDecayMask,
+    WeightDecayMaskLike,
+)
 from pullback.spec import OPS
 from pullback.state import objects
 from pullback.state.serialization import Configurable
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
-__all__ = ["LearningRate", "Optimizer"]
+__all__ = ["LearningRate", "Optimizer", "OptimizerOptions"]
 
 #: A number, a variable, or a schedule: a function of the number of steps taken.
-LearningRate: TypeAlias = "float | Variable | Callable[[int], Any]"
+LearningRate: TypeAlias = "float | Variable | Callable[[int], SupportsFloat]"
 Pairs: TypeAlias = "list[tuple[Tensor, Variable]]"
 
-#: Slots that any optimizer may have.
-AVERAGE, GATHERED = "average", "gathered"
+#: Slots that any optimizer may have: the moving average, and the sum of gradients.
+EMA, ACCUMULATED = "ema", "accumulated"
+
+
+class OptimizerOptions(TypedDict, total=False):
+    """The keyword arguments of every optimizer; `Optimizer` describes them."""
+
+    clip_value: float | None
+    clip_norm: float | None
+    clip_global_norm: float | None
+    decoupled_weight_decay: float
+    no_decay: WeightDecayMaskLike
+    ema_decay: float | None
+    accumulate_steps: int
 
 
 class Optimizer(Configurable):
-    """The base of every optimizer. A subclass names the op that makes a step, and its slots.
+    """The base of every optimizer. A subclass names the op of a step, and its slots.
 
-    Slots are zeros at first, in at least float32. They belong to the variable object, and in a
-    checkpoint to its path: give the model to the same checkpoint.
+    Slots start as zeros, in at least float32. They belong to a variable, and in a checkpoint to
+    its path: add the model to the same checkpoint.
 
-    Gradients are gathered, then clipped; then weights decay, and then the op moves them.
+    A step accumulates gradients, clips them, applies decoupled weight decay, and calls the op.
 
     Args:
         learning_rate: a number, a variable, or a function of the number of steps taken.
         settings: the attributes of the op.
-        clip_value: cuts every element of a gradient to [-clip_value, clip_value].
-        clip_norm: scales each gradient down to this norm, where it has a larger one.
+        clip_value: clips every element of a gradient to [-clip_value, clip_value].
+        clip_norm: scales each gradient with a larger norm down to this norm.
         clip_global_norm: the same for all gradients together (Pascanu et al., 2013).
-        decoupled_weight_decay: the share of a variable, times the learning rate, that is taken off
-            apart from the gradient (Loshchilov and Hutter, 2019), whatever the algorithm.
-        no_decay: variables that no weight decay is for, or a function that says so of a variable:
-            `lambda v: v.ndim < 2` for biases and scales.
-        average: what is left each step of an average of the weights (Polyak and Juditsky, 1992);
-            `averaged()` puts it in their place. None for no average.
-        gather: the number of calls whose gradients are averaged and make one step.
+        decoupled_weight_decay: the fraction of a variable, times the learning rate, that is
+            subtracted apart from the gradient (Loshchilov and Hutter, 2019), for any algorithm.
+        no_decay: the variables that are excluded from weight decay, or a function that returns
+            True for them: `lambda v: v.ndim < 2` for biases and scales.
+        ema_decay: the decay rate of an exponential moving average of the weights (Polyak and
+            Juditsky, 1992), which `averaged()` puts in their place; None for no average.
+        accumulate_steps: the number of calls whose gradients are averaged for one step.
 
     Raises:
-        InputValueError: for a learning rate that is negative or no number, several ways to clip,
-            an average outside [0, 1), or less than one call for a step.
+        InputValueError: for a negative or non-finite learning rate, several ways to clip,
+            ema_decay outside [0, 1), or accumulate_steps below 1.
     """
 
-    #: The op: (parameter, gradient, *slots, learning_rate, step if it takes it, **settings).
+    #: The name of the op, in `pullback.ops.optim`. It is called as
+    #: op(parameter, gradient, *slots, learning_rate, step if `takes_step`, **settings).
     op: str
-    #: The names of the slots, in the order in which the op takes and gives them.
+    #: The names of the slots, in the order in which the op takes and returns them.
     slot_names: Sequence[str] = ()
-    #: Whether the op takes the number of the step, from 1.
+    #: Whether the op takes the number of the step, counted from 1.
     takes_step: bool = False
 
     def __init__(
@@ -76,9 +95,9 @@ class Optimizer(Configurable):
         clip_norm: float | None = None,
         clip_global_norm: float | None = None,
         decoupled_weight_decay: float = 0.0,
-        no_decay: ExclusionsLike = None,
-        average: float | None = None,
-        gather: int = 1,
+        no_decay: WeightDecayMaskLike = None,
+        ema_decay: float | None = None,
+        accumulate_steps: int = 1,
     ) -> None:
         self.learning_rate = learning_rate
         self.settings = dict(settings or {})
@@ -86,29 +105,31 @@ class Optimizer(Configurable):
         self.clip_norm = clip_norm
         self.clip_global_norm = clip_global_norm
         self.decoupled_weight_decay = decoupled_weight_decay
-        self.average = average
-        self.gather = int(gather)
-        self._no_decay = Exclusions(no_decay)
+        self.ema_decay = ema_decay
+        self.accumulate_steps = int(accumulate_steps)
+        self._no_decay = WeightDecayMask(no_decay)
         self._step = 0
-        self._gathered = 0
+        self._accumulated = 0
         self._slots = Slots()
-        self._numbers = Numbers()
-        #: Slots that a checkpoint has given, until its step is restored, or one is taken.
+        self._scalars = StepScalars()
+        #: Slots restored from a checkpoint, until its step is restored, or a step is taken.
         self._restored: set[tuple[int, str]] = set()
         if not isinstance(learning_rate, Variable) and not callable(learning_rate):
-            _positive(learning_rate)
-        clips = [one for one in (clip_value, clip_norm, clip_global_norm) if one is not None]
-        if len(clips) > 1 or any(not one > 0 for one in clips):
+            _checked_rate(learning_rate)
+        clips = [limit for limit in (clip_value, clip_norm, clip_global_norm) if limit is not None]
+        if len(clips) > 1 or any(not limit > 0 for limit in clips):
             raise errors.InputValueError(
-                "give one of clip_value, clip_norm and clip_global_norm, a number above 0"
+                "set only one of clip_value, clip_norm and clip_global_norm, to a number above 0"
             )
-        if average is not None and not 0 <= average < 1:
-            raise errors.InputValueError(f"average is in [0, 1), got {average}")
-        if self.gather < 1:
-            raise errors.InputValueError(f"a step needs one call or more, got gather={gather}")
+        if ema_decay is not None:
+            checked_fraction("ema_decay", ema_decay)
+        if self.accumulate_steps < 1:
+            raise errors.InputValueError(
+                f"accumulate_steps must be 1 or more, got accumulate_steps={accumulate_steps}"
+            )
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor by name, with the learning rate of now."""
+        """The arguments of the constructor by name, with the current learning rate."""
         return super().constructor_arguments() | {"learning_rate": self.learning_rate}
 
     @property
@@ -118,64 +139,67 @@ class Optimizer(Configurable):
 
     # Steps ---------------------------------------------------------------------------------------
 
-    def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> None:
+    def apply_gradients(self, pairs: Iterable[tuple[TensorLike | None, Variable]]) -> None:
         """Takes one step: moves each variable against its gradient.
 
         Args:
             pairs: (gradient, variable) pairs, as from `pb.implicit_gradients` or
-                `zip(gradients, variables)`. Pairs without a gradient (None) are left out.
+                `zip(gradients, variables)`. Pairs without a gradient (None) are skipped.
 
         Raises:
-            InputValueError: when no pair has a gradient, or one variable is in two.
+            InputValueError: when no pair has a gradient, or a variable is in two pairs.
             ShapeError: when a gradient has another shape than its variable.
-            InputTypeError: for what is no variable. Nothing has been changed in any of these cases.
+            InputTypeError: for a value that is not a variable. No error changes anything.
         """
         if objects.WAITING:
             objects.settle()
         checked = _checked(pairs)
         self._restored.clear()
         with paused():
-            if self.gather > 1:
-                checked = self._gather(checked)
+            if self.accumulate_steps > 1:
+                checked = self._accumulate(checked)
                 if not checked:
                     return
             checked = self._clipped(checked)
             rate = self._rate()
             step = self._step + 1
             for gradient, variable in checked:
-                if self.average is not None:
+                if self.ema_decay is not None:
                     self._begin_average(variable)
                 if self.decoupled_weight_decay and variable not in self._no_decay:
-                    share = rate * self.decoupled_weight_decay
-                    variable.assign(sgd_update(variable, variable, share))
+                    fraction = rate * self.decoupled_weight_decay
+                    variable.assign(sgd_update(variable, variable, fraction))
                 self.update(variable, gradient, rate, step)
-            if self.average is not None:
-                self._move_averages(self.average)
+            if self.ema_decay is not None:
+                self._move_averages(self.ema_decay)
         self._step = step
 
-    def update(self, variable: Variable, gradient: Tensor, rate: Any, step: int) -> None:
-        """Moves one variable; a subclass with more in mind than an op writes this."""
-        kept = self._slots.of(variable)
+    def update(self, variable: Variable, gradient: Tensor, rate: Scalar, step: int) -> None:
+        """Moves one variable by the op; override it for an algorithm that is more than an op."""
+        existing = self._slots.of(variable)
         slots = [
-            kept[name] if name in kept else self.slot(variable, name) for name in self.slot_names
+            existing[name] if name in existing else self.slot(variable, name)
+            for name in self.slot_names
         ]
-        numbers = self._numbers.tensors((rate, step) if self.takes_step else (rate,), variable)
+        scalars = self._scalars.tensors((rate, step) if self.takes_step else (rate,), variable)
         self._slots.update_of(variable)(
-            OPS[self.op], (variable, *slots), gradient, numbers, self.settings_for(variable)
+            OPS[self.op], (variable, *slots), gradient, scalars, self.settings_for(variable)
         )
 
     def settings_for(self, variable: Variable) -> Mapping[str, Any]:
-        """The attributes of the op for a variable: without weight decay where it is not for it."""
+        """The attributes of the op for a variable: no weight decay for an excluded one."""
         if self.settings.get("weight_decay") and variable in self._no_decay:
             return {**self.settings, "weight_decay": 0.0}
         return self.settings
 
-    def minimize(self, loss: Callable[[], Any], variables: Sequence[Variable] | None = None) -> Any:
-        """Takes a step against the gradient of a loss, and gives the loss.
+    def minimize(
+        self, loss: Callable[[], Tensor], variables: Sequence[Variable] | None = None
+    ) -> Tensor:
+        """Takes a step against the gradient of a loss, and returns the loss.
 
         Args:
-            loss: a function without arguments; one of several elements stands for its sum.
-            variables: what to move; if None, every trainable variable that `loss` reads.
+            loss: a function without arguments; several elements stand for their sum.
+            variables: the variables to move; if None, every trainable one that `loss` reads.
 
         >>> v = pb.Variable(3.0)
         >>> optimizer = pb.optimizers.SGD(0.1)
@@ -183,12 +207,12 @@ class Optimizer(Configurable):
         (9.0, 2.4, 1)
 
         Raises:
-            InputTypeError: for a loss that is no function.
+            InputTypeError: for a loss that is not a function.
             InputValueError: when the loss depends on no variable.
         """
         if not callable(loss):
             raise errors.InputTypeError(
-                f"minimize takes a function that computes the loss, got {type(loss).__name__}; "
+                f"loss must be a function that computes the loss, got {type(loss).__name__}; "
                 f"write optimizer.minimize(lambda: ...)"
             )
         with GradientTape() as tape:
@@ -200,60 +224,63 @@ class Optimizer(Configurable):
         self.apply_gradients(zip(tape.gradient(target, moved), moved, strict=True))
         return value
 
-    def scaled(self, loss: Any) -> Any:
-        """What `apply_gradients` takes the gradients of: the loss, if not told otherwise."""
+    def scaled(self, loss: Tensor) -> Tensor:
+        """Returns the loss whose gradients `apply_gradients` takes; `LossScale` scales it."""
         return loss
 
-    def _rate(self) -> Any:
+    def _rate(self) -> Scalar:
         rate = self.learning_rate
         if isinstance(rate, Variable):
             return rate.value
-        return _positive(rate(self._step) if callable(rate) else rate)
+        return _checked_rate(rate(self._step) if callable(rate) else rate)
 
     def _clipped(self, pairs: Pairs) -> Pairs:
         if self.clip_global_norm is self.clip_norm is self.clip_value is None:
             return pairs
         gradients = [gradient for gradient, _ in pairs]
+        clipped: Sequence[Tensor | None]
         if self.clip_global_norm is not None:
-            found: Sequence[Any] = clip_by_global_norm(gradients, self.clip_global_norm)[0]
+            clipped = clip_by_global_norm(gradients, self.clip_global_norm)[0]
         elif self.clip_norm is not None:
-            found = [clip_by_norm(g, max_norm=self.clip_norm) for g in gradients]
+            clipped = [clip_by_norm(g, max_norm=self.clip_norm) for g in gradients]
         else:
             assert self.clip_value is not None
-            found = [clip(g, -self.clip_value, self.clip_value) for g in gradients]
-        return [(one, variable) for one, (_, variable) in zip(found, pairs, strict=True)]
+            clipped = [clip(g, -self.clip_value, self.clip_value) for g in gradients]
+        variables = [variable for _, variable in pairs]
+        return [(g, v) for g, v in zip(clipped, variables, strict=True) if g is not None]
 
-    def _gather(self, pairs: Pairs) -> Pairs:
-        """Adds gradients up; every so many calls, their means."""
+    def _accumulate(self, pairs: Pairs) -> Pairs:
+        """Sums gradients; returns their means every `accumulate_steps` calls, else nothing."""
         for gradient, variable in pairs:
-            total = self.slot(variable, GATHERED)
+            total = self.slot(variable, ACCUMULATED)
             total.assign_add(gradient.astype(total.dtype))
-        self._gathered = (self._gathered + 1) % self.gather
-        if self._gathered:
+        self._accumulated = (self._accumulated + 1) % self.accumulate_steps
+        if self._accumulated:
             return []
         means = [
-            (total.value / self.gather, variable) for variable, total in self._slots.named(GATHERED)
+            (total.value / self.accumulate_steps, variable)
+            for variable, total in self._slots.named(ACCUMULATED)
         ]
-        self._slots.drop(GATHERED)
+        self._slots.drop(ACCUMULATED)
         return means
 
-    # The average of the weights ------------------------------------------------------------------
+    # The moving average of the weights -----------------------------------------------------------
 
     def _begin_average(self, variable: Variable) -> None:
-        if AVERAGE not in self._slots.of(variable):
-            slot = self.slot(variable, AVERAGE)
+        if EMA not in self._slots.of(variable):
+            slot = self.slot(variable, EMA)
             slot.assign(variable.value.astype(slot.dtype))
 
-    def _move_averages(self, left: float) -> None:
-        for variable, slot in self._slots.named(AVERAGE):
-            slot.assign_add((variable.value.astype(slot.dtype) - slot) * (1 - left))
+    def _move_averages(self, decay: float) -> None:
+        for variable, slot in self._slots.named(EMA):
+            slot.assign_add((variable.value.astype(slot.dtype) - slot) * (1 - decay))
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """The variables have their averages inside, and their own values again after it.
+        """Sets the variables to their moving averages inside the `with` block.
 
         >>> v = pb.Variable(0.0)
-        >>> optimizer = pb.optimizers.SGD(1.0, average=0.5)
+        >>> optimizer = pb.optimizers.SGD(1.0, ema_decay=0.5)
         >>> optimizer.apply_gradients([(pb.asarray(-1.0), v)])
         >>> with optimizer.averaged():
         ...     print(float(v))
@@ -264,13 +291,14 @@ class Optimizer(Configurable):
         Raises:
             InputValueError: for an optimizer that keeps no average.
         """
-        if self.average is None:
+        if self.ema_decay is None:
             raise errors.InputValueError(
-                f"{type(self).__name__} keeps no average of the weights; make it with average=0.999"
+                f"{type(self).__name__} keeps no average of the weights; "
+                f"make it with ema_decay=0.999"
             )
-        before = [(variable, variable.value) for variable, _ in self._slots.named(AVERAGE)]
+        before = [(variable, variable.value) for variable, _ in self._slots.named(EMA)]
         try:
-            for variable, slot in self._slots.named(AVERAGE):
+            for variable, slot in self._slots.named(EMA):
                 variable.assign(slot.value.astype(variable.dtype))
             yield
         finally:
@@ -280,39 +308,39 @@ class Optimizer(Configurable):
     # Slots ---------------------------------------------------------------------------------------
 
     def slot(self, variable: Variable, name: str) -> Variable:
-        """One slot of a variable, made if need be."""
+        """Returns a slot of a variable; makes it at the first call."""
         slots = self._slots.of(variable)
-        found = slots.get(name)
-        if found is None:
+        slot = slots.get(name)
+        if slot is None:
             dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
             shape = self.slot_shape(variable, name)
             zeros = full(shape, 0, dtype=dtype, device=variable.device)
-            found = slots[name] = Variable(zeros, name=name, trainable=False)
+            slot = slots[name] = Variable(zeros, name=name, trainable=False)
             if name in self.slot_names:
                 self._slots.update_of(variable).forget()
-        return found
+        return slot
 
     def slot_shape(self, variable: Variable, name: str) -> Sequence[int]:
-        """The shape of a slot: that of the variable, where a subclass does not say otherwise."""
+        """The shape of a slot: that of the variable, unless a subclass overrides this."""
         return variable.shape
 
     def slot_variables(self) -> Iterable[tuple[Variable, str, Variable]]:
-        """Each slot there is: the variable it is for, its name, and the slot."""
+        """Every slot, as (variable, name of the slot, slot)."""
         return iter(self._slots)
 
     def restore_slot(self, variable: Variable, name: str, value: np.ndarray[Any, Any]) -> None:
-        """Sets a slot to what has been saved.
+        """Sets a slot to a saved value.
 
         Raises:
-            CheckpointError: when the optimizer has no such slot, or it has another shape.
+            CheckpointError: when the optimizer has no such slot, or one of another shape.
         """
-        kept = [*self.slot_names]
-        kept += [AVERAGE] if self.average is not None else []
-        kept += [GATHERED] if self.gather > 1 else []
-        if name not in kept:
+        names = [*self.slot_names]
+        names += [EMA] if self.ema_decay is not None else []
+        names += [ACCUMULATED] if self.accumulate_steps > 1 else []
+        if name not in names:
             raise errors.CheckpointError(
                 f"the checkpoint has the slot {name!r}, and {type(self).__name__} keeps "
-                f"{', '.join(kept) or 'none'}; restore into the optimizer that was saved"
+                f"{', '.join(names) or 'none'}; restore into the optimizer that was saved"
             )
         try:
             self.slot(variable, name).assign(value)
@@ -321,14 +349,15 @@ class Optimizer(Configurable):
             raise errors.CheckpointError(f"the slot {name!r} does not fit: {error}") from None
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The number of steps taken, and of calls whose gradients wait to be one."""
-        return {"step": self._step, **({"gathered": self._gathered} if self.gather > 1 else {})}
+        """The number of steps taken, and of calls whose gradients are accumulated for the next."""
+        accumulated = {"accumulated": self._accumulated} if self.accumulate_steps > 1 else {}
+        return {"step": self._step, **accumulated}
 
     def restore_state(self, saved: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores the result of `checkpoint_state`."""
         self._step = int(saved["step"])
-        self._gathered = int(saved.get("gathered", 0)) % self.gather
-        # What the optimizer has come to keep since then is not to be seen.
+        self._accumulated = int(saved.get("accumulated", 0)) % self.accumulate_steps
+        # Slots that did not exist at that step are removed.
         self._slots.keep(self._restored)
         self._restored.clear()
 
@@ -336,27 +365,31 @@ class Optimizer(Configurable):
         return f"<{type(self).__name__}, {self.step} steps>"
 
 
-def share(name: str, value: float) -> float:
-    """A number that is in [0, 1)."""
+def checked_fraction(name: str, value: float) -> float:
+    """Returns a value that is in [0, 1).
+
+    Raises:
+        InputValueError: for a value outside [0, 1).
+    """
     if not 0 <= value < 1:
-        raise errors.InputValueError(f"{name} is in [0, 1), got {value}")
+        raise errors.InputValueError(f"{name} must be in [0, 1), got {value}")
     return value
 
 
-def _positive(rate: Any) -> float:
+def _checked_rate(rate: SupportsFloat) -> float:
     if isinstance(rate, (str, bytes)) or not hasattr(rate, "__float__"):
         raise errors.InputTypeError(
-            f"a learning rate is a number, a variable or a function of the step, got "
-            f"{type(rate).__name__}; variables are given to apply_gradients and minimize"
+            f"a learning rate must be a number, a variable or a function of the step, got "
+            f"{type(rate).__name__}; pass variables to apply_gradients or minimize"
         )
     number = float(rate)
     if not 0 <= number < float("inf"):
-        raise errors.InputValueError(f"a learning rate is 0 or more, got {number}")
+        raise errors.InputValueError(f"a learning rate must be 0 or more and finite, got {number}")
     return number
 
 
-def _checked(pairs: Iterable[tuple[Any, Variable]]) -> list[tuple[Tensor, Variable]]:
-    found: list[tuple[Tensor, Variable]] = []
+def _checked(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
+    checked: Pairs = []
     seen: set[int] = set()
     without = 0
     for gradient, variable in pairs:
@@ -381,12 +414,12 @@ def _checked(pairs: Iterable[tuple[Any, Variable]]) -> list[tuple[Tensor, Variab
                 f"the gradient of {variable.name or 'a variable'} has shape {tensor.shape}, and "
                 f"the variable {variable.shape}"
             )
-        found.append((tensor, variable))
-    if not found:
+        checked.append((tensor, variable))
+    if not checked:
         raise errors.InputValueError(
             f"none of {without} variables has a gradient; compute the loss from them "
             f"inside `with tape:`"
             if without
             else "there are no variables to move; does the loss read any that are trainable?"
         )
-    return found
+    return checked

@@ -1,7 +1,7 @@
 """Learning rates as functions of the number of steps taken.
 
-A schedule is any function of an integer; those here can be in configurations. With `warmup` the
-rate grows evenly from 0 over so many of the steps, at first (Goyal et al., 2017).
+A schedule is any function of an integer; configurations can hold the ones defined here. During the
+first `warmup_steps` the rate grows linearly from 0 (Goyal et al., 2017).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ Schedule: TypeAlias = Callable[[int], float]
 
 
 @recipe
-def constant(rate: float, *, warmup: int = 0) -> Schedule:
-    """The same rate always, after a warmup.
+def constant(rate: float, *, warmup_steps: int = 0) -> Schedule:
+    """The same rate at every step after a warmup.
 
-    >>> schedule = pb.optimizers.schedules.constant(0.1, warmup=10)
+    >>> schedule = pb.optimizers.schedules.constant(0.1, warmup_steps=10)
     >>> [schedule(step) for step in (0, 5, 10, 1000)]
     [0.0, 0.05, 0.1, 0.1]
 
     Raises:
-        InputValueError: for a negative warmup.
+        InputValueError: for negative warmup_steps.
     """
-    return _warmed(lambda step: rate, rate, warmup)
+    return _warmed(lambda step: rate, rate, warmup_steps)
 
 
 @recipe
-def exponential_decay(initial: float, steps: int, rate: float) -> Schedule:
-    """initial * rate**(step / steps).
+def exponential_decay(initial: float, steps: int, decay_rate: float) -> Schedule:
+    """initial * decay_rate**(step / steps).
 
     >>> schedule = pb.optimizers.schedules.exponential_decay(0.1, 100, 0.5)
     >>> schedule(0), schedule(200)
@@ -55,12 +55,12 @@ def exponential_decay(initial: float, steps: int, rate: float) -> Schedule:
         InputValueError: for steps below 1.
     """
     _at_least_one(steps)
-    return lambda step: initial * float(rate ** (step / steps))
+    return lambda step: initial * float(decay_rate ** (step / steps))
 
 
 @recipe
-def step_decay(initial: float, steps: int, rate: float) -> Schedule:
-    """initial * rate**(step // steps): one stair every so many steps.
+def step_decay(initial: float, steps: int, decay_rate: float) -> Schedule:
+    """initial * decay_rate**(step // steps): a staircase.
 
     >>> schedule = pb.optimizers.schedules.step_decay(0.1, 100, 0.5)
     >>> [schedule(step) for step in (0, 99, 100, 200)]
@@ -70,60 +70,64 @@ def step_decay(initial: float, steps: int, rate: float) -> Schedule:
         InputValueError: for steps below 1.
     """
     _at_least_one(steps)
-    return lambda step: initial * float(rate ** (step // steps))
+    return lambda step: initial * float(decay_rate ** (step // steps))
 
 
 @recipe
 def polynomial_decay(
-    initial: float, steps: int, final: float = 0.0, power: float = 1.0, *, warmup: int = 0
+    initial: float, steps: int, final: float = 0.0, power: float = 1.0, *, warmup_steps: int = 0
 ) -> Schedule:
-    """final + (initial - final) * (1 - share)**power, the share of the steps after the warmup.
+    """final + (initial - final) * (1 - f)**power, with f the fraction of steps after the warmup.
 
     Args:
-        initial: the rate at the top.
-        steps: when `final` is reached; it stays.
+        initial: the rate after the warmup.
+        steps: the step at which `final` is reached; the rate then stays there.
         final: the rate at the end.
-        power: 1 falls evenly.
-        warmup: over so many of the steps, at first, the rate grows evenly from 0.
+        power: the exponent; 1 is a linear decay.
+        warmup_steps: the number of first steps, in which the rate grows linearly from 0.
 
     >>> schedule = pb.optimizers.schedules.polynomial_decay(1.0, 10, power=2)
     >>> [schedule(step) for step in (0, 5, 10, 20)]
     [1.0, 0.25, 0.0, 0.0]
 
     Raises:
-        InputValueError: for steps below 1, or a warmup that is as long as they are.
+        InputValueError: for steps below 1, or warmup_steps that are not fewer than steps.
     """
-    _check_warmup(steps, warmup)
+    _check_warmup(steps, warmup_steps)
 
     def schedule(step: int) -> float:
-        share = min((step - warmup) / (steps - warmup), 1.0)
-        return final + (initial - final) * float((1 - share) ** power)
+        fraction = min((step - warmup_steps) / (steps - warmup_steps), 1.0)
+        return final + (initial - final) * float((1 - fraction) ** power)
 
-    return _warmed(schedule, initial, warmup)
+    return _warmed(schedule, initial, warmup_steps)
 
 
 @recipe
-def cosine_decay(initial: float, steps: int, *, final: float = 0.0, warmup: int = 0) -> Schedule:
+def cosine_decay(
+    initial: float, steps: int, *, final: float = 0.0, warmup_steps: int = 0
+) -> Schedule:
     """From initial to final along half a cosine (Loshchilov and Hutter, 2017).
 
     Args:
-        initial: the rate at the top.
-        steps: when `final` is reached; it stays.
+        initial: the rate after the warmup.
+        steps: the step at which `final` is reached; the rate then stays there.
         final: the rate at the end.
-        warmup: over so many of the steps, at first, the rate grows evenly from 0.
+        warmup_steps: the number of first steps, in which the rate grows linearly from 0.
 
-    >>> schedule = pb.optimizers.schedules.cosine_decay(0.1, 100, warmup=10)
+    >>> schedule = pb.optimizers.schedules.cosine_decay(0.1, 100, warmup_steps=10)
     >>> [round(schedule(step), 3) for step in (0, 5, 10, 55, 100, 200)]
     [0.0, 0.05, 0.1, 0.05, 0.0, 0.0]
 
     Raises:
-        InputValueError: for steps below 1, or a warmup that is as long as they are.
+        InputValueError: for steps below 1, or warmup_steps that are not fewer than steps.
     """
-    _check_warmup(steps, warmup)
+    _check_warmup(steps, warmup_steps)
     return _warmed(
-        lambda step: _cosine(initial, final, min((step - warmup) / (steps - warmup), 1.0)),
+        lambda step: _cosine(
+            initial, final, min((step - warmup_steps) / (steps - warmup_steps), 1.0)
+        ),
         initial,
-        warmup,
+        warmup_steps,
     )
 
 
@@ -133,69 +137,70 @@ def cosine_restarts(
     steps: int,
     *,
     final: float = 0.0,
-    longer: float = 1.0,
-    lower: float = 1.0,
-    warmup: int = 0,
+    t_mul: float = 1.0,
+    m_mul: float = 1.0,
+    warmup_steps: int = 0,
 ) -> Schedule:
-    """Cosines one after the other, each from the top again (Loshchilov and Hutter, 2017).
+    """Cosine decays with warm restarts (Loshchilov and Hutter, 2017).
 
     Args:
-        initial: the rate at the top.
+        initial: the rate at the start of the first cosine.
         steps: the length of the first cosine.
-        final: the rate at the end of each.
-        longer: how much longer each is than the one before.
-        lower: what the top of each is of the one before's.
-        warmup: over so many steps before the first cosine the rate grows evenly from 0.
+        final: the rate at the end of each cosine.
+        t_mul: the factor of the length from one cosine to the next.
+        m_mul: the factor of the initial rate from one cosine to the next.
+        warmup_steps: the number of steps before the first cosine, in which the rate grows
+            linearly from 0.
 
-    >>> schedule = pb.optimizers.schedules.cosine_restarts(1.0, 10, longer=2.0, lower=0.5)
+    >>> schedule = pb.optimizers.schedules.cosine_restarts(1.0, 10, t_mul=2.0, m_mul=0.5)
     >>> [round(schedule(step), 3) for step in (0, 5, 10, 20, 30)]
     [1.0, 0.5, 0.5, 0.25, 0.25]
 
     Raises:
-        InputValueError: for steps below 1, a negative warmup, or cosines that get shorter.
+        InputValueError: for steps below 1, negative warmup_steps, or t_mul below 1.
     """
     _at_least_one(steps)
-    if longer < 1:
-        raise errors.InputValueError(f"each cosine is as long as the last or longer, got {longer}")
+    if t_mul < 1:
+        raise errors.InputValueError(f"t_mul must be 1 or more, got {t_mul}")
 
     def schedule(step: int) -> float:
-        turn, begin = _cycle(step - warmup, steps, longer)
-        share = (step - warmup - begin) / (steps * longer**turn)
-        return _cosine(max(initial * lower**turn, final), final, share)
+        turn, begin = _cycle(step - warmup_steps, steps, t_mul)
+        fraction = (step - warmup_steps - begin) / (steps * t_mul**turn)
+        return _cosine(max(initial * m_mul**turn, final), final, fraction)
 
-    return _warmed(schedule, initial, warmup)
+    return _warmed(schedule, initial, warmup_steps)
 
 
 @recipe
-def inverse_root_decay(initial: float, warmup: int) -> Schedule:
-    """initial * sqrt(warmup / step) after the warmup (Vaswani et al., 2017, section 5.3).
+def inverse_root_decay(initial: float, warmup_steps: int) -> Schedule:
+    """initial * sqrt(warmup_steps / step) after the warmup (Vaswani et al., 2017, section 5.3).
 
     >>> schedule = pb.optimizers.schedules.inverse_root_decay(0.1, 100)
     >>> [schedule(step) for step in (50, 100, 400)]
     [0.05, 0.1, 0.05]
 
     Raises:
-        InputValueError: for a warmup below 1.
+        InputValueError: for warmup_steps below 1.
     """
-    _at_least_one(warmup)
-    return _warmed(lambda step: initial * math.sqrt(warmup / step), initial, warmup)
+    _at_least_one(warmup_steps)
+    return _warmed(lambda step: initial * math.sqrt(warmup_steps / step), initial, warmup_steps)
 
 
 @recipe
 def piecewise_constant(boundaries: Sequence[int], values: Sequence[float]) -> Schedule:
-    """The first value before the first boundary, and so on.
+    """A constant rate between boundaries: the first value before the first one, and so on.
 
     >>> schedule = pb.optimizers.schedules.piecewise_constant([10, 20], [1.0, 0.1, 0.01])
     >>> [schedule(step) for step in (9, 10, 30)]
     [1.0, 0.1, 0.01]
 
     Raises:
-        InputValueError: when there is not one value more than boundaries, or these do not grow.
+        InputValueError: unless boundaries increase, and there is one value more than boundaries.
     """
     edges = list(boundaries)
     if len(values) != len(edges) + 1 or edges != sorted(set(edges)):
         raise errors.InputValueError(
-            f"{len(edges)} boundaries that grow need {len(edges) + 1} values, "
+            f"{len(edges)} increasing boundaries need {len(edges) + 1} values, "
             f"got {edges} and {list(values)}"
         )
     return lambda step: values[bisect.bisect_right(edges, step)]
@@ -204,37 +209,39 @@ def piecewise_constant(boundaries: Sequence[int], values: Sequence[float]) -> Sc
 # ---------------------------------------------------------------------------------------------
 
 
-def _cosine(top: float, bottom: float, share: float) -> float:
-    return bottom + (top - bottom) * (1 + math.cos(math.pi * share)) / 2
+def _cosine(top: float, bottom: float, fraction: float) -> float:
+    return bottom + (top - bottom) * (1 + math.cos(math.pi * fraction)) / 2
 
 
-def _cycle(step: int, first: int, longer: float) -> tuple[int, float]:
-    """Which cycle a step is in, and where that begins: cycle n is first * longer**n long."""
-    if longer == 1:
+def _cycle(step: int, first: int, t_mul: float) -> tuple[int, float]:
+    """Returns the cycle of a step, and its first step: cycle n takes first * t_mul**n steps."""
+    if t_mul == 1:
         return step // first, step // first * first
 
     def begin(turn: int) -> float:
-        return first * (longer**turn - 1) / (longer - 1)
+        return first * (t_mul**turn - 1) / (t_mul - 1)
 
-    turn = int(math.log(step * (longer - 1) / first + 1, longer))
-    # The logarithm may be off by a rounding at the very edges.
+    turn = int(math.log(step * (t_mul - 1) / first + 1, t_mul))
+    # The logarithm may be off by a rounding error at the boundaries.
     turn += begin(turn + 1) <= step
     turn -= begin(turn) > step
     return turn, begin(turn)
 
 
-def _warmed(schedule: Schedule, top: float, warmup: int) -> Schedule:
-    if warmup < 0:
-        raise errors.InputValueError(f"a warmup takes 0 steps or more, got {warmup}")
-    return lambda step: top * step / warmup if step < warmup else schedule(step)
+def _warmed(schedule: Schedule, top: float, warmup_steps: int) -> Schedule:
+    if warmup_steps < 0:
+        raise errors.InputValueError(f"warmup_steps must be 0 or more, got {warmup_steps}")
+    return lambda step: top * step / warmup_steps if step < warmup_steps else schedule(step)
 
 
-def _check_warmup(steps: int, warmup: int) -> None:
+def _check_warmup(steps: int, warmup_steps: int) -> None:
     _at_least_one(steps)
-    if not 0 <= warmup < steps:
-        raise errors.InputValueError(f"a warmup is shorter than {steps} steps, got {warmup}")
+    if not 0 <= warmup_steps < steps:
+        raise errors.InputValueError(
+            f"warmup_steps must be fewer than steps={steps}, got {warmup_steps}"
+        )
 
 
 def _at_least_one(steps: int) -> None:
     if steps < 1:
-        raise errors.InputValueError(f"a schedule takes one step or more, got {steps}")
+        raise errors.InputValueError(f"a schedule needs one step or more, got {steps}")

@@ -1,4 +1,4 @@
-"""What an optimizer keeps for each variable, and for each step."""
+"""The state of an optimizer: slots of variables, and the scalars of a step."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ from pullback.optimizers.update import Update
 from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
 
-__all__ = ["Exclusions", "Numbers", "Slots"]
+__all__ = ["Scalar", "Slots", "StepScalars", "WeightDecayMask"]
+
+#: A learning rate or the number of a step, as an op takes it.
+Scalar: TypeAlias = "float | Tensor"
 
 
 class Slots:
-    """The slots of variables, each set for as long as its variable lives."""
+    """The slots of variables; those of a variable live as long as it does."""
 
-    # Without a __dict__ a walk passes it over: slots are saved by the paths of their variables.
     __slots__ = ("_of",)
+
+    #: Slots are saved under the paths of their variables, by the optimizer.
+    opaque_state = True
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[weakref.ref[Variable], dict[str, Variable], Update]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Slots:
-        # The slots of a model's copy are those of its own variables: kept by their identities.
+        # The slots of a copied model belong to the copies of its variables.
         made = Slots()
         memo[id(self)] = made
         for variable, name, slot in self:
@@ -40,28 +45,28 @@ class Slots:
     def of(self, variable: Variable) -> dict[str, Variable]:
         """The slots of a variable by name."""
         key = id(variable)
-        found = self._of.get(key)
-        if found is None:
+        entry = self._of.get(key)
+        if entry is None:
             of = self._of
             reference = weakref.ref(variable, lambda _: of.pop(key, None))
-            found = of[key] = (reference, {}, Update())
-        return found[1]
+            entry = of[key] = (reference, {}, Update())
+        return entry[1]
 
     def update_of(self, variable: Variable) -> Update:
-        """What moves a variable whose slots have been asked for."""
+        """The update of a variable; `of` has been called for it before."""
         return self._of[id(variable)][2]
 
     def named(self, name: str) -> list[tuple[Variable, Variable]]:
         """Each variable that has a slot of that name, and the slot."""
-        return [(variable, slot) for variable, one, slot in self if one == name]
+        return [(variable, slot) for variable, other, slot in self if other == name]
 
     def drop(self, name: str) -> None:
-        """Forgets the slots of that name."""
+        """Removes the slots of that name."""
         for _, slots, _ in self._of.values():
             slots.pop(name, None)
 
     def keep(self, wanted: Collection[tuple[int, str]]) -> None:
-        """Forgets all slots but those wanted: the id of a variable, and a name."""
+        """Removes all slots but those in `wanted`: pairs of the id of a variable and a name."""
         for key, (_, slots, _) in self._of.items():
             for name in [name for name in slots if (key, name) not in wanted]:
                 del slots[name]
@@ -74,41 +79,46 @@ class Slots:
                     yield variable, name, slot
 
 
-class Numbers:
-    """The numbers of a step as tensors, made once for the variables of a dtype on a device.
+class StepScalars:
+    """The scalars of a step as tensors, made once for all variables of a dtype on a device.
 
-    Calls of ops with tensors alone are the quickest. A number that stays the same is kept.
+    Calls of ops with tensors alone are the fastest. The tensor of a scalar that stays the same is
+    kept.
     """
 
-    __slots__ = ("_beside", "_device", "_dtype", "_given", "_made")
+    __slots__ = ("_device", "_dtype", "_native_dtype", "_scalars", "_tensors")
+
+    #: The tensors are made anew from the scalars.
+    opaque_state = True
 
     def __init__(self) -> None:
         #: The native dtype and the device of the variables that the tensors are for.
-        self._beside: Any = None
+        self._native_dtype: object = None
         self._device: Device | None = None
         self._dtype: DType = dtypes.float32
-        self._given: list[Any] = []
-        self._made: list[Tensor] = []
+        self._scalars: list[Scalar] = []
+        self._tensors: list[Tensor] = []
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Numbers:
-        return Numbers()
+    def __deepcopy__(self, memo: dict[int, Any]) -> StepScalars:
+        return StepScalars()
 
-    def tensors(self, given: Sequence[Any], variable: Variable) -> list[Tensor]:
-        """The numbers in float32, or float64 beside that; tensors as they are."""
-        beside, device = variable._array.dtype, variable._device
-        if beside is not self._beside or device is not self._device:
-            self._beside, self._device = beside, device
+    def tensors(self, scalars: Sequence[Scalar], variable: Variable) -> list[Tensor]:
+        """Returns the scalars in float32, or in float64 for such a variable; tensors unchanged."""
+        native, device = variable._array.dtype, variable._device
+        if native is not self._native_dtype or device is not self._device:
+            self._native_dtype, self._device = native, device
             self._dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
-            self._given = [None] * len(given)
-            self._made = [*given]
-        for i, number in enumerate(given):
-            if number is not self._given[i]:
-                self._given[i] = number
-                self._made[i] = _number(number, self._dtype, device)
-        return self._made
+            self._scalars = [*scalars]
+            self._tensors = [_scalar(scalar, self._dtype, device) for scalar in scalars]
+            return self._tensors
+        for i, scalar in enumerate(scalars):
+            if scalar is not self._scalars[i]:
+                self._scalars[i] = scalar
+                self._tensors[i] = _scalar(scalar, self._dtype, device)
+        return self._tensors
 
 
-def _number(value: Any, dtype: DType, device: Device) -> Tensor:
+def _scalar(value: Scalar, dtype: DType, device: Device) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if type(value) is not int:
@@ -118,25 +128,27 @@ def _number(value: Any, dtype: DType, device: Device) -> Tensor:
     return wrap(array, device)
 
 
-#: Variables, or a function of a variable that says whether it is one of them.
-ExclusionsLike: TypeAlias = "Iterable[Variable] | Callable[[Variable], bool] | None"
+#: Variables, or a function of a variable that returns True for them.
+WeightDecayMaskLike: TypeAlias = "Iterable[Variable] | Callable[[Variable], bool] | None"
 
 
-class Exclusions:
-    """Variables that something is not for."""
+class WeightDecayMask:
+    """The variables that are excluded from weight decay."""
 
-    # The variables are those of a model; a walk is to find them there.
     __slots__ = ("_decide", "_variables")
 
-    def __init__(self, given: ExclusionsLike) -> None:
-        self._decide = given if callable(given) else None
-        listed = () if given is None or callable(given) else tuple(given)
+    #: The variables belong to a model; they are saved there.
+    opaque_state = True
+
+    def __init__(self, excluded: WeightDecayMaskLike) -> None:
+        self._decide = excluded if callable(excluded) else None
+        listed = () if excluded is None or callable(excluded) else tuple(excluded)
         self._variables = {id(variable): variable for variable in listed}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Exclusions:
+    def __deepcopy__(self, memo: dict[int, Any]) -> WeightDecayMask:
         if self._decide is not None:
-            return Exclusions(copy.deepcopy(self._decide, memo))
-        return Exclusions([copy.deepcopy(one, memo) for one in self._variables.values()])
+            return WeightDecayMask(copy.deepcopy(self._decide, memo))
+        return WeightDecayMask([copy.deepcopy(v, memo) for v in self._variables.values()])
 
     def __contains__(self, variable: Variable) -> bool:
         if self._decide is not None:
