@@ -104,6 +104,18 @@ def native(session: nox.Session) -> None:
     session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
 
 
+@nox.session(requires=["wheels"])
+def sanitizers(session: nox.Session) -> None:
+    """Compiled kernels under sanitizers, with hostile arrays and faults: half an hour."""
+    session.install(
+        *wheels_of("pullback", "pullback-numpy", "pullback-native"), "pytest", "hypothesis", "scipy"
+    )
+    sanitize = ("python", "backends/native/tests/sanitize.py")
+    session.run(*sanitize, "--calls", "5000", env=CLEAN)
+    session.run(*sanitize, "--thread", "--calls", "2000", env=CLEAN)
+    session.run("python", "-m", "pytest", "-q", "-m", "slow", "backends/native/tests", env=CLEAN)
+
+
 @nox.session(**HERE)
 def packages(session: nox.Session) -> None:
     """Packages of strangers: found once their wheels are installed."""
