@@ -116,9 +116,27 @@ from pullback.tensor import Tensor
 newaxis = None
 
 if TYPE_CHECKING:
+    # The names of _LAZY and _LAZY_MODULES, for type checkers.
+    from pullback import callbacks as callbacks
+    from pullback import checkpoint as checkpoint
+    from pullback import conformance as conformance
+    from pullback import data as data
+    from pullback import layers as layers
+    from pullback import losses as losses
+    from pullback import metrics as metrics
+    from pullback import optimizers as optimizers
+    from pullback import state as state
+    from pullback import summary as summary
+    from pullback import training as training
     from pullback._autodiff.custom_gradient import custom_gradient as custom_gradient
+    from pullback.checkpoint import Checkpoint as Checkpoint
+    from pullback.checkpoint import CheckpointManager as CheckpointManager
+    from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.layers import Model as Model
+    from pullback.layers import Sequential as Sequential
+    from pullback.random import Generator as Generator
 
-#: What stands on floors above the tensors: the module that each name is taken from when asked for.
+#: Names from levels above the tensors: the module that each is imported from on first use.
 _LAZY = {
     "Checkpoint": "pullback.checkpoint",
     "CheckpointManager": "pullback.checkpoint",
@@ -150,10 +168,15 @@ _LAZY_MODULES = frozenset(
 
 __all__ = [
     "Backend",
+    "Checkpoint",
+    "CheckpointManager",
     "DType",
     "Device",
+    "Generator",
     "GradientTape",
     "Memory",
+    "Model",
+    "Sequential",
     "StringTensor",
     "Tensor",
     "Variable",
@@ -165,6 +188,7 @@ __all__ = [
     "broadcast_shapes",
     "complex64",
     "complex128",
+    "custom_gradient",
     "default_device",
     "device",
     "devices",
@@ -180,6 +204,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "latest_checkpoint",
     "linalg",
     "nan",
     "newaxis",
@@ -202,7 +227,6 @@ for _family in (
     _module = _import_module(f"pullback.{_family}")
     # Those of some families are in a namespace of their own, such as `linalg`.
     __all__ += [n for n in _module.__all__ if globals().get(n) is getattr(_module, n)]
-__all__ += sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:
