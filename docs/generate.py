@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +25,7 @@ from pullback.spec import OPS, Op, Tier
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
-    "training", "callbacks", "summary", "errors", "backend", "array_api",
+    "training", "callbacks", "summary", "errors", "plugins.backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"
@@ -244,8 +243,8 @@ def primitives_page() -> str:
 
 
 def family_order(family: str) -> tuple[int, str]:
-    """Where a family stands in the reference: as the specification lists them."""
-    order = list(ops.FAMILIES)
+    """The place of a family in the reference: as the specification lists them."""
+    order = [module.rpartition(".")[2] for module in ops.FAMILIES]
     return (order.index(family) if family in order else len(order), family)
 
 
@@ -258,12 +257,10 @@ def families() -> dict[str, list[Op]]:
     return dict(sorted(found.items(), key=lambda item: family_order(item[0])))
 
 
-#: The page for the public names of a module; modules without an entry have their own.
+#: The page for the public names of a module or package; those without an entry have their own.
 PAGES = {
-    "tensor": "tensors", "variable": "tensors", "devices": "devices",
-    "tape": "gradients", "gradients": "gradients", "custom": "gradients",
-    "plugins": "plugins", "registry": "plugins", "packs": "plugins", "hookspecs": "plugins",
-    "dispatch": "plugins", "backend": "plugins", "array_api": "plugins",
+    "tensor": "tensors", "variable": "tensors", "_autodiff": "gradients", "_dispatch": "plugins",
+    "_namespace": "namespace", "array_api": "plugins",
 }  # fmt: skip
 TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of your own"}
 
@@ -289,8 +286,7 @@ def objects() -> dict[str, list[str]]:
 
 def modules() -> list[Any]:
     """`pullback` and the modules in it that have public names of their own."""
-    there = {module.name for module in pkgutil.iter_modules(pb.__path__)}
-    return [pb, *(import_module(f"pullback.{name}") for name in MODULES if name in there)]
+    return [pb, *(import_module(f"pullback.{name}") for name in MODULES)]
 
 
 def public_names(module: Any) -> list[str]:
