@@ -19,7 +19,7 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, as_dtype
-from pullback.ops.arithmetic import clip, maximum, minimum
+from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
 from pullback.ops.creation import full, ones, zeros
 from pullback.ops.exponential import exp, log, log1p, sqrt
 from pullback.ops.indexing import take
@@ -178,12 +178,12 @@ class Generator:
         (2,)
         """
         u = self._draw(random_uniform, shape, dtype, device)
-        if type(low) in (int, float) and type(high) in (int, float):
+        numbers = {type(low), type(high)} <= {int, float}
+        if numbers and isinstance(low, (int, float)) and isinstance(high, (int, float)):
             if (low, high) == (0, 1):
                 return u
             return u * float(high - low) + float(low)
-        spread: Tensor = u * (high - low) + low
-        return spread
+        return add(multiply(u, subtract(high, low)), low)
 
     def normal(
         self,
