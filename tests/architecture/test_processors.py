@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parent / "processors.py"
+PATH = Path(__file__).parents[1] / "processors.py"
 spec = importlib.util.spec_from_file_location("pullback_processors", PATH)
 processors = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(processors)
