@@ -16,13 +16,13 @@ MINIMAL = Path(__file__).parent / "examples/minimal_backend/src/pullback_minimal
 
 
 @pytest.fixture(autouse=True)
-def _no_tape_is_left_listening():
+def _no_tape_is_left_recording():
     yield
     left = list(LOCAL.state.tapes)
     for tape in left:
         tape.__exit__(None, None, None)
-    assert not left, "a tape was left listening"
-    assert RECORDING.count == 0, "a tape was left listening in another thread"
+    assert not left, "a tape was left recording"
+    assert RECORDING.count == 0, "a tape was left recording in another thread"
 
 
 @pytest.fixture(scope="session")
