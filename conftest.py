@@ -27,14 +27,14 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(autouse=True)
-def _no_tape_is_left_listening() -> Iterator[None]:
+def _no_tape_is_left_recording() -> Iterator[None]:
     yield
     left = list(LOCAL.state.tapes)
     for tape in left:
         assert isinstance(tape, pb.GradientTape)
         tape.__exit__(None, None, None)
-    assert not left, "a tape was left listening"
-    assert RECORDING.count == 0, "a tape was left listening in another thread"
+    assert not left, "a tape was left recording"
+    assert RECORDING.count == 0, "a tape was left recording in another thread"
 
 
 def module_at(name: str, path: Path) -> ModuleType:

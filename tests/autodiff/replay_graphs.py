@@ -1,8 +1,8 @@
-"""Graphs that look alike, and what compares their compiled walks with walks, bit for bit.
+"""Graphs that look alike: compiled backward passes compared with plain ones, bit for bit.
 
 A family is one op (here) or one random graph (`replay_programs`) in many variants: other shapes,
 dtypes, attributes that compare equal, layouts, devices, orders of calls, sources. All variants of a
-family take turns with one store of compiled walks, which keeps every walk that it makes and tries
+family take turns with one store of compiled passes, which keeps every pass that it makes and tries
 all of them.
 """
 
@@ -61,7 +61,7 @@ def bits(gradient):
 
 
 class Comparison:
-    """Runs variants with the compiled walk and without, and counts.
+    """Runs variants with compiled backward passes and without, and counts.
 
     `counts` has the gradients that were compared, how many of them compiled code gave (`replayed`)
     and a trace (`traced`), and the variants that raise where nothing is compiled (`refused`).

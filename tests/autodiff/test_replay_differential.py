@@ -1,4 +1,4 @@
-"""Gradients of compiled walks and of walks are the same bits, whatever takes turns with what."""
+"""Compiled backward passes and plain ones give the same bits, whatever takes turns with what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that a compiled walk must tell from the one that it was made for."""
+"""Graphs that a compiled backward pass must tell from the graph it was made for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 4
 
 @pytest.fixture(autouse=True)
 def forms(monkeypatch):
-    """The second walk of a graph is compiled, and every compiled walk kept."""
+    """The second backward pass over a graph is compiled, and every compiled pass kept."""
     found = {}
     monkeypatch.setattr(replay, "_forms", found)
     monkeypatch.setattr(replay, "PATIENCE", 1)
@@ -150,7 +150,7 @@ def test_complex_and_real_targets_take_turns():
 # Sources ------------------------------------------------------------------------------------------
 
 
-def test_a_tensor_made_on_the_way_is_no_mark():
+def test_a_tensor_made_on_the_way_is_not_a_leaf():
     def two(x, y):
         with pb.GradientTape() as tape:
             tape.watch([x, y])
@@ -206,18 +206,18 @@ def test_sums_are_added_up_in_the_order_of_the_calls(forms):
         return tape.gradient(total, x).numpy().tobytes()
 
     orders = list(itertools.permutations(range(3)))
-    walked = [slopes(orders[0])]
+    plain = [slopes(orders[0])]
     for order in orders[1:]:
         forms.clear()
-        walked.append(slopes(order))
-    assert len(set(walked)) > 1
+        plain.append(slopes(order))
+    assert len(set(plain)) > 1
     forms.clear()
     for _ in range(ROUNDS):
-        assert list(map(slopes, orders)) == walked
+        assert list(map(slopes, orders)) == plain
     assert compiled(forms) == len(orders)
 
 
-def test_what_the_tape_did_not_hear_is_not_what_it_heard():
+def test_what_the_tape_did_not_record_is_not_what_it_recorded():
     def after(x):
         with pb.GradientTape() as outer:
             outer.watch(x)
@@ -269,13 +269,13 @@ def test_numbers_that_compare_equal(numbers):
         return gradient(lambda x: function(x, n), x)[0].numpy().tobytes()
 
     for function in functions:
-        walked = []
+        plain = []
         for n in numbers:
             replay._forms.clear()
-            walked.append(slope(function, n))
+            plain.append(slope(function, n))
         replay._forms.clear()
         for _ in range(ROUNDS):
-            assert [slope(function, n) for n in numbers] == walked
+            assert [slope(function, n) for n in numbers] == plain
 
 
 def test_a_nan_is_an_attribute_like_others(forms):
@@ -381,14 +381,14 @@ def test_infinite_complex_numbers_times_one():
             found = gradient(lambda x, y: pb.sum(x * y), z, z[::-1])
         return [one.numpy().tobytes() for one in found]
 
-    walked, *others = [slopes() for _ in range(ROUNDS)]
-    assert all(other == walked for other in others)
+    plain, *others = [slopes() for _ in range(ROUNDS)]
+    assert all(other == plain for other in others)
 
 
 @pytest.mark.parametrize("size", [7, 400])  # a constant of the trace, and one too large for it
-def test_what_lies_otherwise_in_memory_is_added_up_as_the_walk_does(size, forms):
+def test_what_lies_otherwise_in_memory_is_added_up_as_the_plain_pass_does(size, forms):
     values = np.random.default_rng(0).standard_normal((size, 96))[::-1, ::-1]
-    walked = None
+    plain = None
     for _ in range(ROUNDS):
         x = to_tensor(values, as_device("cpu"), copy=False)
         row = pb.asarray(np.full(96, 2.0))
@@ -396,6 +396,6 @@ def test_what_lies_otherwise_in_memory_is_added_up_as_the_walk_does(size, forms)
             tape.watch(row)
             y = pb.sum(x * row)
         found = tape.gradient(y, row).numpy().tobytes()
-        walked = walked or found
-        assert found == walked
+        plain = plain or found
+        assert found == plain
     assert compiled(forms) == 1

@@ -1,4 +1,4 @@
-"""GradientTape: what it hears, what it gives, and how it is used wrongly."""
+"""GradientTape: its records, its gradients, and its errors."""
 
 import numpy as np
 import pytest
@@ -90,8 +90,8 @@ def test_used_many_times():
     assert float(tape.gradient(y, x)) == 11 * 2.0**10
 
 
-def test_diamond_is_walked_once():
-    # 60 doublings: a walk that visits paths instead of nodes would take 2^60 steps.
+def test_diamond_is_traversed_once():
+    # 60 doublings: a traversal of paths instead of nodes would take 2^60 steps.
     x = pb.asarray(1.0)
     with pb.GradientTape() as tape:
         tape.watch(x)
@@ -213,7 +213,7 @@ def test_gradient_inside_the_block_stops_the_tape():
         tape.gradient(y, x)
 
 
-def test_persistent_gradient_inside_the_block_is_heard():
+def test_persistent_gradient_inside_the_block_is_recorded():
     x = pb.asarray(3.0)
     with pb.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -328,22 +328,22 @@ def test_gradient_inside_stop_recording():
 
 
 def test_an_exception_inside_leaves_the_tape():
-    x, heard = pb.asarray(3.0), []
+    x, recorded = pb.asarray(3.0), []
     tape = pb.GradientTape(persistent=True)
 
     def fails():
         with tape:
             tape.watch(x)
-            heard.append(x * x)
+            recorded.append(x * x)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
     assert (x * x)._node is None
-    assert float(tape.gradient(heard[0], x)) == 6.0
+    assert float(tape.gradient(recorded[0], x)) == 6.0
 
 
-def test_an_exception_inside_stop_recording_goes_on_listening():
+def test_an_exception_inside_stop_recording_goes_on_recording():
     x = pb.asarray(3.0)
     with pb.GradientTape() as tape:
         tape.watch(x)
@@ -406,7 +406,7 @@ def test_interleaved_exits():
     c = b * x
     second.__exit__(None, None, None)
     assert float(first.gradient(b, x)) == 27.0
-    # a was heard by the first tape only: a constant here.
+    # a was recorded by the first tape only: a constant here.
     assert float(second.gradient(c, x)) == 9 * 6.0
 
 

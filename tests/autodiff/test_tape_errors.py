@@ -36,7 +36,7 @@ def test_watch_of_host_data(value):
         tape.watch(value)
 
 
-def test_target_that_no_tape_heard():
+def test_target_that_no_tape_recorded():
     x = pb.asarray(3.0)
     y = x * x
     with pb.GradientTape() as tape:

@@ -217,7 +217,7 @@ def test_a_graph_that_was_let_go_says_so():
             inner.watch(x)
             y = x * x
         assert float(inner.gradient(y, x)) == 6.0
-    # The outer tape may still ask: nothing was let go.
+    # The outer tape may still ask: nothing was released.
     assert float(outer.gradient(y, x)) == 6.0
 
 
@@ -295,7 +295,7 @@ def test_let_go_graph_raises_for_a_later_tape():
         tape.watch(x)
         y = x * x
     tape.gradient(y, x)
-    # A later tape never heard y: a constant to it, not an error and no wrong number.
+    # A later tape never recorded y: a constant to it, not an error and no wrong number.
     with pb.GradientTape() as later:
         later.watch(x)
         z = y * x

@@ -96,7 +96,7 @@ def test_intermediates_are_sources():
 
 
 def test_intermediates_alone_are_sources():
-    # The way from y to x need not be walked.
+    # The way from y to x need not be traversed.
     x = pb.asarray(2.0)
     with pb.GradientTape() as tape:
         tape.watch(x)

@@ -206,24 +206,24 @@ def suspended(x):
         yield x * x
 
 
-def nothing_listens():
-    """No tape listens: ops leave no nodes, and count of tapes is 0."""
+def nothing_records():
+    """No tape records: ops leave no nodes, and count of tapes is 0."""
     return RECORDING.count == 0 and not LOCAL.state.recording and not LOCAL.state.tapes
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("drop", [lambda held: held.clear(), lambda held: held.pop()])
-def test_a_generator_collected_in_another_thread_listens_no_longer(drop):
+def test_a_generator_collected_in_another_thread_no_longer_records(drop):
     held = [suspended(pb.asarray(3.0))]
     next(held[0])
     assert RECORDING.count == 1
     thread = threading.Thread(target=drop, args=(held,))
     thread.start()
     thread.join()
-    assert nothing_listens()
+    assert nothing_records()
 
 
-def test_leaving_a_tape_in_another_thread_says_so_and_keeps_what_was_heard():
+def test_leaving_a_tape_in_another_thread_says_so_and_keeps_what_was_recorded():
     x = pb.asarray(3.0)
     with pb.GradientTape() as outer:
         outer.watch(x)
@@ -236,7 +236,7 @@ def test_leaving_a_tape_in_another_thread_says_so_and_keeps_what_was_heard():
         assert RECORDING.count == 1
         assert LOCAL.state.recording
         z = y * x
-    assert nothing_listens()
+    assert nothing_records()
     assert float(tape.gradient(y, x)) == 6.0
     assert float(outer.gradient(z, x)) == 27.0
 
@@ -256,11 +256,11 @@ def test_a_thread_that_ends_inside_a_tape():
         thread = threading.Thread(target=target)
         thread.start()
         thread.join()
-        assert nothing_listens()
+        assert nothing_records()
     generator, tape, y = kept.pop()
     assert float(tape.gradient(y, x)) == 6.0
     generator.close()
-    assert nothing_listens()
+    assert nothing_records()
 
 
 def test_tapes_left_elsewhere_do_not_disturb_those_entered_meanwhile(eager_switching):
@@ -289,4 +289,4 @@ def test_tapes_left_elsewhere_do_not_disturb_those_entered_meanwhile(eager_switc
         other.join()
     assert not wrong
     assert len(refused) == 500
-    assert nothing_listens()
+    assert nothing_records()

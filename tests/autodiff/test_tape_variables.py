@@ -27,7 +27,7 @@ def test_variable_watched_by_three_tapes():
     assert (float(g1), float(g2), float(third.gradient(g2, v))) == (12.0, 12.0, 6.0)
 
 
-def test_tapes_hear_a_variable_in_their_own_spans():
+def test_tapes_record_a_variable_in_their_own_intervals():
     v = pb.Variable(3.0)
     with pb.GradientTape() as outer, pb.GradientTape() as inner:
         with inner.stop_recording():

@@ -51,7 +51,9 @@ def write_calls(source: Source, graph: Graph) -> list[str]:
             for name, value in call.attributes.items()
         ]
         targets = ", ".join(value.name for value in call.results)
-        source.line(f"{targets} = {source.constant(call.kernel)}({', '.join(arguments)})")
+        source.line(
+            f"{targets} = {source.constant(call.kernel)}({', '.join(arguments)})  # {call.op.name}"
+        )
         for value, foreign in zip(call.results, call.foreign, strict=True):
             if foreign:
                 native = native or source.constant(graph.device.backend.native)

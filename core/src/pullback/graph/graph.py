@@ -88,10 +88,11 @@ class Call(NamedTuple):
     foreign: tuple[bool, ...]
 
     @property
-    def elementwise(self) -> bool:
-        """True if the memory layout of the inputs cannot be seen in the bits of the result.
+    def ignores_layout(self) -> bool:
+        """True if the bits of the result do not depend on the memory layout of the inputs.
 
-        Sums are different: they add in another order where arrays have another layout.
+        They do for sums, which add in the order of the layout, and for approximations, whose
+        loops take a vector at a time and the rest one by one.
         """
         return self.op.shape is broadcast and self.op.accuracy in (EXACT, ROUNDED)
 

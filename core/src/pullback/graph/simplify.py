@@ -100,11 +100,11 @@ def drop_products_with_one(graph: Graph) -> Graph:
     """Products with 1, as in the gradient of a sum, are left out.
 
     Such a product may have another memory layout than the other factor, and a sum of it would then
-    add in another order. So it stays where a call that is not elementwise reads it.
+    add in another order. So it stays where a call reads it whose bits depend on layouts.
     """
     same: dict[Value, Value] = {}
     ones = _Ones(graph)
-    by_layout = {value for call in graph.calls if not call.elementwise for value in call.values}
+    by_layout = {value for call in graph.calls if not call.ignores_layout for value in call.values}
     calls = []
     for call in graph.calls:
         ones.learn(call)
