@@ -178,11 +178,13 @@ class Generator:
         (2,)
         """
         u = self._draw(random_uniform, shape, dtype, device)
+        # Whatever the bounds are, they can be subtracted.
+        below: Any = low
+        span: Any = high
+        span = span - below
         if type(low) in (int, float) and type(high) in (int, float):
-            if (low, high) == (0, 1):
-                return u
-            return u * float(high - low) + float(low)
-        spread: Tensor = u * (high - low) + low
+            return u if (low, high) == (0, 1) else u * float(span) + float(below)
+        spread: Tensor = u * span + below
         return spread
 
     def normal(
