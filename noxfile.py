@@ -1,4 +1,4 @@
-"""What must hold before a change goes in, a session for each part; `uv run nox -l` lists them.
+"""The checks of every change, a session for each part; `uv run nox -l` lists them.
 
 `.ci/run` runs those that every change must pass. Sessions with `HERE` use the environment of the
 repository, which `uv sync` makes. The others show what a user gets: they make an environment of
@@ -23,6 +23,15 @@ nox.options.stop_on_first_error = True
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 HERE: dict[str, Any] = {"venv_backend": "none"}
+#: What is checked by mypy --strict.
+TYPED = (
+    "core/src",
+    "compat/tensorflow/src",
+    "conftest.py",
+    "tests/parity.py",
+    "tests/remembered.py",
+    "typing_tests",
+)
 #: Without the caller's modules, devices and kernel packs, which a user does not have.
 CLEAN = dict.fromkeys(["PYTHONPATH", *(name for name in os.environ if name[:9] == "PULLBACK_")])
 
@@ -35,8 +44,7 @@ def projects() -> list[Path]:
 
 def wheels_of(*names: str) -> list[str]:
     """The wheels of these distributions."""
-    found = [next(DIST.glob(f"{name.replace('-', '_')}-[0-9]*.whl")) for name in names]
-    return [str(wheel) for wheel in found]
+    return [str(next(DIST.glob(f"{name.replace('-', '_')}-[0-9]*.whl"))) for name in names]
 
 
 def smoke_test(session: nox.Session) -> None:
@@ -54,8 +62,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(**HERE)
 def types(session: nox.Session) -> None:
-    """Types."""
-    session.run("uv", "run", "mypy", "--strict", "core/src")
+    """Types, in the bodies of ops too, and that their stubs are up to date."""
+    session.run("uv", "run", "tools/stubs.py", "--check")
+    session.run("uv", "run", "tools/check_types.py", *TYPED)
 
 
 @nox.session(**HERE)
@@ -64,14 +73,16 @@ def wheels(session: nox.Session) -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     # Two at a time: compiling one takes as long as all others.
     with ThreadPoolExecutor(2) as pool:
-        commands = [("uv", "build", "-q", "--out-dir", str(DIST), str(one)) for one in projects()]
+        commands = [
+            ("uv", "build", "-q", "--out-dir", str(DIST), str(folder)) for folder in projects()
+        ]
         list(pool.map(lambda command: session.run(*command), commands))
     session.log("\n".join(sorted(path.name for path in DIST.glob("pullback*"))))
 
 
 @nox.session(requires=["wheels"])
 def smoke(session: nox.Session) -> None:
-    """What a user installs: core alone, with a backend, and beside one that cannot be used."""
+    """The wheels as a user installs them: core alone, with a backend, beside an unusable one."""
     session.install(*wheels_of("pullback"))
     session.run("python", "-P", ".ci/core_alone.py", env=CLEAN)
     session.run("pullback", "--version", env=CLEAN)
@@ -104,9 +115,21 @@ def native(session: nox.Session) -> None:
     session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
 
 
+@nox.session(requires=["wheels"])
+def sanitizers(session: nox.Session) -> None:
+    """Compiled kernels under sanitizers, with hostile arrays and faults: half an hour."""
+    session.install(
+        *wheels_of("pullback", "pullback-numpy", "pullback-native"), "pytest", "hypothesis", "scipy"
+    )
+    sanitize = ("python", "backends/native/tests/sanitize.py")
+    session.run(*sanitize, "--calls", "5000", env=CLEAN)
+    session.run(*sanitize, "--thread", "--calls", "2000", env=CLEAN)
+    session.run("python", "-m", "pytest", "-q", "-m", "slow", "backends/native/tests", env=CLEAN)
+
+
 @nox.session(**HERE)
 def packages(session: nox.Session) -> None:
-    """Packages of strangers: found once their wheels are installed."""
+    """Packages of other authors: found once their wheels are installed."""
     session.run("uv", "run", "pytest", "-m", "slow", "tests/plugins/test_packages.py")
 
 
@@ -130,7 +153,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(**HERE)
 def coverage(session: nox.Session) -> None:
-    """The tests with the lines that they run counted; fails below the floor in pyproject.toml."""
+    """The tests with the lines that they run counted; fails below the minimum in pyproject.toml."""
     arguments = session.posargs or ["-n", "2"]
     session.run("uv", "run", "pytest", "--cov", "--cov-report=term", "--cov-report=xml", *arguments)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +25,7 @@ from pullback.spec import OPS, Op, Tier
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
-    "training", "callbacks", "summary", "errors", "backend", "array_api",
+    "training", "callbacks", "summary", "errors", "plugins.backend", "array_api",
 )  # fmt: skip
 #: How a name in `pullback` is written.
 SHORT = "pb"
@@ -80,8 +79,9 @@ def dtype_rule(op: Op) -> str:
     """The dtype rule: its name where `pullback.dtypes` gives it one, and what it says."""
     rule = op.dtype
     named = [name for name, value in vars(dtypes).items() if value is rule]
-    made = inspect.getclosurevars(rule).nonlocals if inspect.isfunction(rule) else {}
-    says = lower(first_line(rule))
+    function = rule.function
+    made = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    says = lower(first_line(function))
     if "allowed" in made:
         says = f"{made['allowed']} inputs, promoted to one dtype"
         if made["lift"]:
@@ -92,7 +92,7 @@ def dtype_rule(op: Op) -> str:
         result = made["result"]
         position = f"that of input {result + 1}" if isinstance(result, int) else str(result)
         says = f"each input its own dtype ({', '.join(made['classes'])}); the result has {position}"
-    name = named[0].rstrip("_") if named else rule.__name__.lstrip("_")
+    name = named[0].rstrip("_") if named else function.__name__.lstrip("_")
     shown = "" if name == "rule" else f"`{name}`"
     return ": ".join(part for part in (shown, says) if part)
 
@@ -208,7 +208,7 @@ def space(name: str, function: Any) -> str:
     """The namespace in which a reader finds a function."""
     if getattr(pb, name, None) is function:
         return SHORT
-    for module in ("linalg", "fft"):
+    for module in ("linalg", "fft", "ops"):
         if getattr(getattr(pb, module), name, None) is function:
             return f"{SHORT}.{module}"
     return str(function.__module__)
@@ -244,8 +244,8 @@ def primitives_page() -> str:
 
 
 def family_order(family: str) -> tuple[int, str]:
-    """Where a family stands in the reference: as the specification lists them."""
-    order = list(ops.FAMILIES)
+    """The place of a family in the reference: as the specification lists them."""
+    order = [module.rpartition(".")[2] for module in ops.FAMILIES]
     return (order.index(family) if family in order else len(order), family)
 
 
@@ -258,12 +258,10 @@ def families() -> dict[str, list[Op]]:
     return dict(sorted(found.items(), key=lambda item: family_order(item[0])))
 
 
-#: The page for the public names of a module; modules without an entry have their own.
+#: The page for the public names of a module or package; those without an entry have their own.
 PAGES = {
-    "tensor": "tensors", "variable": "tensors", "devices": "devices",
-    "tape": "gradients", "gradients": "gradients", "custom": "gradients",
-    "plugins": "plugins", "registry": "plugins", "packs": "plugins", "hookspecs": "plugins",
-    "dispatch": "plugins", "backend": "plugins", "array_api": "plugins",
+    "tensor": "tensors", "variable": "tensors", "_autodiff": "gradients", "_dispatch": "plugins",
+    "_namespace": "namespace", "array_api": "plugins",
 }  # fmt: skip
 TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of your own"}
 
@@ -289,8 +287,7 @@ def objects() -> dict[str, list[str]]:
 
 def modules() -> list[Any]:
     """`pullback` and the modules in it that have public names of their own."""
-    there = {module.name for module in pkgutil.iter_modules(pb.__path__)}
-    return [pb, *(import_module(f"pullback.{name}") for name in MODULES if name in there)]
+    return [pb, *(import_module(f"pullback.{name}") for name in MODULES)]
 
 
 def public_names(module: Any) -> list[str]:

@@ -1,29 +1,32 @@
-"""How a training of the digits example goes on a device, to hold one backend against another."""
+"""Trains the digits example on a device, to compare one backend with another."""
 
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pullback as pb
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "digits.py"
 
 
-def example():
-    """The example as a module."""
-    found = sys.modules.get("pullback_digits_example")
-    if found is None:
+def example() -> ModuleType:
+    """Imports the example."""
+    module = sys.modules.get("pullback_digits_example")
+    if module is None:
         spec = importlib.util.spec_from_file_location("pullback_digits_example", EXAMPLE)
-        found = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-    return found
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
 
 
-def digits_losses(device, steps, seed=0):
+def digits_losses(device: str, steps: int, seed: int = 0) -> list[float]:
     """The losses of the first steps of the example: its data, model, dropout and optimizer."""
     digits = example()
     images, labels = digits.load_data(seed)[0]
-    losses = []
+    losses: list[float] = []
     with pb.device(device):
         pb.random.seed(seed)
         model = digits.make_model(seed)

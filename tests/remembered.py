@@ -1,9 +1,11 @@
-"""Calls whose results must not depend on what was called before: see `check`."""
+"""Checks that caches do not change results: see `check`."""
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import pullback as pb
 from pullback._tree import leaves
@@ -11,59 +13,68 @@ from pullback.spec import OPS
 from pullback.tensor import Tensor
 
 
-def remembering():
-    """Every function of this library that remembers what it gave."""
+class Cached(Protocol):
+    """A function with a cache, as `functools.lru_cache` makes it."""
+
+    def cache_clear(self) -> None: ...
+
+
+def remembering() -> Iterator[Cached]:
+    """The functions of this library that have a cache."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("pullback", "pullback_numpy", "pullback_native"):
-            for one in list(vars(module).values()):
-                if callable(getattr(one, "cache_clear", None)) and not isinstance(one, type):
-                    yield one
+            for value in list(vars(module).values()):
+                if callable(getattr(value, "cache_clear", None)) and not isinstance(value, type):
+                    yield value
 
 
-def forget(those=None):
-    """Leaves nothing remembered but code; `those` are the functions that remember."""
+def forget(functions: Iterable[Cached] | None = None) -> None:
+    """Clears all caches but that of code; `functions` are those with a cache of their own."""
     for op in OPS.values():
         op.scalars.clear()
         op.resolutions.clear()
     for device in pb.devices():
         device.backend._forget()
         device.constants.clear()
-    for one in remembering() if those is None else those:
-        one.cache_clear()
+    for function in remembering() if functions is None else functions:
+        function.cache_clear()
 
 
-def bits(value):
-    """A result in a form that tells -0.0 from 0.0, one NaN from another, and dtypes."""
+def bits(value: Any) -> Any:
+    """A result in a form that distinguishes -0.0 from 0.0, one NaN from another, and dtypes."""
     if isinstance(value, Tensor):
         array = value.numpy()
         return str(value.device), str(array.dtype), array.shape, array.tobytes()
-    return [bits(one) for one in leaves(value)] if isinstance(value, tuple) else repr(value)
+    return [bits(leaf) for leaf in leaves(value)] if isinstance(value, tuple) else repr(value)
 
 
-def outcome(call):
-    """What a call gives, or how it fails."""
+def outcome(call: Callable[[], Any]) -> Any:
+    """The result of a call, or its exception."""
     try:
         return bits(call())
     except Exception as error:
         return type(error), str(error)
 
 
-def check(calls, seed, rounds=3, most=None):
-    """Calls by name: in random order, each gives what it gives with nothing remembered."""
+def check(
+    calls: Mapping[Hashable, Callable[[], Any]], seed: int, rounds: int = 3, most: int | None = None
+) -> dict[Hashable, Any]:
+    """Asserts that calls, in random order, have the same results as with empty caches."""
     order = random.Random(seed)
     if most is not None and len(calls) > most:
-        calls = dict(order.sample(sorted(calls.items(), key=lambda one: repr(one[0])), most))
-    fresh, those = {}, list({id(one): one for one in remembering()}.values())
+        calls = dict(order.sample(sorted(calls.items(), key=lambda item: repr(item[0])), most))
+    fresh: dict[Hashable, Any] = {}
+    functions = list({id(function): function for function in remembering()}.values())
     for name, call in calls.items():
-        forget(those)
+        forget(functions)
         fresh[name] = outcome(call)
     names = list(calls) * rounds
     order.shuffle(names)
     for name in names:
-        found = outcome(calls[name])
-        assert found == fresh[name], (name, found, fresh[name])
+        result = outcome(calls[name])
+        assert result == fresh[name], (name, result, fresh[name])
     return fresh
 
 
-def label(value):
+def label(value: object) -> str:
     return f"{type(value).__name__} {value!r}"

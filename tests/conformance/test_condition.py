@@ -14,14 +14,13 @@ from pullback.devices import as_device
 from pullback.spec import OPS
 
 CPU = as_device("cpu")
-NARROW = np.diag([1.0, 1.0, 1e-6])
 
 
-def nearly_singular(kind):
-    """A matrix of the singular values 1, 1 and 1e-6."""
+def nearly_singular(kind, smallest=1e-6):
+    """A matrix of the singular values 1, 1 and a small one."""
     draw = cnormal if kind is complex else normal
     u, v = (np.linalg.qr(draw(3, 3, seed=seed))[0] for seed in (1, 2))
-    return u @ NARROW @ v
+    return u @ np.diag([1.0, 1.0, smallest]) @ v
 
 
 def inverse(x):
@@ -122,3 +121,24 @@ def test_the_bound_of_a_scaled_transform_is_scaled():
     bound = allowed(found, 0, reference, np.dtype(np.complex128), extended=True)
     norm = np.linalg.norm(found.inputs[0]) / 300**0.5
     assert np.all(bound <= 300 * np.finfo(float).eps * 2.001 * norm + np.spacing(norm))
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("kind", [float, complex])
+def test_gradients_in_float32_may_be_off_by_their_condition(kind, right):
+    """That of the pseudoinverse moves by some 3e3 times itself; half of it is too much."""
+
+    def kernel(x, rtol=None):
+        return np.linalg.pinv(x) * x.dtype.type(1 if right else 1.5)
+
+    dtype = np.dtype("complex64" if kind is complex else "float32")
+    found = case("pinv", np.linalg.pinv, nearly_singular(kind, 1e-3), dtype=str(dtype))
+    CPU.backend.offer("pinv", kernel, source="test", priority=1000, dtypes=frozenset([dtype]))
+    try:
+        if right:
+            checks.narrow_gradient(found)
+        else:
+            with pytest.raises(ConformanceError, match="from the one in float64"):
+                checks.narrow_gradient(found)
+    finally:
+        CPU.backend.withdraw("test")

@@ -115,9 +115,8 @@ from pullback.tensor import Tensor, TensorLike
 
 newaxis = None
 
-# Type checkers and editors know what `__getattr__` below imports.
+# The names of _LAZY and _LAZY_MODULES, for type checkers.
 if TYPE_CHECKING:
-    from pullback import array_api as array_api
     from pullback import callbacks as callbacks
     from pullback import checkpoint as checkpoint
     from pullback import conformance as conformance
@@ -137,7 +136,7 @@ if TYPE_CHECKING:
     from pullback.layers import Sequential as Sequential
     from pullback.random import Generator as Generator
 
-#: What stands on floors above the tensors: the module that each name is taken from when asked for.
+#: Names from levels above the tensors: the module that each is imported from on first use.
 _LAZY = {
     "Checkpoint": "pullback.checkpoint",
     "CheckpointManager": "pullback.checkpoint",
@@ -169,10 +168,15 @@ _LAZY_MODULES = frozenset(
 
 __all__ = [
     "Backend",
+    "Checkpoint",
+    "CheckpointManager",
     "DType",
     "Device",
+    "Generator",
     "GradientTape",
     "Memory",
+    "Model",
+    "Sequential",
     "StringTensor",
     "Tensor",
     "TensorLike",
@@ -185,6 +189,7 @@ __all__ = [
     "broadcast_shapes",
     "complex64",
     "complex128",
+    "custom_gradient",
     "default_device",
     "device",
     "devices",
@@ -200,6 +205,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "latest_checkpoint",
     "linalg",
     "nan",
     "newaxis",
@@ -223,7 +229,6 @@ for _family in (
     _module = _import_module(f"pullback.{_family}")
     # Those of some families are in a namespace of their own, such as `linalg`.
     __all__ += [n for n in _module.__all__ if globals().get(n) is getattr(_module, n)]
-__all__ += sorted(_LAZY)
 
 
 # A type checker knows all names from above, and reports any other one.

@@ -8,7 +8,6 @@ from typing import Any
 import pullback as pb
 from pullback import dtypes, errors
 from pullback.dtypes import DTypeLike
-from pullback.ops import creation, joining, patterns
 from pullback.random import Generator, default_generator
 from pullback.tensor import Tensor, TensorLike
 from pullback_tensorflow.basics import convert_to_tensor
@@ -31,27 +30,31 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in shape)
 
 
+def _number(value: Any) -> Any:
+    return value if isinstance(value, (int, float)) else pb.asarray(value).item()
+
+
 # Made ------------------------------------------------------------------------------------------
 
 
 def zeros(shape: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Zeros."""
-    return creation.zeros(_sizes(shape), dtype=dtype)
+    return pb.zeros(_sizes(shape), dtype=dtype)
 
 
 def ones(shape: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Ones."""
-    return creation.ones(_sizes(shape), dtype=dtype)
+    return pb.ones(_sizes(shape), dtype=dtype)
 
 
 def zeros_like(tensor: TensorLike, dtype: Any = None, **_: Any) -> Tensor:
     """Zeros in the shape of a tensor."""
-    return creation.zeros_like(tensor, dtype=dtype)
+    return pb.zeros_like(tensor, dtype=dtype)
 
 
 def ones_like(tensor: TensorLike, dtype: Any = None, **_: Any) -> Tensor:
     """Ones in the shape of a tensor."""
-    return creation.ones_like(tensor, dtype=dtype)
+    return pb.ones_like(tensor, dtype=dtype)
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
@@ -62,24 +65,21 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
 def range(
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None
 ) -> Tensor:
-    """Numbers from start to below limit; below start, from 0, if that is all."""
-    numbers = [
-        one if isinstance(one, (int, float)) else pb.asarray(one).item()
-        for one in ((0, start, delta) if limit is None else (start, limit, delta))
-    ]
-    return pb.arange(*numbers, dtype=dtype)
+    """Numbers from start up to, but not including, limit; from 0 to start without a limit."""
+    first, last = (0, start) if limit is None else (start, limit)
+    return pb.arange(_number(first), _number(last), _number(delta), dtype=dtype)
 
 
 def linspace(start: float, stop: float, num: int, name: str | None = None) -> Tensor:
-    """So many numbers from start to stop, evenly."""
-    return creation.linspace(float(start), float(stop), int(num))
+    """`num` evenly spaced numbers from start to stop."""
+    return pb.linspace(float(start), float(stop), int(num))
 
 
 def eye(
     num_rows: int, num_columns: int | None = None, batch_shape: Any = None, dtype: Any = None
 ) -> Tensor:
     """Ones on the diagonal."""
-    made = patterns.eye(num_rows, num_columns, dtype=dtype or dtypes.float32)
+    made = pb.eye(num_rows, num_columns, dtype=dtype or dtypes.float32)
     if batch_shape is None:
         return made
     return pb.broadcast_to(made, (*_sizes(batch_shape), *made.shape))
@@ -153,7 +153,9 @@ def random_uniform(
         drawn = _generator(seed).uniform(_sizes(shape), dtype=kind)
         return drawn * ((1 if maxval is None else maxval) - minval) + minval
     if maxval is None:
-        raise errors.InputValueError("random_uniform of integers: say what they are below: maxval")
+        raise errors.InputValueError(
+            "random_uniform() of integers needs maxval, the bound that they are below"
+        )
     return _generator(seed).integers(_sizes(shape), int(minval), int(maxval), dtype=kind)
 
 
@@ -170,9 +172,9 @@ def multinomial(
     output_dtype: DTypeLike = dtypes.int64,
 ) -> Tensor:
     """Classes drawn for each row of logits, (rows, num_samples)."""
-    given = pb.expand_dims(pb.asarray(logits), axis=1)
-    shape = (given.shape[0], int(num_samples))
-    return _generator(seed).categorical(given, shape, dtype=output_dtype)
+    rows = pb.expand_dims(pb.asarray(logits), axis=1)
+    shape = (rows.shape[0], int(num_samples))
+    return _generator(seed).categorical(rows, shape, dtype=output_dtype)
 
 
 # Cut, joined, reshaped --------------------------------------------------------------------------
@@ -199,7 +201,7 @@ def reshape(tensor: TensorLike, shape: Any, name: str | None = None) -> Tensor:
 
 
 def transpose(a: TensorLike, perm: Any = None, name: str | None = None, **_: Any) -> Tensor:
-    """The axes in another order; backwards if none is given."""
+    """Permutes the axes; reverses them without `perm`."""
     tensor = pb.asarray(a)
     order = tuple(reversed(_ints(tensor.ndim))) if perm is None else _sizes(perm)
     return pb.permute_dims(tensor, order)
@@ -209,13 +211,14 @@ def expand_dims(
     input: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
     """One more axis, of size 1."""
-    return pb.expand_dims(input, axis=dim if axis is None else axis)
+    chosen: Any = dim if axis is None else axis
+    return pb.expand_dims(input, axis=chosen)
 
 
 def squeeze(
     input: TensorLike, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:
-    """Without axes of size 1: those given, or all."""
+    """Removes axes of size 1: `axis`, or all."""
     tensor = pb.asarray(input)
     chosen = squeeze_dims if axis is None else axis
     if chosen is None:
@@ -237,13 +240,13 @@ def unstack(
     value: TensorLike, num: int | None = None, axis: int = 0, name: str | None = None
 ) -> list[Tensor]:
     """The slices along an axis."""
-    return list(joining.unstack(value, axis=axis))
+    return list(pb.unstack(value, axis=axis))
 
 
 def split(
     value: TensorLike, num_or_size_splits: Any, axis: int = 0, name: str | None = None, **_: Any
 ) -> list[Tensor]:
-    """Parts along an axis: so many, or of these sizes."""
+    """Splits along an axis into a number of parts, or into parts of these sizes."""
     sizes = num_or_size_splits
     if not isinstance(sizes, int):
         ends, total = [], 0
@@ -251,7 +254,7 @@ def split(
             total += one
             ends.append(total)
         sizes = tuple(ends)
-    return list(joining.split(value, sizes, axis=axis))
+    return list(pb.split(value, sizes, axis=axis))
 
 
 def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Tensor:
@@ -269,7 +272,8 @@ def pad(
     """A tensor with a margin."""
     sides = pb.asarray(paddings).tolist()
     pairs = tuple((int(before), int(after)) for before, after in sides)
-    return pb.pad(tensor, pairs, mode=mode.lower(), constant_values=constant_values)
+    kind: Any = mode.lower()
+    return pb.pad(tensor, pairs, mode=kind, constant_values=constant_values)
 
 
 def reverse(tensor: TensorLike, axis: Any, name: str | None = None) -> Tensor:
@@ -278,7 +282,7 @@ def reverse(tensor: TensorLike, axis: Any, name: str | None = None) -> Tensor:
 
 
 def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Tensor:
-    """A tensor stretched to a shape."""
+    """Broadcasts a tensor to a shape."""
     return pb.broadcast_to(input, _sizes(shape))
 
 
@@ -296,11 +300,11 @@ def gather(
 def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
     """Slices by rows of numbers, one for each of the first axes."""
     rows = pb.asarray(indices)
-    return pb.asarray(params)[tuple(joining.unstack(rows, axis=-1))]
+    return pb.asarray(params)[tuple(pb.unstack(rows, axis=-1))]
 
 
 def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """A part that begins at `begin` and has `size`; -1 is all that is left."""
+    """A part that begins at `begin` and has `size`; -1 means up to the end."""
     tensor = pb.asarray(input_)
     bounds = zip(_sizes(begin), _sizes(size), strict=True)
     return tensor[tuple([_slice(b, None if s < 0 else b + s) for b, s in bounds])]

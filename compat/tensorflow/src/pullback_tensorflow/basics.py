@@ -47,13 +47,13 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
 
 
 class ConfigProto:
-    """What `enable_eager_execution(config=...)` is given; it says nothing here."""
+    """The argument of `enable_eager_execution(config=...)`; it has no effect."""
 
     def __init__(self, **_: Any) -> None:
         pass
 
 
-# What there are no graphs for -----------------------------------------------------------------
+# For graphs, which do not exist here --------------------------------------------------------------
 
 
 def placeholder(*args: Any, **kwargs: Any) -> NoReturn:
@@ -77,32 +77,32 @@ class Session:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise errors.InputTypeError(
-            "there are no sessions: what you compute is there at once; print it, or x.numpy()"
+            "there are no sessions: results exist at once; print them, or take x.numpy()"
         )
 
 
 def global_variables_initializer(*args: Any, **kwargs: Any) -> NoReturn:
-    """There is nothing to initialise.
+    """There is nothing to initialize.
 
     Raises:
         InputTypeError: says so.
     """
-    raise errors.InputTypeError("variables have their values from the beginning: leave this out")
+    raise errors.InputTypeError("variables have values from the beginning; remove this call")
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-    """What one of two functions gives: `true_fn() if pred else false_fn()`."""
+    """Returns the result of one of two functions: `true_fn() if pred else false_fn()`."""
     return true_fn() if pred else false_fn()
 
 
 def while_loop(
     cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], **_: Any
 ) -> Any:
-    """Calls `body` on the values that it gave last, for as long as `cond` of them is true."""
+    """Calls `body` on its last results as long as `cond` of them is true."""
     values = list(loop_vars)
     while cond(*values):
-        found = body(*values)
-        values = list(found) if isinstance(found, (list, tuple)) else [found]
+        results = body(*values)
+        values = list(results) if isinstance(results, (list, tuple)) else [results]
     return values if len(values) > 1 else values[0]
 
 
@@ -110,7 +110,7 @@ def while_loop(
 
 
 class Dimension(int):
-    """The size of an axis: an integer that has it as `value`, too."""
+    """The size of an axis: an integer with the attribute `value`."""
 
     @property
     def value(self) -> int:
@@ -184,7 +184,7 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
 
 
 class Variable(_Variable):
-    """`pb.Variable`, with TensorFlow's order of arguments. The first value may be a function.
+    """`pb.Variable`, with TensorFlow's order of arguments. The initial value may be a function.
 
     >>> import pullback.compat.tensorflow as tf
     >>> v = tf.Variable(5.0, name="weight")
@@ -229,7 +229,9 @@ def get_variable(
     """A new variable of this name. The initializer is a function of the shape, or a value."""
     if shape is None:
         if initializer is None or callable(initializer):
-            raise errors.InputTypeError(f"get_variable({name!r}): give a shape, or a first value")
+            raise errors.InputTypeError(
+                f"get_variable({name!r}) needs a shape, or an initial value"
+            )
         return Variable(initializer, trainable, name=name, dtype=dtype)
     make = initializers.get(initializer or "glorot_uniform")
     kind: DType = dtypes.as_dtype(dtype)
@@ -237,7 +239,7 @@ def get_variable(
 
 
 def assign(ref: _Variable, value: TensorLike, name: str | None = None, **_: Any) -> _Variable:
-    """Gives a variable another value."""
+    """Assigns a value to a variable."""
     return ref.assign(value)
 
 
@@ -270,7 +272,7 @@ def device(device_name: str) -> Device:
 
 
 def is_gpu_available(*args: Any, **kwargs: Any) -> bool:
-    """Whether there is a GPU that can be used."""
+    """Returns whether a GPU can be used."""
     return bool(devices("gpu"))
 
 

@@ -36,7 +36,7 @@ class Dataset(data.Dataset):
     def from_generator(
         generator: Callable[[], Any], output_types: Any = None, output_shapes: Any = None
     ) -> Dataset:
-        """What a function gives, which is called for each pass."""
+        """The elements of a function's iterator; the function is called once for each pass."""
         return _own(data.Dataset.from_generator(generator))
 
     @staticmethod
@@ -47,8 +47,8 @@ class Dataset(data.Dataset):
     @staticmethod
     def list_files(file_pattern: Any, shuffle: bool = True, seed: int | None = None) -> Dataset:
         """The paths of files."""
-        found = _own(data.Dataset.from_files(file_pattern))
-        return found.shuffle(max(len(found), 1), seed) if shuffle else found
+        files = _own(data.Dataset.from_files(file_pattern))
+        return files.shuffle(max(len(files), 1), seed) if shuffle else files
 
     @staticmethod
     def zip(datasets: Sequence[data.Dataset]) -> Dataset:  # type: ignore[override]
@@ -72,7 +72,7 @@ class Dataset(data.Dataset):
         return _own(super().shuffle(int(buffer_size), seed))
 
     def repeat(self, count: int | None = None) -> Dataset:
-        """Pass after pass; no end of them for None and -1."""
+        """Repeats the elements `count` times; without end for None and -1."""
         return _own(super().repeat(None if count == -1 else count))
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
@@ -125,11 +125,11 @@ class Dataset(data.Dataset):
         return _own(super().prefetch(max(int(buffer_size), 1)))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """One of several parts."""
+        """One of `num_shards` parts of the elements."""
         return _own(super().shard(num_shards, index))
 
     def apply(self, transformation_func: Callable[[Any], Any]) -> Any:
-        """What a function makes of the dataset."""
+        """Returns the result of a function of the dataset."""
         return transformation_func(self)
 
     def make_one_shot_iterator(self) -> data.Iterator:
@@ -141,9 +141,9 @@ def _own(dataset: data.Dataset) -> Dataset:
     """A dataset with TensorFlow's methods."""
     if isinstance(dataset, Dataset):
         return dataset
-    found = Dataset.__new__(Dataset)
-    vars(found).update(vars(dataset))
-    return found
+    own = Dataset.__new__(Dataset)
+    vars(own).update(vars(dataset))
+    return own
 
 
 def TextLineDataset(filenames: Any, compression_type: str | None = None, **_: Any) -> Dataset:

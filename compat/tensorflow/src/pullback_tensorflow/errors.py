@@ -1,4 +1,4 @@
-"""`tf.errors`: what the guides catch."""
+"""`tf.errors`: the exceptions that the guides catch."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ ResourceExhaustedError = OutOfMemoryError
 
 
 class EagerError(InputTypeError, RuntimeError):
-    """What only graphs have was asked for; TensorFlow's eager mode raises a RuntimeError."""
+    """A call that only graphs have; TensorFlow's eager mode raises a RuntimeError."""

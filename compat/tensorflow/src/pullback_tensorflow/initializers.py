@@ -96,12 +96,12 @@ def lecun_uniform(seed: int | None = None, **_: Any) -> Initializer:
 Constant, Ones, Orthogonal, Zeros = constant, ones, orthogonal, zeros
 RandomNormal, RandomUniform, TruncatedNormal = random_normal, random_uniform, truncated_normal
 
-# The names with which Keras and `tf.*_initializer` say the same.
+# Other names of the same in Keras and `tf.*_initializer`.
 _OTHERS = {"uniform": random_uniform, "normal": random_normal}
 
 
 def get(value: Any) -> Any:
-    """What stands for an initializer here: a name ("RandomNormal"), a class, a number, a function.
+    """Returns the initializer of a name ("RandomNormal"), a class, a number or a function.
 
     >>> from pullback.compat.tensorflow import initializers
     >>> initializers.get("Zeros")((2,), "float32").tolist()

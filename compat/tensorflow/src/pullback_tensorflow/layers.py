@@ -242,14 +242,14 @@ def flatten(inputs: TensorLike, name: str | None = None, **_: Any) -> Tensor:
 def dropout(
     inputs: TensorLike, rate: float = 0.5, training: bool = False, name: str | None = None, **_: Any
 ) -> Tensor:
-    """A share of the elements set to 0 while training, the others scaled up."""
+    """Sets a fraction of the elements to 0 while training, and scales up the others."""
     return default_generator.dropout(inputs, rate) if training else pb.asarray(inputs)
 
 
 def _pooling(pooling: Callable[..., Any]) -> Callable[..., Tensor]:
     def pooled(inputs: TensorLike, *args: Any, **kwargs: Any) -> Tensor:
-        found: Tensor = pooling(*args, **kwargs)(inputs)
-        return found
+        pooled: Tensor = pooling(*args, **kwargs)(inputs)
+        return pooled
 
     pooled.__doc__ = pooling.__doc__
     return pooled

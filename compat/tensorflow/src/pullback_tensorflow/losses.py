@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Reduction:
-    """What becomes of the losses of the items."""
+    """The ways to reduce the losses of the items."""
 
     NONE = "none"
     SUM = "weighted_sum"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pullback as pb
 from pullback import dtypes, errors
-from pullback.ops.optim import clipping
 from pullback.tensor import Tensor, TensorLike
 from pullback_tensorflow.basics import as_dtype, convert_to_tensor
 from pullback_tensorflow.naming import op
@@ -66,6 +65,8 @@ def _axes(axis: Any) -> Any:
 
 
 def _reduction(target: str) -> Callable[..., Tensor]:
+    function: Callable[..., Tensor] = getattr(pb, target)
+
     def reduced(
         input_tensor: TensorLike,
         axis: Any = None,
@@ -75,12 +76,10 @@ def _reduction(target: str) -> Callable[..., Tensor]:
         keep_dims: bool | None = None,
     ) -> Tensor:
         chosen = reduction_indices if axis is None else axis
-        return getattr(pb, target)(
-            input_tensor, axis=_axes(chosen), keepdims=bool(keepdims or keep_dims)
-        )
+        return function(input_tensor, axis=_axes(chosen), keepdims=bool(keepdims or keep_dims))
 
     reduced.__name__ = reduced.__qualname__ = f"reduce_{target}"
-    reduced.__doc__ = getattr(pb, target).__doc__
+    reduced.__doc__ = function.__doc__
     return reduced
 
 
@@ -89,8 +88,8 @@ _NAMES |= {f"reduce_{name}": _reduction(name) for name in _REDUCTIONS}
 _NAMES["count_nonzero"] = _reduction("count_nonzero")
 
 
-def _place(target: str) -> Callable[..., Tensor]:
-    def found(
+def _index_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def index(
         input: TensorLike,
         axis: int | None = None,
         name: str | None = None,
@@ -98,15 +97,15 @@ def _place(target: str) -> Callable[..., Tensor]:
         output_type: Any = dtypes.int64,
     ) -> Tensor:
         along = dimension if axis is None else axis
-        place = getattr(pb, target)(input, axis=0 if along is None else int(along))
-        return pb.astype(place, dtypes.as_dtype(output_type))
+        indices = function(input, axis=0 if along is None else int(along))
+        return pb.astype(indices, dtypes.as_dtype(output_type))
 
-    found.__name__ = found.__qualname__ = target
-    found.__doc__ = getattr(pb, target).__doc__
-    return found
+    index.__name__ = index.__qualname__ = function.__name__
+    index.__doc__ = function.__doc__
+    return index
 
 
-_NAMES |= {name: _place(name) for name in ("argmax", "argmin")}
+_NAMES |= {"argmax": _index_of(pb.argmax), "argmin": _index_of(pb.argmin)}
 globals().update(_NAMES)
 
 
@@ -194,14 +193,14 @@ def clip_by_global_norm(
 ) -> tuple[list[Any], Tensor]:
     """Tensors scaled to a norm of all together, and the norm that they had; None stays None."""
     there = [t for t in t_list if t is not None]
-    clipped, before = clipping.clip_by_global_norm(there, max_norm=float(clip_norm))
+    clipped, before = pb.clip_by_global_norm(there, max_norm=float(clip_norm))
     left = iter(clipped)
     return [None if t is None else next(left) for t in t_list], before
 
 
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
     """The norm of all elements of tensors."""
-    return clipping.global_norm([t for t in t_list if t is not None])
+    return pb.global_norm([t for t in t_list if t is not None])
 
 
 def to_float(x: TensorLike, name: str | None = None) -> Tensor:
@@ -222,7 +221,7 @@ def to_int64(x: TensorLike, name: str | None = None) -> Tensor:
 def confusion_matrix(
     labels: TensorLike, predictions: TensorLike, num_classes: int | None = None, **rest: Any
 ) -> Tensor:
-    """How often each class (row) was taken for each (column)."""
+    """Counts, for each class (row), how often each class (column) was predicted."""
     rows, columns = to_int32(labels), to_int32(predictions)
     if num_classes is None:
         num_classes = 1 + int(pb.max(pb.maximum(rows, columns)))

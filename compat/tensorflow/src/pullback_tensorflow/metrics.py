@@ -17,16 +17,16 @@ class Metric(metrics.Metric):
     """The base of metrics; a subclass writes `update`, `result` and its `initial` numbers."""
 
     def result(self) -> Any:
-        """The figure over all that it was called with, as a tensor."""
+        """The value over all calls, as a tensor."""
         return pb.asarray(super().result(), dtype=dtypes.float64)
 
     def init_variables(self) -> None:
-        """Begins anew."""
+        """Resets the metric."""
         self.reset()
 
     @property
     def variables(self) -> list[Any]:
-        """None: what has been gathered is saved as the metric's state."""
+        """None: sums are saved as the metric's state."""
         return []
 
 
@@ -54,7 +54,7 @@ class OfLabels(Metric):
 
 
 class Accuracy(OfLabels, metrics.Accuracy):
-    """How often labels and predictions are equal.
+    """The fraction of predictions that equal their labels.
 
     >>> import pullback.compat.tensorflow as tf
     >>> accuracy = tf.contrib.eager.metrics.Accuracy()
@@ -68,21 +68,21 @@ class Accuracy(OfLabels, metrics.Accuracy):
 
 
 class CategoricalAccuracy(OfLabels, metrics.CategoricalAccuracy):
-    """How often the largest prediction is where the largest label is."""
+    """The fraction of rows whose largest prediction is at the largest label."""
 
     def __init__(self, name: str | None = None, dtype: Any = None, **_: Any) -> None:
         super().__init__(name)
 
 
 class SparseAccuracy(OfLabels, metrics.SparseCategoricalAccuracy):
-    """How often the largest prediction is that of the label."""
+    """The fraction of rows whose largest prediction is that of the label."""
 
     def __init__(self, name: str | None = None, dtype: Any = None, **_: Any) -> None:
         super().__init__(name)
 
 
 class BinaryAccuracy(OfLabels, metrics.BinaryAccuracy):
-    """How often predictions are on the side of a threshold on which the labels are."""
+    """The fraction of predictions on the same side of a threshold as their labels."""
 
     def __init__(self, threshold: float = 0.5, name: str | None = None, **_: Any) -> None:
         super().__init__(threshold, name)

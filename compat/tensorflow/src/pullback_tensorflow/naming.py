@@ -1,4 +1,4 @@
-"""How names of one framework become those of another: arguments renamed, reordered, left out."""
+"""Maps calls of one framework to another: arguments are renamed, reordered or dropped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pullback as pb
 from pullback import errors
 
-#: What TensorFlow's functions and layers take and nothing here needs.
+#: Arguments of TensorFlow's functions and layers without effect here.
 IGNORED = frozenset({"scope", "reuse", "_scope", "_reuse", "use_locking"})
 
 
@@ -28,12 +28,12 @@ def op(target: str | Callable[..., Any], parameters: str) -> Callable[..., Any]:
     function = getattr(pb, target) if isinstance(target, str) else target
 
     def mapped(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
-        given = list(args)
+        values = list(args)
         for parameter in names[len(args) :]:
             if parameter not in kwargs:
                 break
-            given.append(kwargs.pop(parameter))
-        return function(*given, **kwargs)
+            values.append(kwargs.pop(parameter))
+        return function(*values, **kwargs)
 
     mapped.__name__ = mapped.__qualname__ = getattr(function, "__name__", "mapped")
     mapped.__doc__ = function.__doc__
@@ -51,27 +51,27 @@ def translate(
     """The arguments of a call by pullback's names.
 
     Args:
-        what: what is called, for messages.
+        what: the name of the callee, for messages.
         args: the arguments by position.
         kwargs: the arguments by TensorFlow's names.
         order: TensorFlow's names of the arguments by position.
-        renamed: pullback's name of those that have another.
-        dropped: those that say nothing here, whatever they are.
+        renamed: pullback's names, where they differ.
+        dropped: the names of arguments without effect here.
 
     Raises:
-        InputTypeError: for more arguments than names, or one that is given twice.
+        InputTypeError: for more arguments than names, or an argument given twice.
     """
     if len(args) > len(order):
         raise errors.InputTypeError(
             f"{what} takes {len(order)} arguments by position ({', '.join(order)}), got {len(args)}"
         )
-    given = dict(zip(order, args, strict=False))
-    twice = sorted(given.keys() & kwargs.keys())
+    named = dict(zip(order, args, strict=False))
+    twice = sorted(named.keys() & kwargs.keys())
     if twice:
         raise errors.InputTypeError(f"{what} got {', '.join(twice)} twice")
-    given |= kwargs
+    named |= kwargs
     return {
         renamed.get(name, name): value
-        for name, value in given.items()
+        for name, value in named.items()
         if name not in dropped | IGNORED
     }

@@ -66,7 +66,7 @@ Pairs = Iterable[tuple[Any, Variable]]
 
 
 class _Optimizer(optimizers.Optimizer):
-    """What TensorFlow's optimizers have besides: a global step that they count up."""
+    """The base of TensorFlow's optimizers: they count up a global step."""
 
     def apply_gradients(
         self, grads_and_vars: Pairs, global_step: Variable | None = None, name: str | None = None
@@ -85,7 +85,7 @@ class _Optimizer(optimizers.Optimizer):
         name: str | None = None,
         **__: Any,
     ) -> Any:
-        """Takes a step against the gradient of a loss, and gives the loss."""
+        """Takes a step against the gradient of a loss, and returns the loss."""
         value = super().minimize(loss, var_list)
         if global_step is not None:
             global_step.assign_add(1)
@@ -105,15 +105,15 @@ class _Optimizer(optimizers.Optimizer):
         return list(zip(tape.gradient(value, variables), variables, strict=True))
 
     def variables(self) -> list[Variable]:
-        """What the optimizer keeps for the variables that it has moved."""
+        """Returns the slots of the optimizer."""
         return [slot for _, _, slot in self.slot_variables()]
 
     def get_slot(self, var: Variable, name: str) -> Variable:
-        """One of them, by its name here: `slot_names`."""
+        """Returns a slot of a variable by its name, which is in `slot_names`."""
         return self.slot(var, name)
 
     def get_slot_names(self) -> list[str]:
-        """Their names."""
+        """Returns the names of the slots."""
         return list(self.slot_names)
 
 
@@ -199,7 +199,7 @@ class RMSPropOptimizer(_Optimizer, optimizers.RMSprop):
     ) -> None:
         if momentum or centered:
             raise errors.InputTypeError(
-                "RMSPropOptimizer: there is no momentum here, and no centering; leave them out"
+                "RMSPropOptimizer has neither momentum nor centering; leave them out"
             )
         super().__init__(rate_of(learning_rate), decay, epsilon)
 
@@ -250,7 +250,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Callable[[], float]:
-    """From one rate to another along a power of what is left of the steps."""
+    """From one rate to another along a power of the remaining steps."""
     schedule = schedules.polynomial_decay(learning_rate, decay_steps, end_learning_rate, power)
     return _decay(schedule, global_step)
 
@@ -278,8 +278,8 @@ def inverse_time_decay(
     """learning_rate / (1 + decay_rate * step / decay_steps)."""
 
     def schedule(step: int) -> float:
-        share = step // decay_steps if staircase else step / decay_steps
-        return learning_rate / (1 + decay_rate * share)
+        decays = step // decay_steps if staircase else step / decay_steps
+        return learning_rate / (1 + decay_rate * decays)
 
     return _decay(schedule, global_step)
 
@@ -295,8 +295,8 @@ def natural_exp_decay(
     """learning_rate * exp(-decay_rate * step / decay_steps)."""
 
     def schedule(step: int) -> float:
-        share = step // decay_steps if staircase else step / decay_steps
-        return learning_rate * math.exp(-decay_rate * share)
+        decays = step // decay_steps if staircase else step / decay_steps
+        return learning_rate * math.exp(-decay_rate * decays)
 
     return _decay(schedule, global_step)
 
@@ -305,7 +305,7 @@ def natural_exp_decay(
 
 
 class Status:
-    """What came of a restoration, with TensorFlow's methods."""
+    """The result of a restoration, with TensorFlow's methods."""
 
     def __init__(self, restoration: Restoration) -> None:
         self.restoration = restoration
@@ -326,14 +326,14 @@ class Status:
         return self
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Does nothing: what there is has its value."""
+        """Does nothing: variables have their values."""
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Does nothing: what there is has its value."""
+        """Does nothing: variables have their values."""
 
 
 class Checkpoint(checkpoints.Checkpoint):
-    """`pb.Checkpoint`: what the file knows nothing of stays as it is.
+    """`pb.Checkpoint`; objects that are not in the file stay as they are.
 
     >>> import tempfile
     >>> import pullback.compat.tensorflow as tf
@@ -349,7 +349,7 @@ class Checkpoint(checkpoints.Checkpoint):
     def save(
         self, file_prefix: str | os.PathLike[str], session: Any = None, *, step: int | None = None
     ) -> str:
-        """Saves to the prefix with a number, and gives the path."""
+        """Saves to the prefix with a number, and returns the path."""
         return super().save(file_prefix, step=step)
 
     def restore(self, save_path: str | os.PathLike[str] | None, *, partial: bool = True) -> Status:  # type: ignore[override]

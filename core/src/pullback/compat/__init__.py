@@ -1,1 +1,1 @@
-"""The names of other frameworks, as thin mappings onto pullback's own."""
+"""The names of other frameworks, mapped to those of pullback; each is a distribution of its own."""

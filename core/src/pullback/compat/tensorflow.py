@@ -17,12 +17,12 @@ except ModuleNotFoundError as error:
     if error.name != "pullback_tensorflow":
         raise
     raise ModuleNotFoundError(
-        "TensorFlow's names are a package of their own, which is not installed: "
-        "pip install pullback-tensorflow",
+        "pullback.compat.tensorflow needs the package pullback-tensorflow, which is not installed; "
+        "run: pip install pullback-tensorflow",
         name=__name__,
     ) from None
 
-# One module under two names: the package has imported all of its modules, so that each is found
-# here and none is loaded twice.
+# Each module has two names. The package has imported all of its modules, so the import system finds
+# them under the second name and loads none of them twice.
 for _name in [name for name in sys.modules if name.partition(".")[0] == "pullback_tensorflow"]:
     sys.modules[__name__ + _name.removeprefix("pullback_tensorflow")] = sys.modules[_name]

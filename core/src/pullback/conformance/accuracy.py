@@ -99,9 +99,14 @@ def allowed(
         n = max([leaf.size for leaf in leaves(case.inputs)], default=1)
         steps = 2.0 * max(1.0, float(np.log2(max(n, 1))))
         return np.asarray(steps * eps(dtype) * _terms(case, position, reference) + own)
-    n = max([size for leaf in leaves(case.inputs) for size in leaf.shape], default=1)
+    n = longest(case)
     moved = case.moves[min(position, len(case.moves) - 1)]
     return np.asarray(n * eps(dtype) * (moved + _norm(reference)) + own)
+
+
+def longest(case: Case) -> int:
+    """The length of the longest axis of the inputs."""
+    return max([size for leaf in leaves(case.inputs) for size in leaf.shape], default=1)
 
 
 def _terms(case: Case, position: int, reference: Array) -> Array:

@@ -83,12 +83,12 @@ def _prepared(
     return ((q,), (k,), (v,), mask), *_plan(*layouts, seen, is_causal)
 
 
-def _unseen_are_finite(query: Any, is_causal: bool, *stacks: Any) -> bool:
-    """Whether the keys that no query sees are finite: the loops do not look at them."""
+def _looks_away(query: Any, key: Any, is_causal: bool, *stacks: Any) -> bool:
+    """Whether there are infinities or NaN in rows that no query sees: loops do not look there."""
     rows = query.shape[-2]
-    return not is_causal or all(
-        rows >= x.shape[-2] or bool(np.isfinite(x[..., rows:, :]).all()) for x in stacks
-    )
+    if not is_causal or rows >= key.shape[-2]:
+        return False
+    return not all(np.isfinite(x[..., rows:, :]).all() for x in stacks)
 
 
 def _run(loop: int, count: int, cost: float, arrays: Any, numbers: Any, scale: float) -> bool:
@@ -104,7 +104,7 @@ def _attention(
             query, key, value, mask, is_causal=is_causal, scale=scale
         )
 
-    if not _fits(query, key, value, mask) or not _unseen_are_finite(query, is_causal, value):
+    if not _fits(query, key, value, mask) or _looks_away(query, key, is_causal, value):
         return numpys()
     y = empty((*query.shape[:-1], value.shape[-1]))
     normalizer = empty((*query.shape[:-1], 1))
@@ -128,7 +128,7 @@ def _attention_gradient(
         )
 
     fits = _fits(query, key, value, mask) and all_float32(*others)
-    if not fits or not _unseen_are_finite(query, is_causal, key, value):
+    if not fits or _looks_away(query, key, is_causal, key, value):
         return numpys()
     slopes = tuple(empty(x.shape) for x in (query, key, value))
     given, numbers, offsets, cost = _prepared(query, key, value, mask, is_causal)

@@ -46,14 +46,14 @@ __all__ = [
     "value_and_gradients_function",
 ]  # fmt: skip
 
-# What `enable_eager_execution(device_policy=...)` is given.
+# The values of `enable_eager_execution(device_policy=...)`.
 DEVICE_PLACEMENT_EXPLICIT, DEVICE_PLACEMENT_WARN, DEVICE_PLACEMENT_SILENT = range(3)
 
 in_eager_mode = executing_eagerly
 
 
 def num_gpus() -> int:
-    """How many GPUs there are that can be used."""
+    """Returns the number of GPUs that can be used."""
     return len(devices("gpu"))
 
 
@@ -63,12 +63,12 @@ def list_devices() -> list[str]:
 
 
 def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: Any = None) -> Any:
-    """What a function gives: there is no graph to put it in."""
+    """Calls a function: there is no graph to put it in."""
     return func(*inp)
 
 
 def defun(func: Callable[..., Any] | None = None, **_: Any) -> Any:
-    """The function as it is: what it gives is the same, captured or not."""
+    """Returns the function as it is: its results are the same, captured or not."""
     return (lambda function: function) if func is None else func
 
 
@@ -78,15 +78,15 @@ def defun(func: Callable[..., Any] | None = None, **_: Any) -> Any:
 def value_and_gradients_function(
     f: Callable[..., Any], params: Sequence[int | str] | None = None
 ) -> Callable[..., tuple[Any, list[Any]]]:
-    """A function that gives the value of `f` and its gradients in its positional arguments.
+    """Returns a function that computes `f` and its gradients by its positional arguments.
 
     Args:
-        f: a function of tensors; one that gives several elements stands for their sum.
-        params: the positions of the arguments to differentiate in, or their names; all if None.
+        f: a function of tensors; a result of several elements is summed.
+        params: the positions or names of the arguments to differentiate by; all if None.
 
     Returns:
-        A function of the same arguments; the gradient in one that has none, such as an integer, is
-        None. `dy=` gives what the gradient begins with.
+        A function of the same arguments; the gradient by an argument that has none, such as an
+        integer, is None. `dy=` is the gradient of the result.
 
     >>> import pullback.compat.tensorflow as tf
     >>> tfe = tf.contrib.eager
@@ -224,7 +224,7 @@ class Sequential(Network):
         self.track_layer(layer_func)
 
     def call(self, inputs: Any) -> Any:
-        """What the last layer gives."""
+        """Returns the result of the last layer."""
         for layer in self.layers:
             inputs = layer(inputs)
         return inputs
@@ -252,27 +252,27 @@ class Saver:
         self._checkpoint = _Checkpoint(variables=dict(var_list) if named else list(var_list))
 
     def save(self, file_prefix: str | os.PathLike[str], global_step: Any = None) -> str:
-        """Saves to the prefix with the step, and gives the path."""
+        """Saves to the prefix with the step, and returns the path."""
         return self._checkpoint.save(
             file_prefix, step=None if global_step is None else int(global_step)
         )
 
     def restore(self, file_prefix: str) -> None:
-        """Gives the variables the values that were saved."""
+        """Restores the values of the variables."""
         self._checkpoint.restore(file_prefix)
 
 
 def get_optimizer_variables(optimizer: Any) -> list[Any]:
-    """What an optimizer keeps for the variables that it has moved."""
+    """Returns the slots of an optimizer."""
     return [slot for _, _, slot in optimizer.slot_variables()]
 
 
 def save_network_checkpoint(network: Layer, save_path: str, global_step: Any = None) -> str:
-    """Saves the variables of a network, and gives the path."""
+    """Saves the variables of a network, and returns the path."""
     step = None if global_step is None else int(global_step)
     return _Checkpoint(network=network).save(save_path, step=step)
 
 
 def restore_network_checkpoint(network: Layer, save_path: str) -> None:
-    """Restores them, those of layers that are not built yet when they are."""
+    """Restores the variables of a network; those of layers without variables yet, once built."""
     _Checkpoint(network=network).restore(save_path)

@@ -73,7 +73,7 @@ def text(name: str, tensor: Any, family: str | None = None, step: Any = None) ->
 
 
 def should_record_summaries() -> bool:
-    """Whether a summary would be recorded here and now."""
+    """Returns whether a summary would be recorded now."""
     return summary.should_record(_step(None))
 
 
@@ -90,14 +90,14 @@ def flush(writer: Writer, name: str | None = None) -> None:
 
 
 class _Recording:
-    """A condition for `with`: as it is, or called."""
+    """A condition for `with`, with or without a call."""
 
     def __init__(self, context: Callable[[], AbstractContextManager[Any]]) -> None:
         self._context = context
         self._entered: list[AbstractContextManager[Any]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> _Recording:
-        """The condition, for what it is called with."""
+        """Returns the condition for these arguments."""
         return _Recording(functools.partial(self._context, *args, **kwargs))
 
     def __enter__(self) -> Self:

@@ -1,8 +1,9 @@
-"""`tf.nn`: what networks are made of."""
+"""`tf.nn`: ops of neural networks."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import pullback as pb
 from pullback import dtypes
@@ -25,7 +26,6 @@ elu, relu, relu6, selu, softplus, softsign = (
     op(name, "features") for name in ("elu", "relu", "relu6", "selu", "softplus", "softsign")
 )
 sigmoid, tanh = op("sigmoid", "x"), op("tanh", "x")
-_FORMATS = {"C": "channels_first", "c": "channels_first"}
 
 
 def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
@@ -55,7 +55,7 @@ def dropout(
     name: str | None = None,
     rate: float | None = None,
 ) -> Tensor:
-    """A share of the elements set to 0, the others scaled up."""
+    """Sets a fraction of the elements to 0, and scales up the others."""
     generator = default_generator if seed is None else Generator(seed)
     lost = (1 - float(1 if keep_prob is None else keep_prob)) if rate is None else float(rate)
     return generator.dropout(x, lost, noise_shape=noise_shape)
@@ -64,8 +64,8 @@ def dropout(
 # Images -----------------------------------------------------------------------------------------
 
 
-def _format(data_format: str) -> str:
-    return _FORMATS.get(data_format[1:2], "channels_last")
+def _format(data_format: str) -> Literal["channels_first", "channels_last"]:
+    return "channels_first" if data_format[1:2] in ("C", "c") else "channels_last"
 
 
 def _spatial(sizes: Any, data_format: str) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def conv2d(
     )
 
 
-def _pool(target: str) -> Any:
+def _pool(target: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def pool(
         value: TensorLike,
         ksize: Any,
@@ -106,7 +106,7 @@ def _pool(target: str) -> Any:
         data_format: str = "NHWC",
         name: str | None = None,
     ) -> Tensor:
-        return getattr(pb, target)(
+        return target(
             value,
             window=_spatial(ksize, data_format),
             strides=_spatial(strides, data_format),
@@ -114,12 +114,12 @@ def _pool(target: str) -> Any:
             data_format=_format(data_format),
         )
 
-    pool.__name__ = pool.__qualname__ = target
-    pool.__doc__ = getattr(pb, target).__doc__
+    pool.__name__ = pool.__qualname__ = target.__name__
+    pool.__doc__ = target.__doc__
     return pool
 
 
-max_pool, avg_pool = _pool("max_pool"), _pool("avg_pool")
+max_pool, avg_pool = _pool(pb.max_pool), _pool(pb.avg_pool)
 
 
 def bias_add(
@@ -132,7 +132,7 @@ def bias_add(
     return pb.add(tensor, bias)
 
 
-# Normalisation ----------------------------------------------------------------------------------
+# Normalization ----------------------------------------------------------------------------------
 
 
 def moments(
@@ -180,15 +180,15 @@ def embedding_lookup(params: TensorLike, ids: TensorLike, **_: Any) -> Tensor:
 def top_k(
     input: TensorLike, k: int = 1, sorted: bool = True, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The k largest values of each row, and where they are."""
-    values, places = pb.top_k(input, int(k))
-    return values, pb.astype(places, dtypes.int32)
+    """The k largest values of each row, and their indices."""
+    values, indices = pb.top_k(input, int(k))
+    return values, pb.astype(indices, dtypes.int32)
 
 
 def in_top_k(
     predictions: TensorLike, targets: TensorLike, k: int, name: str | None = None
 ) -> Tensor:
-    """Whether the score of the target is among the k highest of its row."""
+    """Returns, for each row, whether the target is among the k highest predictions."""
     scores = pb.asarray(predictions)
     column = pb.expand_dims(pb.asarray(targets), axis=-1)
     own = pb.take_along_axis(scores, column, axis=-1)

@@ -9,7 +9,6 @@ import pullback as pb
 from pullback import dtypes
 from pullback.layers import Layer
 from pullback.layers.basic import activation_of
-from pullback.ops import creation, joining
 from pullback.tensor import Tensor
 
 __all__ = ["BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMCell", "LSTMStateTuple", "RNNCell"]
@@ -44,7 +43,7 @@ class RNNCell(Layer):
 
     def zero_state(self, batch_size: int, dtype: Any = dtypes.float32) -> Any:
         """The state before the first step."""
-        zeros: Tensor = creation.zeros((int(batch_size), self.units), dtype=dtype)
+        zeros: Tensor = pb.zeros((int(batch_size), self.units), dtype=dtype)
         return zeros
 
     def _gates(self, name: str, inputs: int, count: int, bias: float = 0.0) -> None:
@@ -101,7 +100,7 @@ class BasicLSTMCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """The output, and the state after the step."""
         c, h = state
-        i, j, f, o = joining.split(self._linear("", inputs, h), 4, axis=-1)
+        i, j, f, o = pb.split(self._linear("", inputs, h), 4, axis=-1)
         sigmoid = pb.sigmoid
         c = c * sigmoid(f + self.forget_bias) + sigmoid(i) * self.activation(j)
         h = self.activation(c) * sigmoid(o)
@@ -123,7 +122,7 @@ class GRUCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """The output, which is the state as well."""
         gates = pb.sigmoid(self._linear("gates_", inputs, state))
-        r, u = joining.split(gates, 2, axis=-1)
+        r, u = pb.split(gates, 2, axis=-1)
         h = u * state + (1 - u) * self.activation(self._linear("candidate_", inputs, r * state))
         return h, h
 
@@ -153,6 +152,6 @@ def dynamic_rnn(
 ) -> tuple[Tensor, Any]:
     """The same over sequences (batch, time, features), or (time, batch, features)."""
     axis = 0 if time_major else 1
-    steps = list(joining.unstack(pb.asarray(inputs), axis=axis))
+    steps = list(pb.unstack(pb.asarray(inputs), axis=axis))
     outputs, state = static_rnn(cell, steps, initial_state, dtype)
     return pb.stack(outputs, axis=axis), state
