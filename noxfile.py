@@ -30,6 +30,7 @@ TYPED = (
     "conftest.py",
     "tests/parity.py",
     "tests/remembered.py",
+    "typing_tests",
 )
 #: Without the caller's modules, devices and kernel packs, which a user does not have.
 CLEAN = dict.fromkeys(["PYTHONPATH", *(name for name in os.environ if name[:9] == "PULLBACK_")])
@@ -61,8 +62,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(**HERE)
 def types(session: nox.Session) -> None:
-    """Types."""
-    session.run("uv", "run", "mypy", "--strict", *TYPED)
+    """Types, in the bodies of ops too, and that their stubs are up to date."""
+    session.run("uv", "run", "tools/stubs.py", "--check")
+    session.run("uv", "run", "tools/check_types.py", *TYPED)
 
 
 @nox.session(**HERE)

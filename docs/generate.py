@@ -79,8 +79,9 @@ def dtype_rule(op: Op) -> str:
     """The dtype rule: its name where `pullback.dtypes` gives it one, and what it says."""
     rule = op.dtype
     named = [name for name, value in vars(dtypes).items() if value is rule]
-    made = inspect.getclosurevars(rule).nonlocals if inspect.isfunction(rule) else {}
-    says = lower(first_line(rule))
+    function = rule.function
+    made = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    says = lower(first_line(function))
     if "allowed" in made:
         says = f"{made['allowed']} inputs, promoted to one dtype"
         if made["lift"]:
@@ -91,7 +92,7 @@ def dtype_rule(op: Op) -> str:
         result = made["result"]
         position = f"that of input {result + 1}" if isinstance(result, int) else str(result)
         says = f"each input its own dtype ({', '.join(made['classes'])}); the result has {position}"
-    name = named[0].rstrip("_") if named else rule.__name__.lstrip("_")
+    name = named[0].rstrip("_") if named else function.__name__.lstrip("_")
     shown = "" if name == "rule" else f"`{name}`"
     return ": ".join(part for part in (shown, says) if part)
 
@@ -207,7 +208,7 @@ def space(name: str, function: Any) -> str:
     """The namespace in which a reader finds a function."""
     if getattr(pb, name, None) is function:
         return SHORT
-    for module in ("linalg", "fft"):
+    for module in ("linalg", "fft", "ops"):
         if getattr(getattr(pb, module), name, None) is function:
             return f"{SHORT}.{module}"
     return str(function.__module__)

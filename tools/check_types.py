@@ -1,6 +1,6 @@
 """Checks the types of core, the bodies of its ops among them.
 
-    uv run tools/check_types.py
+    uv run tools/check_types.py [FILES AND FOLDERS]
 
 A type checker that finds a stub beside a module reads the stub alone, for the module's own lines
 too. So the definitions in `pullback/ops` are checked once more, under another name, from a copy
@@ -29,9 +29,10 @@ def copy_definitions() -> None:
 
 
 def main() -> int:
-    """Runs mypy over core and the copy, with the arguments of the command beside."""
+    """Runs mypy over the copy, and over what the command names, core if it names nothing."""
     copy_definitions()
-    command = [sys.executable, "-m", "mypy", "--strict", "core/src", str(COPY), *sys.argv[1:]]
+    checked = sys.argv[1:] or ["core/src"]
+    command = [sys.executable, "-m", "mypy", "--strict", *checked, str(COPY)]
     environment = {**os.environ, "MYPYPATH": str(COPY)}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -91,8 +91,8 @@ def test_short_floats_are_rounded_once(dtype):
         (((3, 4), (4, 2), (1,)), r"bias of shape \(1,\)"),
         (((3, 4), (4, 2), ()), r"bias of shape \(\)"),
         (((3, 4), (4, 2), (3, 2)), r"bias of shape \(3, 2\)"),
-        (((3, 4), (4,)), r"weight is a matrix.*\(4,\)"),
-        (((3, 4), (3, 4, 2)), r"weight is a matrix"),
+        (((3, 4), (4,)), r"weight must be a matrix.*\(4,\)"),
+        (((3, 4), (3, 4, 2)), r"weight must be a matrix"),
         (((), (1, 2)), r"x needs at least one axis"),
     ],
 )

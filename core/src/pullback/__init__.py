@@ -115,9 +115,8 @@ from pullback.tensor import Tensor, TensorLike
 
 newaxis = None
 
-# Type checkers and editors know what `__getattr__` below imports.
+# The names of _LAZY and _LAZY_MODULES, for type checkers.
 if TYPE_CHECKING:
-    from pullback import array_api as array_api
     from pullback import callbacks as callbacks
     from pullback import checkpoint as checkpoint
     from pullback import conformance as conformance

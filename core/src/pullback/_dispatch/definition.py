@@ -167,6 +167,9 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
             if attributes and code.co_argcount <= names.index(name):
                 raise errors.DefinitionError(f"{body.__name__}: {name!r} must not be keyword-only")
             inputs.append(Input(name, arity))
+            if "TensorLike" not in text:
+                # Callers pass whatever becomes a tensor, and `help` says so.
+                body.__annotations__[name] = text.replace("Tensor", "TensorLike")
             continue
         if text == "Copy":
             continue

@@ -13,7 +13,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import DType, Operand, Operands, Resolution, uniform
-from pullback.ops import reductions
+from pullback.ops import late, reductions
 from pullback.ops.comparison import equal
 from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import reshape
@@ -127,7 +127,7 @@ def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
     >>> pb.embedding([[1.0, 2.0], [3.0, 4.0]], [1, 0, 1]).tolist()
     [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
     """
-    return take(table, indices, axis=0)
+    return late.take(table, indices, axis=0)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Ops that a family before theirs needs: bound when they are first used, typed like imports.
 
 A family imports only from families that are defined before it. A gradient rule or a body that
-needs an op from further down writes `late.conj(...)`. So does one that passes a number to an op of
-its own family: `late.hypot(1, x)` takes what callers may pass, `hypot` in its own module takes
-tensors.
+needs an op from further down writes `late.conj(...)`. So does a function that calls an op of its
+own family with a number or with what its caller passed: `late.hypot(1, x)` has the type that
+callers see, while `hypot` in its own module takes tensors.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from pullback.ops.complex import complex, conj, imag, real
     from pullback.ops.cumulative import cumulative_prod
     from pullback.ops.exponential import log, logaddexp
+    from pullback.ops.indexing import take
     from pullback.ops.linalg.decompositions import pinv, svd, svdvals
     from pullback.ops.rounding import floor, signbit
+    from pullback.ops.searching import argwhere
     from pullback.ops.selection import where
     from pullback.ops.slicing import strided_update
     from pullback.ops.trigonometric import asinh, atan2, cos, cosh, hypot, sin, sinh, tan
 
 __all__ = [
+    "argwhere",
     "asinh",
     "atan2",
     "complex",
@@ -45,6 +48,7 @@ __all__ = [
     "strided_update",
     "svd",
     "svdvals",
+    "take",
     "tan",
     "where",
 ]

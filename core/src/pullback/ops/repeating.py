@@ -137,19 +137,13 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
         x, axis = reshape(x, (-1,)), 0
     axis = normal_axis(axis, x.ndim)
     size = x.shape[axis]
-    times = from_any(repeats, None, x.device) if not isinstance(repeats, int) else None
-    if times is not None and times.size and not dtypes.kind(times.dtype) <= dtypes.INT:
+    if isinstance(repeats, int):
+        return _repeated_alike(x, repeats, axis)
+    times = from_any(repeats, None, x.device)
+    if times.size and not dtypes.kind(times.dtype) <= dtypes.INT:
         raise errors.DTypeError(f"repeat: repeats must be integers, got {times.dtype}")
-    if times is not None and times.size == 1:
-        repeats, times = int(times), None
-    if times is None:
-        if repeats < 0:
-            raise errors.InputValueError(f"repeat: repeats must not be negative, got {repeats}")
-        apart = expand_dims(x, axis + 1)
-        shape = list(apart.shape)
-        shape[axis + 1] = repeats
-        merged = (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :])
-        return reshape(broadcast_to(apart, shape), merged)
+    if times.size == 1:
+        return _repeated_alike(x, int(times), axis)
     if times.shape != (size,):
         raise errors.ShapeError(
             f"repeat: repeats of shape {times.shape} for axis {axis} of shape {x.shape}; "
@@ -161,3 +155,13 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     positions = [i for i, count in enumerate(counts) for _ in range(count)]
     where = from_any(positions).astype("int32") if not positions else from_any(positions)
     return take(x, where.to(x.device), axis=axis)
+
+
+def _repeated_alike(x: Tensor, count: int, axis: int) -> Tensor:
+    """x with every slice along the axis repeated `count` times."""
+    if count < 0:
+        raise errors.InputValueError(f"repeat: repeats must not be negative, got {count}")
+    apart = expand_dims(x, axis + 1)
+    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    merged = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
+    return reshape(broadcast_to(apart, shape), merged)

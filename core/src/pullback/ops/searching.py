@@ -5,6 +5,7 @@ from __future__ import annotations
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, promoting
+from pullback.ops import late
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import max, min, reduce_some
@@ -84,7 +85,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     >>> [indices.tolist() for indices in pb.nonzero([[0, 7], [8, 0]])]
     [[0, 1], [1, 0]]
     """
-    rows = argwhere(x)
+    rows = late.argwhere(x)
     axes = rows.shape[1]
     if not axes:
         raise errors.ShapeError("nonzero: a 0-d tensor has no indices; use x != 0")

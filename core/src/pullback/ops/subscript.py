@@ -69,24 +69,25 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     plan = _plan(x.shape, key, x)
     whole = (...,) if plan.basic is None else plan.basic
     if not plan.tensors:
-        value = _trimmed(value, len(sliced_shape(x.shape, whole)), x)
-        return strided_update(x, value, key=whole)
-    value = _into(x, value)
-    if plan.basic is None and len(plan.tensors) == 1 and value.size == 1:
+        ndim = len(sliced_shape(x.shape, whole))
+        plain = type(value) in SCALAR_TYPES
+        return strided_update(x, value if plain else _trimmed(_beside(x, value), ndim), key=whole)
+    values = _into(x, value)
+    if plan.basic is None and len(plan.tensors) == 1 and values.size == 1:
         axis, mask = plan.tensors[0]
         if mask.dtype == dtypes.bool_:
             # One value for all elements of the mask: `where` does it, without counting them.
             places = reshape(mask, (*mask.shape, *[1] * (x.ndim - axis - mask.ndim)))
-            return where(places, reshape(value, ()), x)
+            return where(places, reshape(values, ()), x)
     part = x if plan.basic is None else strided_slice(x, key=plan.basic)
     merged, index, axis, order = _merge(part, plan)
     wanted = taken_shape(merged.shape, index.shape, axis=axis)
-    value = _trimmed(value, len(wanted), x)
-    if broadcast_shapes(wanted, value.shape) != wanted:
+    values = _trimmed(values, len(wanted))
+    if broadcast_shapes(wanted, values.shape) != wanted:
         raise errors.ShapeError(
-            f"x[...] = value: a value of shape {value.shape} does not broadcast to {wanted}"
+            f"x[...] = value: a value of shape {values.shape} does not broadcast to {wanted}"
         )
-    merged = scatter_update(merged, index, broadcast_to(value, wanted), axis=axis)
+    merged = scatter_update(merged, index, broadcast_to(values, wanted), axis=axis)
     if order is None:
         part = reshape(merged, part.shape)
     else:
@@ -266,11 +267,8 @@ def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] 
     return x, ravel_indices(indices, sizes), start, order
 
 
-def _trimmed(value: TensorLike, ndim: int, x: Tensor) -> TensorLike:
+def _trimmed(value: Tensor, ndim: int) -> Tensor:
     """A value without leading axes of size 1 beyond `ndim` axes."""
-    if type(value) in SCALAR_TYPES:
-        return value
-    value = _beside(x, value)
     while value.ndim > ndim and value.shape[0] == 1:
         value = reshape(value, value.shape[1:])
     return value
@@ -283,12 +281,11 @@ def _beside(x: Tensor, value: TensorLike) -> Tensor:
 
 def _into(x: Tensor, value: TensorLike) -> Tensor:
     """A value as a tensor with the dtype and device of x."""
-    kind = type(value) if type(value) in SCALAR_TYPES else None
-    if kind is None:
-        value = _beside(x, value)
-    if dtypes.kind(kind or value.dtype) > dtypes.kind(x.dtype):
+    number = type(value) if type(value) in SCALAR_TYPES else None
+    tensor = x if number else _beside(x, value)
+    if dtypes.kind(number or tensor.dtype) > dtypes.kind(x.dtype):
         raise errors.DTypeError(
-            f"x[...] = value: a {kind.__name__ if kind else value.dtype} cannot be stored "
+            f"x[...] = value: a {number.__name__ if number else tensor.dtype} cannot be stored "
             f"in a {x.dtype} tensor; convert one of them with x.astype(...)"
         )
-    return constant(value, x.dtype, x.device) if kind else value.astype(x.dtype, copy=False)
+    return constant(value, x.dtype, x.device) if number else tensor.astype(x.dtype, copy=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from pullback import errors
 from pullback._dispatch import op
@@ -128,7 +128,8 @@ def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
     >>> pb.einsum("...ii->...", [[1.0, 2.0], [3.0, 4.0]]).item()
     5.0
     """
-    return _einsum(operands, equation=equation)
+    # Dispatch converts the operands.
+    return _einsum(cast("tuple[Tensor, ...]", operands), equation=equation)
 
 
 OPERATORS.einsum = einsum

@@ -110,8 +110,9 @@ def scaled_dot_product_attention(
     >>> pb.scaled_dot_product_attention(query, key, [[[1.0], [3.0]]]).tolist()
     [[[2.0]]]
     """
+    assert scale is not None
     q, k, v = widened(query), widened(key), widened(value)
-    scores = _scores(q, k, mask, is_causal, scale)  # type: ignore[arg-type]
+    scores = _scores(q, k, mask, is_causal, scale)
     top = max(scores, axis=-1, keepdims=True)
     top = where(top == float("-inf"), 0, top)
     weights = exp(scores - top)
@@ -216,8 +217,9 @@ def scaled_dot_product_attention_gradient(
     >>> [one.tolist() for one in found]
     [[[0.0]], [[0.0], [0.0]], [[0.5], [0.5]]]
     """
+    assert scale is not None
     q, k, v, g = widened(query), widened(key), widened(value), widened(g)
-    weights = exp(_scores(q, k, mask, is_causal, scale) - normalizer)  # type: ignore[arg-type]
+    weights = exp(_scores(q, k, mask, is_causal, scale) - normalizer)
     slope = _score_gradient(weights, v, widened(out), g)
     dq = _times_shared(slope, k) * scale
     dk = _onto_shared(matmul(slope.mT, q), k) * scale

@@ -187,6 +187,7 @@ def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Any, pa
     for key, part in zip(_keys(shape[0], out, window, strides, one), parts, strict=True):
         laid = strided_place(part, shape=wide, key=key)
         total = laid if total is None else total + laid
+    assert total is not None, "a window has at least one element"
     inner = [slice(low, low + size, 1) for size, (low, _) in zip(shape[1:-1], padding, strict=True)]
     return strided_slice(total, key=(slice(0, shape[0], 1), *inner, ...))
 
