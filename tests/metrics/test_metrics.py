@@ -359,8 +359,9 @@ class TestEdges:
     @pytest.mark.parametrize("make", [m.ConfusionMatrix, m.Precision, m.AUC])
     def test_a_class_that_there_is_not(self, make):
         rows = np.zeros((2, 3))
-        message = "must be classes from 0 to 2, got 0 to 3"
-        with pytest.raises(pb.errors.InputValueError, match=message):
+        with pytest.raises(
+            pb.errors.InputValueError, match="must be classes from 0 to 2, got 0 to 3"
+        ):
             make(3)([0, 3], rows)
 
     def test_wrong_settings(self):
