@@ -1,8 +1,8 @@
 """The options of `pytest --pyargs pullback.conformance --backend NAME`.
 
-pytest takes options from installed plugins, not from packages that `--pyargs` names: so this is
-one. It is loaded by every run of pytest where pullback is installed. Therefore it stands beside the
-package, which it does not import, and adds nothing to runs that do not ask for the kit.
+pytest takes options from installed plugins, not from packages that `--pyargs` names, so this is a
+plugin. Every run of pytest loads it where pullback is installed. Therefore it stands beside the
+package, does not import it, and adds nothing to runs that do not name the kit.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Adds the options to a run of the conformance kit."""
     config = pluginmanager.get_plugin("pytestconfig")
-    given = config.invocation_params.args if isinstance(config, pytest.Config) else ()
-    if not any(str(one).startswith("pullback.conformance") for one in given):
+    words = config.invocation_params.args if isinstance(config, pytest.Config) else ()
+    if not any(str(word).startswith("pullback.conformance") for word in words):
         return
     group = parser.getgroup("pullback", "conformance of a backend of pullback")
     group.addoption("--backend", metavar="NAME", help="the backend, or one of its devices")

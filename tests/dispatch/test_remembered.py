@@ -163,7 +163,7 @@ def calls_of(remembered, case, order, few):
 
         def call(attributes=attributes):
             args, kwargs = arguments(case.op, case.tensors(), attributes)
-            with case._in_force():
+            with case._active_device():
                 return case.op.function(*args, **kwargs)
 
         key = (id(case), str(case), str({k: remembered.label(v) for k, v in attributes.items()}))

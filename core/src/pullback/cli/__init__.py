@@ -1,4 +1,4 @@
-"""The command line: `pullback backends` and whatever else people run.
+"""The command line: `pullback backends`, `pullback conform` and `pullback new-backend`.
 
 Each subcommand is a module of this package with `add(subcommands)`, which adds its parser and sets
 `run` to a function of the parsed arguments that returns the exit status.
@@ -22,14 +22,14 @@ _COMMANDS = (backends, conform, new_backend)
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all arguments."""
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="pullback", description="An eager deep-learning framework with pluggable backends."
     )
-    made.add_argument("--version", action="version", version=f"pullback {__version__}")
-    subcommands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action="version", version=f"pullback {__version__}")
+    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add(subcommands)
-    return made
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pullback: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader has gone (`pullback backends | head`). Nothing more can be said to it, not
-        # even by the interpreter when it flushes at exit.
+        # The reader has ended (`pullback backends | head`). Nothing more can be written, not even
+        # by the interpreter when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -1,4 +1,4 @@
-"""`pullback conform NAME`: whether a backend is right, and how much of the specification it has."""
+"""`pullback conform NAME`: measures a backend against the op specification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback import errors
 from pullback.cli import table
@@ -17,22 +17,25 @@ from pullback.conformance.report import Failure, Report, percent, total
 from pullback.conformance.runner import conform
 from pullback.spec import SPEC_VERSION, Op, Tier
 
-#: So many failures of one op are printed; JSON has all of them.
+if TYPE_CHECKING:
+    from pullback.cli.table import Subcommands
+
+#: The number of failures of an op that are printed; JSON has all of them.
 SHOWN = 3
-#: Columns with a shorter title than their area.
+#: Titles of columns that are shorter than the name of the area.
 TITLES = {Area.GRADIENTS: "grads", Area.SECOND: "2nd"}
-#: So many names of ops stand in one line.
+#: The number of names of ops in a line.
 NAMED = 8
 
 
-def add(subcommands: Any) -> None:
+def add(subcommands: Subcommands) -> None:
     """Adds the subcommand to those of the command line."""
     parser = subcommands.add_parser(
         "conform",
         help="measure a backend against the op specification",
         description="Measures a backend against the op specification: values, dtypes, gradients "
         "and edge cases of every op in the tiers and dtypes that it claims. The exit status is 0 "
-        "only where nothing fails.",
+        "only if nothing fails.",
     )
     parser.add_argument("name", metavar="NAME", help="a backend, or one of its devices")
     parser.add_argument(
@@ -43,13 +46,13 @@ def add(subcommands: Any) -> None:
     )
     add_packs(parser)
     parser.add_argument(
-        "--json", metavar="FILE", help="write everything found as JSON; - prints it alone"
+        "--json", metavar="FILE", help="write the whole report as JSON; - prints nothing else"
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures and prints; the exit status is 0 when the backend does all that it claims."""
+    """Measures and prints; the exit status is 0 if the backend passes all checks."""
     choose_packs(arguments.packs)
     patterns = arguments.ops.split(",")
     report = conform(arguments.name, ops=patterns, quick=arguments.quick, progress=_progress)
@@ -63,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(report: Report) -> None:
-    """Prints the tables, the score, and what failed."""
+    """Prints the tables, the score, and the failures."""
     pace = "quick" if report.quick else "full"
     print(
         f"{report.name} {report.version} on {report.device}: {pace} conformance to version "
@@ -76,7 +79,7 @@ def show(report: Report) -> None:
     if report.stopped:
         print("Stopped before the first op, because the basics do not work yet:\n")
         print(f"  {report.stopped}\n")
-        print("Every check needs from_host, to_host and add. Repair this first, and run it again.")
+        print("Every check needs from_host, to_host and add. Fix this first, and run it again.")
         return
     _show_families(report)
     print()
@@ -93,12 +96,12 @@ def _show_families(report: Report) -> None:
     rows = [
         [
             name,
-            f"{sum(row.kernel for row in found)}/{len(found)}",
-            str(sum(row.missing for row in found) or "-"),
-            *(str(total(row.counts[area] for row in found)) for area in Area),
-            percent(total(row.count for row in found)),
+            f"{sum(row.kernel for row in family)}/{len(family)}",
+            str(sum(row.missing for row in family) or "-"),
+            *(str(total(row.counts[area] for row in family)) for area in Area),
+            percent(total(row.count for row in family)),
         ]
-        for name, found in report.families().items()
+        for name, family in report.families().items()
     ]
     areas = [TITLES.get(area, area) for area in Area]
     # "lack" for the primitives that have no kernel: the table has to fit 80 columns.
@@ -108,13 +111,13 @@ def _show_families(report: Report) -> None:
 def _show_tiers(report: Report) -> None:
     rows = []
     for tier in Tier:
-        found = report.of(tier)
+        ops = report.of(tier)
         if tier not in report.tiers:
             rows.append([tier, "-", "-", "not claimed"])
             continue
-        primitives = [row for row in found if row.op.primitive]
+        primitives = [row for row in ops if row.op.primitive]
         served = sum(row.kernel for row in primitives)
-        count = total(row.count for row in found)
+        count = total(row.count for row in ops)
         rows.append([tier, f"{served}/{len(primitives)}", str(count), percent(count)])
     rows.append(["total", "", str(report.count), percent(report.count)])
     table.show(["tier", "primitives", "checks", "score"], rows)
@@ -123,18 +126,18 @@ def _show_tiers(report: Report) -> None:
 def _show_failures(report: Report) -> None:
     by_op: dict[str, list[Failure]] = {}
     by_need: dict[str, dict[str, None]] = {}
-    for one in report.failures:
-        if one.needs:
-            by_need.setdefault(one.needs, {})[one.op] = None
+    for failure in report.failures:
+        if failure.needs:
+            by_need.setdefault(failure.needs, {})[failure.op] = None
         else:
-            by_op.setdefault(one.op, []).append(one)
-    for name, found in by_op.items():
-        print(f"\n{name}: {len(found)} failed; again: {found[0].rerun}")
-        for one in found[:SHOWN]:
-            where = ", ".join(part for part in (one.sample, one.dtype) if part)
-            print(f"  {one.check}{f' [{where}]' if where else ''}: {one.message}")
-        if len(found) > SHOWN:
-            print(f"  and {len(found) - SHOWN} more (--json FILE has all)")
+            by_op.setdefault(failure.op, []).append(failure)
+    for name, failures in by_op.items():
+        print(f"\n{name}: {len(failures)} failed; again: {failures[0].rerun}")
+        for failure in failures[:SHOWN]:
+            where = ", ".join(part for part in (failure.sample, failure.dtype) if part)
+            print(f"  {failure.check}{f' [{where}]' if where else ''}: {failure.message}")
+        if len(failures) > SHOWN:
+            print(f"  and {len(failures) - SHOWN} more (--json FILE has all)")
     for need, ops in by_need.items():
         print(f"\nThere is no kernel for {need}, so that these fail as well: {_some(ops)}")
 
@@ -156,7 +159,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _progress(ops: Sequence[Op]) -> Iterable[Op]:
-    """Shows how far the run is, on a terminal."""
+    """Shows the progress of the run, on a terminal."""
     from tqdm import tqdm
 
     bar = tqdm(ops, unit="op", disable=not sys.stderr.isatty(), leave=False)

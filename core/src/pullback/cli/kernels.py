@@ -1,4 +1,4 @@
-"""`pullback backends --kernels OP`: who serves an op on each backend, in which order, and why."""
+"""`pullback backends --kernels OP`: the kernels of an op on each backend, in order of priority."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ class Server(NamedTuple):
     used: bool
 
 
-def show(op_name: str, found: list[BackendInfo], *, as_json: bool) -> int:
-    """Prints the table; the exit status is 0 when somebody serves the op.
+def show(op_name: str, infos: list[BackendInfo], *, as_json: bool) -> int:
+    """Prints the table; the exit status is 0 if any backend can run the op.
 
     Raises:
-        InputValueError: when there is no such op.
+        InputValueError: for an unknown op.
     """
     op = spec.OPS.get(op_name)
     if op is None:
-        raise errors.InputValueError(f"there is no op {op_name!r}{nearest(op_name)}")
-    servers = [one for info in found for one in _servers(op, info)]
+        raise errors.InputValueError(f"unknown op {op_name!r}{nearest(op_name)}")
+    servers = [server for info in infos for server in _servers(op, info)]
     if as_json:
-        print(json.dumps([one._asdict() for one in servers], indent=2))
+        print(json.dumps([server._asdict() for server in servers], indent=2))
     else:
         table.show(
             ["backend", "served by", "priority", "dtypes", "why"],
             [
                 [
-                    one.backend,
-                    one.source or "nothing",
-                    "-" if one.priority is None else str(one.priority),
-                    "all" if one.dtypes is None else ", ".join(one.dtypes) or "-",
-                    one.why,
+                    server.backend,
+                    server.source or "nothing",
+                    "-" if server.priority is None else str(server.priority),
+                    "all" if server.dtypes is None else ", ".join(server.dtypes) or "-",
+                    server.why,
                 ]
-                for one in servers
+                for server in servers
             ],
         )
-    return 0 if any(one.used for one in servers) else 1
+    return 0 if any(server.used for server in servers) else 1
 
 
 def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
-    """By priority: kernels, then the body; after them, the packs that are not used."""
+    """Kernels by priority, then the body; after them, the packs that are not used."""
     if info.state != "ready":
         why = f"the backend cannot be used: {info.state}"
         yield Server(info.name, "", None, (), why, used=False)
         return
     taken: set[str] = set()
     all_taken_by = ""
-    for place, offer in enumerate(registry.backend(info.name).kernels_for(op.name)):
+    for rank, offer in enumerate(registry.backend(info.name).kernels_for(op.name)):
         dtypes = None if offer.dtypes is None else sorted(map(str, offer.dtypes))
         why = "its own kernel" if offer.source == info.name else "a kernel pack"
         used = False
@@ -70,7 +70,7 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
             why += ", never reached: its dtypes are served"
         else:
             used = True
-            why += ", for the dtypes that are left" if place else ", of the highest priority"
+            why += ", for the remaining dtypes" if rank else ", of the highest priority"
         yield Server(info.name, offer.source, offer.priority, dtypes, why, used)
         if dtypes is None:
             all_taken_by = all_taken_by or offer.source
@@ -84,14 +84,14 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
     for pack in info.packs:
         if pack.state != "ready":
             why = f"a kernel pack, not used: {pack.state}"
-            # Its priority is in its module, which has not been imported, or failed.
+            # Its priority is in its module, which was not imported, or failed.
             yield Server(info.name, pack.name, None, (), why, used=False)
 
 
 def _body(op: spec.Op, info: BackendInfo, all_taken_by: str) -> Server:
     why, used = "its body, made of other ops", True
     if all_taken_by and op.differentiable and not op.rules:
-        why += f": while a tape listens; else {all_taken_by} takes every dtype"
+        why += f": while a tape records; else {all_taken_by} takes every dtype"
     elif all_taken_by:
         why += f", never reached: {all_taken_by} takes every dtype"
         used = False

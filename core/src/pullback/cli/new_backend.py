@@ -1,4 +1,4 @@
-"""`pullback new-backend NAME`: writes the package of a backend that works, to start from."""
+"""`pullback new-backend NAME`: writes the package of a working backend, to start from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import re
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback import errors
 from pullback._version import __version__
 from pullback.plugins.public import registry
 from pullback.plugins.validation import KINDS, is_backend_name
 from pullback.spec import SPEC_VERSION
+
+if TYPE_CHECKING:
+    from pullback.cli.table import Subcommands
 
 #: The files of the package, and the templates in `skeleton/` that they are made of.
 FILES = {
@@ -26,15 +29,17 @@ FILES = {
 }
 
 
-def add(subcommands: Any) -> None:
+def add(subcommands: Subcommands) -> None:
     """Adds the subcommand to those of the command line."""
     parser = subcommands.add_parser(
         "new-backend",
         help="write the package of a new backend, to start from",
-        description="Writes a package with a backend that works: over NumPy, where your own array "
-        "library is to go. It installs, passes its tests and scores as it is.",
+        description="Writes a package with a working backend over NumPy, to be replaced by your "
+        "own array library. It can be installed, passes its tests and has a score as it is.",
     )
-    parser.add_argument("name", metavar="NAME", help="what devices will be called: NAME:cpu:0")
+    parser.add_argument(
+        "name", metavar="NAME", help="the name of the backend, as in its devices: NAME:cpu:0"
+    )
     parser.add_argument(
         "--folder", metavar="FOLDER", help="where to write it (without it: pullback-NAME)"
     )
@@ -42,12 +47,12 @@ def add(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the package, and prints what to do with it."""
+    """Writes the package, and prints the next commands."""
     words = _words(arguments.name)
     folder = Path(arguments.folder or words["distribution"])
     if folder.exists():
         raise errors.InputValueError(
-            f"new-backend: {folder} is there already; remove it, or choose another --folder"
+            f"new-backend: {folder} exists; remove it, or choose another --folder"
         )
     skeleton = resources.files("pullback.cli") / "skeleton"
     try:
@@ -67,16 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _words(name: str) -> dict[str, Any]:
-    """What the templates are filled in with.
+def _words(name: str) -> dict[str, str]:
+    """Returns the words for the templates.
 
     Raises:
-        InputValueError: for what can be no name of a backend, or is one that is installed.
+        InputValueError: if a backend cannot have the name, or an installed backend has it.
     """
     if not is_backend_name(name):
         raise errors.InputValueError(
-            f"new-backend: {name!r} is no name for a backend; use letters, digits, '_', '.' and "
-            f"'-', beginning with a letter, other than {' and '.join(map(repr, KINDS))}"
+            f"new-backend: {name!r} is not a valid name of a backend; use letters, digits, "
+            f"'_', '.' and '-', beginning with a letter, and not {' or '.join(map(repr, KINDS))}"
         )
     if name in registry.names():
         raise errors.InputValueError(
@@ -90,6 +95,6 @@ def _words(name: str) -> dict[str, Any]:
         "module": module,
         "distribution": f"pullback-{plain.replace('_', '-')}",
         "title": "".join(part.capitalize() for part in plain.split("_")),
-        "spec_version": SPEC_VERSION,
+        "spec_version": str(SPEC_VERSION),
         "compatible": f">={major}.{minor},<{major}.{minor + 1}",
     }

@@ -1,18 +1,28 @@
-"""Tables on a terminal: with rich where it is installed, as plain text otherwise."""
+"""Tables on a terminal, with rich if it is installed; the type of subcommands."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import textwrap
+from argparse import ArgumentParser
 from collections.abc import Sequence
+from typing import Protocol
 
-#: The least that the last column keeps on a narrow terminal.
+
+class Subcommands(Protocol):
+    """The subcommands of a command line, as argparse makes them."""
+
+    def add_parser(self, name: str, /, *, help: str, description: str) -> ArgumentParser:
+        """Adds the parser of a subcommand."""
+
+
+#: The minimal width of the last column on a narrow terminal.
 _LEAST = 24
 
 
 def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a table. The last column takes the room that is left, and wraps."""
+    """Prints a table. The last column takes the remaining width, and wraps."""
     if sys.stdout.isatty() and _fits(header, rows):
         try:
             from rich import box
@@ -27,7 +37,7 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
                 table.add_column(title, no_wrap=True)
             table.add_column(header[-1], overflow="fold")
             for *cells, last in rows:
-                # Text, not str: square brackets in a message are no markup.
+                # Text, not str: square brackets in a message are not markup.
                 style = "green" if last == "ready" else ""
                 table.add_row(*map(Text, cells), Text(last, style=style))
             Console().print(table)
@@ -37,14 +47,14 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _fits(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the terminal has room for it: rich would leave columns out without a word."""
+    """Returns whether the table fits the terminal: rich silently drops columns otherwise."""
     *widths, last = (max(map(len, column)) for column in zip(header, *rows, strict=True))
     needed = sum(widths) + 2 * len(widths) + min(last, _LEAST)
     return needed + 2 <= shutil.get_terminal_size().columns
 
 
 def plain(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """The table as text, at most `width` wide; None does not wrap.
+    """Returns the table as text, at most `width` wide; None does not wrap.
 
     >>> print(plain(["backend", "state"], [["mine", "ready"], ["other", "no driver"]], None))
     backend  state

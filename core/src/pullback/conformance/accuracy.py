@@ -1,4 +1,4 @@
-"""How far a result may be from the reference, for each class of accuracy.
+"""The distance that a result may have from the reference, for each class of accuracy.
 
 The distance is measured from the reference rounded to the result's dtype, in units of the last
 place of that. The classes (`pullback.spec.Accuracy`):
@@ -7,26 +7,24 @@ EXACT            equal.
 ROUNDED          1 ulp.
 FEW_ULP          4 ulp.
 ACCUMULATED      2 log2(n) eps times the sum of the absolute terms, n the size of the largest input.
-                 The sum is what the reference gives for the absolute values of the inputs (or what
-                 the suite's `scale` gives), and no less than the result.
-BACKWARD_STABLE  n eps times the sum of the norm of the result and of what it moves by with the
+                 The sum is the reference for the absolute values of the inputs (or the suite's
+                 `scale`), and no less than the result.
+BACKWARD_STABLE  n eps times the sum of the norm of the result and of its sensitivity to the
                  inputs: the norm of its derivative times theirs (see `condition`). n is the length
                  of the longest axis.
 
-float16 and bfloat16: half an ulp of theirs above what float32 may have, for they are one rounding
-of a float32 result. Where an op runs through its body every op inside rounds: then 8 ulp of the
+float16 and bfloat16: half an ulp of theirs more than float32, because they are one rounding of a
+float32 result. Where an op runs through its body, every op inside rounds: then 8 ulp of the
 largest element.
 
 Complex results have a distance in the plane, in ulp of the modulus. The real and imaginary part of
 a product are each a difference, so that ROUNDED allows 4 there.
 
 float64 is measured against the reference in extended precision where it can compute in it.
-Where it cannot, the reference has an error of its own: 2 ulp are granted to it (0 for EXACT).
+Where it cannot, the reference has an error too: 2 ulp are allowed for it (0 for EXACT).
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -37,7 +35,7 @@ from pullback.conformance.sample import Array
 from pullback.dtypes import DType
 from pullback.spec import Accuracy
 
-#: Whether this machine has a wider type than float64 to compute references in.
+#: True if this machine has a wider type than float64 to compute references in.
 EXTENDED = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
 
 _ULPS = {Accuracy.EXACT: 0.0, Accuracy.ROUNDED: 1.0, Accuracy.FEW_ULP: 4.0}
@@ -45,8 +43,8 @@ _REFERENCE_ULPS = 2.0
 _BODY_ULPS = 8.0
 
 
-def finfo(dtype: DType) -> Any:
-    """NumPy's record of a floating dtype's limits, for bfloat16 too."""
+def finfo(dtype: DType) -> ml_dtypes.finfo:
+    """The limits of a floating dtype, bfloat16 included."""
     return ml_dtypes.finfo(dtypes.real_of(dtype))  # type: ignore[no-untyped-call]
 
 
@@ -86,7 +84,7 @@ def allowed(
         inner = allowed(case, position, reference, dtypes.float32, extended=extended)
         return np.asarray(half + inner)
     unit = ulp(reference, dtype)
-    # One unit for the rounding of the reference itself to the dtype, which the distance includes.
+    # The distance includes the rounding of the reference to the dtype.
     own = 0.5 * unit
     if dtype in (dtypes.float64, dtypes.complex128) and not extended:
         own = own + _REFERENCE_ULPS * unit

@@ -1,8 +1,9 @@
-"""What has to work before anything else can be measured: arrays in, arrays out, and add."""
+"""The prerequisites of all checks: arrays to the device, arrays back, and `add`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,18 +15,22 @@ from pullback.dtypes import DType
 from pullback.ops.arithmetic import add
 from pullback.tensor import wrap
 
-#: A scalar, an empty array, and one that has an order of axes.
+T = TypeVar("T")
+
+#: A scalar, an empty array, and an array of several axes.
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0, 3), (2, 3))
 
 
 def check(device: Device) -> None:
-    """Arrays of every dtype that the backend declares go to the device and back; add adds.
+    """Moves arrays of every dtype that the backend declares to the device and back; runs `add`.
 
     Raises:
-        ConformanceError: naming the method of the backend that does not do it, and what it gave.
+        ConformanceError: with the method of the backend that fails, and its result.
     """
     backend = device.backend
-    require(bool(backend.dtypes), _kind(device), "dtypes is empty; declare those that it holds")
+    require(
+        bool(backend.dtypes), _kind(device), "dtypes is empty; declare the dtypes that it supports"
+    )
     for dtype in backend.dtypes:
         for shape in SHAPES:
             _round_trip(device, np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype))
@@ -46,18 +51,20 @@ def _round_trip(device: Device, host: Array) -> None:
         who = f"{_kind(device)}.from_host"
         native = _called(who, what, backend.from_host, host, device.native, copy=copy)
         for name in ("shape", "dtype"):
-            require(hasattr(native, name), who, f"gave {native!r}, which has no .{name}")
+            require(hasattr(native, name), who, f"returned {native!r}, which has no .{name}")
         require(
             tuple(native.shape) == host.shape,
             who,
-            f"gave an array of shape {tuple(native.shape)} for {what}",
+            f"returned an array of shape {tuple(native.shape)} for {what}",
         )
         public = _called(who, what, backend.public_dtypes.__getitem__, native.dtype)
-        require(public == host.dtype, who, f"gave an array of {public} for {what}")
+        require(public == host.dtype, who, f"returned an array of {public} for {what}")
         who = f"{_kind(device)}.to_host"
         back = _called(who, what, backend.to_host, native)
-        require(isinstance(back, np.ndarray), who, f"gave {type(back).__name__}, no NumPy array")
-        identical(who, back, host, f"what came back of {what}")
+        require(
+            isinstance(back, np.ndarray), who, f"returned {type(back).__name__}, not a NumPy array"
+        )
+        identical(who, back, host, f"the array back from {what}")
 
 
 def _owns_copies(device: Device, dtype: DType) -> None:
@@ -67,7 +74,7 @@ def _owns_copies(device: Device, dtype: DType) -> None:
     require(
         not np.any(device.backend.to_host(native)),
         f"{_kind(device)}.from_host",
-        "with copy=True the array shares memory with the one it was made of",
+        "with copy=True the array shares memory with the host array",
     )
 
 
@@ -79,10 +86,10 @@ def _adds(device: Device, dtype: DType) -> None:
     identical(who, total, np.asarray([11, 22, 33], dtype), "1 2 3 + 10 20 30")
 
 
-def _called(who: str, what: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+def _called(who: str, what: str, function: Callable[..., T], *args: object, **kwargs: object) -> T:
     try:
         return function(*args, **kwargs)
     except errors.MissingKernelError:
-        raise ConformanceError(f"{who}: there is none; every backend needs it") from None
+        raise ConformanceError(f"{who} is missing; every backend needs it") from None
     except Exception as error:
         raise ConformanceError(f"{who}: raised {error!r} for {what}") from error

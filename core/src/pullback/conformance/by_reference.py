@@ -1,7 +1,7 @@
-"""Gradients held against differences of the reference, for backends without float64.
+"""Gradients compared with differences of the reference, for backends without float64.
 
-Central differences need more digits than float32 has, so that they are taken of the reference, on
-the host. Where a result is right in more than one way there is nothing to hold it against.
+Central differences need more digits than float32 has, so they are taken of the reference, on the
+host. A result that is correct in more than one way is not compared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
 from pullback.conformance.accuracy import eps
-from pullback.conformance.case import Case, results, widen
+from pullback.conformance.case import Case, as_tuple, results, widen
 from pullback.conformance.compare import require
 from pullback.conformance.differences import Differentiation, differences, inner
 from pullback.conformance.gradients import FIRST_ELEMENTS, NARROW_EPS, settle
@@ -27,11 +27,10 @@ class ReferenceLoss:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.d = Differentiation(case)
-        found = case.call()
-        several = found if isinstance(found, (tuple, list)) else (found,)
-        self.floating = [i for i, one in enumerate(several) if dtypes.is_floating(one.dtype)]
+        outputs = as_tuple(case.call())
+        self.floating = [i for i, one in enumerate(outputs) if dtypes.is_floating(one.dtype)]
         self.cotangents = self.d.cotangents()
-        # As the reference gets them: whole numbers that the op takes as floats are made so.
+        # As the reference gets them: integers that the op takes as floats are converted.
         self.flat = [
             widen(leaf, np.float64)
             for value in case.lifted()
@@ -48,29 +47,29 @@ class ReferenceLoss:
         flat = list(self.flat)
         for i, value in zip(self.d.wanted, point, strict=True):
             flat[i] = value
-        given = [
+        inputs = [
             flat.pop(0) if length is None else [flat.pop(0) for _ in range(length)]
             for length in self.d.lengths
         ]
         with np.errstate(all="ignore"):
-            found = results(self.case.suite.reference(*given, **self.case.sample.attributes))
+            expected = results(self.case.suite.reference(*inputs, **self.case.sample.attributes))
         wide = [np.asarray(widen(one, np.float64)) for one in self.cotangents]
-        return inner(wide, [found[i] for i in self.floating])
+        return inner(wide, [expected[i] for i in self.floating])
 
 
 def first_order(case: Case) -> None:
-    """The gradient has the dtype of its input, and is what differences of the reference say.
+    """Checks that the gradient has the dtype of its input and agrees with differences.
 
     Raises:
-        ConformanceError: where it is not.
+        ConformanceError: if it does not.
     """
     loss = ReferenceLoss(case)
     d = loss.d
     if not d.wanted or not loss.cotangents:
         return
     names = [d.names[i] for i in d.wanted]
-    found = d.gradient(d.tensors(d.point), d.tensors(loss.cotangents))
-    gradients = settle(case, found, d.point, names, "the gradient")
+    by_tape = d.gradient(d.tensors(d.point), d.tensors(loss.cotangents))
+    gradients = settle(case, by_tape, d.point, names, "the gradient")
     if case.suite.compare is not None or case.dtype is None:
         return
     differences(
@@ -86,10 +85,10 @@ def first_order(case: Case) -> None:
 
 
 def second_order(case: Case) -> None:
-    """The gradient of <gradient, v> along u is the mixed second difference along u and v.
+    """Checks that the gradient of <gradient, v> along u is the mixed second difference.
 
     Raises:
-        ConformanceError: where it is not.
+        ConformanceError: if it is not.
     """
     loss = ReferenceLoss(case)
     d = loss.d
@@ -102,11 +101,11 @@ def second_order(case: Case) -> None:
     live = [k for k, g in enumerate(first) if g is not None]
     if not live:
         return
-    # Other inputs stay where they are.
+    # Other inputs do not change.
     vs = [_unit(d, x) if k in live else np.zeros_like(x) for k, x in enumerate(d.point)]
-    found = outer.gradient([first[k] for k in live], xs, d.tensors([vs[k] for k in live]))
+    by_tape = outer.gradient([first[k] for k in live], xs, d.tensors([vs[k] for k in live]))
     names = [d.names[i] for i in d.wanted]
-    second = settle(case, found, d.point, names, "the second gradient")
+    second = settle(case, by_tape, d.point, names, "the second gradient")
     us = [_unit(d, x) for x in d.point]
     h = SECOND_STEP
 

@@ -1,6 +1,6 @@
 """One case: a sample of an op in one dtype on one device, as host arrays and as tensors.
 
-NumPy is the kit's host reference. What is measured is reached through the device alone.
+NumPy is the reference on the host. The backend under test is reached through the device alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,11 +27,14 @@ from pullback.dtypes import DType
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 
+#: The types that references are computed in.
+Wide: TypeAlias = type[np.float64] | type[np.longdouble]
+
 #: The dtypes that float64 inputs of a sample are tried in.
 REAL: tuple[DType, ...] = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 #: The dtypes that samples with complex128 inputs are tried in.
 COMPLEX: tuple[DType, ...] = (dtypes.complex64, dtypes.complex128)
-#: Floating dtypes whose kernels round a result of float32 once.
+#: Floating dtypes whose kernels round a float32 result once.
 SHORT: tuple[DType, ...] = (dtypes.float16, dtypes.bfloat16)
 
 
@@ -39,8 +42,8 @@ SHORT: tuple[DType, ...] = (dtypes.float16, dtypes.bfloat16)
 class Case:
     """A sample of an op in one dtype on one device.
 
-    `dtype` is what float64 inputs are cast to (complex128 ones to the complex dtype of its width);
-    None for samples without floating inputs. Inputs of other dtypes stay as they are.
+    Float64 inputs are cast to `dtype` (complex128 inputs to the complex dtype of its width). It is
+    None for samples without floating inputs. Inputs of other dtypes are not cast.
     """
 
     op: Op
@@ -59,7 +62,7 @@ class Case:
         with np.errstate(over="ignore"):
             return tuple(_map(self.cast, value) for value in self.sample.inputs)
 
-    def cast(self, value: Any) -> Any:
+    def cast(self, value: object) -> object:
         """One input in the dtype under test."""
         if isinstance(value, np.generic):
             value = np.asarray(value)
@@ -73,48 +76,50 @@ class Case:
         return value
 
     def tensors(self, *, copy: bool = True) -> list[Any]:
-        """The inputs as fresh tensors on the device; what is no array stays as it is."""
-        return [_map(lambda x: to_tensor(x, self.device, copy=copy), one) for one in self.inputs]
+        """The inputs as new tensors on the device; other values than arrays as they are."""
+        return [
+            _map(lambda x: to_tensor(x, self.device, copy=copy), value) for value in self.inputs
+        ]
 
     def call(self, inputs: list[Any] | None = None) -> Any:
-        """The result of the op, as a caller gets it."""
-        given = self.tensors() if inputs is None else inputs
-        args, kwargs = arguments(self.op, given, self.sample.attributes)
-        with self._in_force():
+        """Calls the op."""
+        tensors = self.tensors() if inputs is None else inputs
+        args, kwargs = arguments(self.op, tensors, self.sample.attributes)
+        with self._active_device():
             return self.op.function(*args, **kwargs)
 
     def resolved(self, inputs: list[Any]) -> Resolved:
-        """What dispatch and the op's rules make of these inputs."""
-        with self._in_force():
+        """Resolves a call of these inputs by the op's rules."""
+        with self._active_device():
             return resolve(self.op, inputs, self.sample.attributes)
 
-    def _in_force(self) -> AbstractContextManager[Any]:
-        """The device in force, for ops that make their results where they are told to.
+    def _active_device(self) -> AbstractContextManager[object]:
+        """Activates the device for ops with a device attribute.
 
-        For all others another one stays in force: what they make has to follow their inputs.
+        Not for others: their results must follow the device of their inputs.
         """
-        told = any(attribute.form == "DeviceLike" for attribute in self.op.attributes)
-        return self.device if told else nullcontext()
+        has_device = any(attribute.form == "DeviceLike" for attribute in self.op.attributes)
+        return self.device if has_device else nullcontext()
 
-    def reference(self, kind: Any) -> list[Array]:
+    def reference(self, kind: Wide) -> list[Array]:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
-        found = self._references.get(kind)
-        if found is None:
-            given = [_map(lambda x: widen(x, kind), value) for value in self.lifted()]
+        expected = self._references.get(kind)
+        if expected is None:
+            inputs = [_map(lambda x: widen(x, kind), value) for value in self.lifted()]
             with np.errstate(all="ignore"):
-                found = results(self.suite.reference(*given, **self.sample.attributes))
-            self._references[kind] = found
-        return found
+                expected = results(self.suite.reference(*inputs, **self.sample.attributes))
+            self._references[kind] = expected
+        return expected
 
     @cached_property
-    def _references(self) -> dict[Any, list[Array]]:
+    def _references(self) -> dict[Wide, list[Array]]:
         return {}
 
     @cached_property
     def terms(self) -> list[Array] | None:
-        """The sums of the absolute terms behind the results; None where they are not known.
+        """The sums of the absolute terms of the results; None if they are not known.
 
-        What the suite's `scale` gives, or the reference for the absolute values of the inputs.
+        They are the suite's `scale`, or the reference for the absolute values of the inputs.
         """
         try:
             if self.suite.scale is not None:
@@ -124,46 +129,46 @@ class Case:
                 np.float64
             )
         except Exception:
-            return None  # the reference is no sum, and does not take these inputs
+            return None  # the reference is not a sum, and rejects these inputs
 
     @cached_property
     def moves(self) -> list[float]:
-        """How far each result moves with the inputs; see `condition`."""
-        given = [_map(lambda x: widen(x, np.float64), value) for value in self.lifted()]
-        moved = [leaf for leaf in leaves(given) if leaf.dtype.kind in "fc"]
+        """The sensitivity of each result to the inputs; see `condition`."""
+        inputs = [_map(lambda x: widen(x, np.float64), value) for value in self.lifted()]
+        moved = [leaf for leaf in leaves(inputs) if leaf.dtype.kind in "fc"]
 
         def function(point: list[Array]) -> list[Array]:
             rest = iter(point)
 
-            def place(value: Any) -> Any:
+            def fill(value: object) -> object:
                 array = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fc"
                 return next(rest) if array else value
 
-            found = self.suite.reference(
-                *(_map(place, value) for value in given), **self.sample.attributes
+            outputs = self.suite.reference(
+                *(_map(fill, value) for value in inputs), **self.sample.attributes
             )
             if self.suite.compare is not None:
-                found = self.suite.compare(self.inputs, found)
-            return [one.astype(np.result_type(one, np.float64)) for one in results(found)]
+                outputs = self.suite.compare(self.inputs, outputs)
+            return [array.astype(np.result_type(array, np.float64)) for array in results(outputs)]
 
         with np.errstate(all="ignore"):
             return moves(function, moved)
 
     def with_inputs(self, inputs: Iterable[Any]) -> Case:
-        """The same call of other inputs."""
+        """Returns the same case for other inputs."""
         return replace(self, sample=replace(self.sample, inputs=tuple(inputs)))
 
     def lifted(self) -> list[Any]:
-        """The inputs with the integers and booleans that the op takes as floats made so."""
-        given = list(self.inputs)
-        if not any(leaf.dtype.kind in "biu" for leaf in leaves(given)):
-            return given
+        """The inputs, with integers and booleans converted where the op takes them as floats."""
+        inputs = list(self.inputs)
+        if not any(leaf.dtype.kind in "biu" for leaf in leaves(inputs)):
+            return inputs
         aligned = self.resolved(self.tensors()).inputs
-        for i, value in enumerate(given):
+        for i, value in enumerate(inputs):
             whole = isinstance(value, np.ndarray) and value.dtype.kind in "biu"
             if whole and dtypes.is_floating(aligned[i].dtype):
-                given[i] = cast(value, aligned[i].dtype)
-        return given
+                inputs[i] = cast(value, aligned[i].dtype)
+        return inputs
 
 
 @dataclass(frozen=True)
@@ -182,7 +187,7 @@ class Resolved:
 
 
 def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
-    """What the rules of `op` say of a call.
+    """Applies the rules of `op` to a call.
 
     Raises:
         PullbackError: as the op would.
@@ -199,7 +204,7 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
 
 
 def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.BoundArguments:
-    """A call of `op`, with attributes by name even where the signature wants them by position."""
+    """Binds the arguments of `op`, with attributes by name even if they are positional-only."""
     signature, named = _signatures(op)
     return inspect.BoundArguments(signature, named.bind(*inputs, **attributes).arguments)
 
@@ -217,7 +222,7 @@ def arguments(
 
 @cache
 def _signatures(op: Op) -> tuple[inspect.Signature, inspect.Signature]:
-    """An op's signature, and the same with names for what has to be given by position."""
+    """An op's signature, and the same with names for positional-only parameters."""
     signature = inspect.signature(op.function)
     by_name = [
         parameter.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -228,16 +233,16 @@ def _signatures(op: Op) -> tuple[inspect.Signature, inspect.Signature]:
     return signature, signature.replace(parameters=by_name)
 
 
-def operands(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a dtype rule gets for inputs: dtypes, types of Python numbers, None."""
-    found: list[Any] = []
+def operands(values: tuple[object, ...]) -> tuple[DType | type | None, ...]:
+    """The inputs as a dtype rule takes them: dtypes, types of Python numbers, None."""
+    kinds: list[DType | type | None] = []
     for value in values:
         for leaf in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(leaf, (Tensor, np.ndarray)):
-                found.append(leaf.dtype)
+                kinds.append(leaf.dtype)
             else:
-                found.append(type(leaf) if type(leaf) in SCALAR_TYPES else None)
-    return tuple(found)
+                kinds.append(type(leaf) if type(leaf) in SCALAR_TYPES else None)
+    return tuple(kinds)
 
 
 def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
@@ -257,21 +262,21 @@ def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
 
 def _takes(case: Case) -> bool:
     dtype, allowed = case.dtype, case.sample.dtypes
-    with case._in_force():
+    with case._active_device():
         if not holds(case.device, case.op, case.inputs, case.sample.attributes):
             return False
         try:
             touched(case.op, case.inputs, case.sample.attributes)
         except errors.DTypeError:
-            # Half precision is a wish of the kit; the dtype that the sample was written in is not.
+            # The kit adds half precision; the dtype of the sample itself is required.
             return dtype not in SHORT
     return dtype is None or allowed is None or dtype.name in allowed
 
 
 def holds(device: Device, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> bool:
-    """Whether the device's backend holds what comes in, what that is converted to, and the results.
+    """Returns whether the backend has the dtypes of the inputs, converted inputs and results.
 
-    True for calls that the op's rule does not take.
+    True for calls that the op's rule rejects.
     """
     held = set(device.backend.dtypes)
     if not {leaf.dtype for leaf in leaves(inputs)} <= held:
@@ -302,7 +307,7 @@ def touched(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> set[
 
 
 def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:
-    """The op called `name` and its suite."""
+    """Returns the op `name` and its suite."""
     return OPS[name], suites[name]
 
 
@@ -315,26 +320,25 @@ def label(sample: Sample) -> str:
     return " ".join(words).replace(" ", "" if len(words) == 1 else " ")
 
 
-def to_tensor(value: Any, device: Device, *, copy: bool = True) -> Any:
+def to_tensor(value: object, device: Device, *, copy: bool = True) -> Any:
     """A NumPy array as a tensor on `device`; anything else as it is."""
     if not isinstance(value, (np.ndarray, np.generic)):
         return value
     return wrap(device.backend.from_host(np.asarray(value), device.native, copy=copy), device)
 
 
-def to_host(value: Any) -> Any:
-    """A tensor as a NumPy array; anything else as it is."""
-    return value.numpy() if isinstance(value, Tensor) else value
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    """The results of an op as a tuple, if there is one result or several."""
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def results(value: Any) -> list[Any]:
+def results(value: object) -> list[Any]:
     """The results of an op or reference as a list of arrays."""
-    several = value if isinstance(value, (tuple, list)) else [value]
-    return [one.numpy() if isinstance(one, Tensor) else np.asarray(one) for one in several]
+    return [x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in as_tuple(value)]
 
 
-def widen(value: Any, kind: Any) -> Any:
-    """An array in the widest form of its kind: short floats to `kind`, complex ones alike."""
+def widen(value: Any, kind: Wide) -> Any:
+    """A floating array as `kind`, a complex one as the complex dtype of that width."""
     if not isinstance(value, np.ndarray) or value.dtype not in dtypes.ALL:
         return value
     if dtypes.is_complex(value.dtype):
@@ -342,17 +346,17 @@ def widen(value: Any, kind: Any) -> Any:
     return value.astype(kind) if dtypes.is_floating(value.dtype) else value
 
 
-def leaves(inputs: Any) -> list[Array]:
-    """The arrays among the inputs, those of sequences included."""
-    found: list[Array] = []
+def leaves(inputs: Iterable[object]) -> list[Array]:
+    """The arrays among the inputs, those in sequences included."""
+    arrays: list[Array] = []
     for value in inputs:
         for leaf in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(leaf, (np.ndarray, np.generic)):
-                found.append(np.asarray(leaf))
-    return found
+                arrays.append(np.asarray(leaf))
+    return arrays
 
 
-def _absolute(value: Any) -> Any:
+def _absolute(value: object) -> object:
     return np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind != "b" else value
 
 

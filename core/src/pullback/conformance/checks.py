@@ -1,7 +1,7 @@
-"""What is checked of an op on a device: one function a property, each for one case.
+"""The checks of an op on a device: one function for each property, each for one case.
 
-Every check takes a `Case`, returns nothing, and raises a `ConformanceError` that names the case,
-the place and the two values. `CHECKS` holds all of them by name.
+A check takes a `Case` and raises a `ConformanceError` that names the case, the index and the two
+values. `CHECKS` holds all checks by name.
 """
 
 from __future__ import annotations
@@ -17,38 +17,48 @@ from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.plan import arrays_of
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
-from pullback.conformance.case import Case, arguments, holds, leaves, results, to_tensor, widen
+from pullback.conformance.case import (
+    Case,
+    arguments,
+    as_tuple,
+    holds,
+    leaves,
+    results,
+    to_tensor,
+    widen,
+)
 from pullback.conformance.compare import identical, near, require
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.plugins.backend import Kernel
 from pullback.spec import Accuracy, Op
 from pullback.tensor import Tensor
 
-#: How far residuals may be apart, in units of their dtype's eps, of the largest.
+#: The largest difference of residuals, in units of their dtype's eps times the largest.
 RESIDUAL_EPS = 32.0
 
 Check = Callable[[Case], None]
 
 
 def value(case: Case) -> None:
-    """The result is within the op's class of accuracy of the float64 reference."""
+    """Checks that the result is within the op's accuracy of the float64 reference."""
     outputs = case.call()
     _measure(case, outputs, "the result", through_body=_kernel(case) is None)
 
 
 def rules(case: Case) -> None:
-    """Shape and dtype are what the op's rules say, the result is on the device."""
+    """Checks that shape and dtype are those of the op's rules, and the result is on the device."""
     inputs = case.tensors()
     expected = case.resolved(inputs)
-    result = case.call(inputs)
-    outputs = result if isinstance(result, (tuple, list)) else (result,)
+    outputs = as_tuple(case.call(inputs))
     names = case.op.outputs
     require(
         len(outputs) == len(names), case, f"{len(outputs)} results, the op defines {len(names)}"
     )
     for i, (name, output) in enumerate(zip(names, outputs, strict=True)):
-        require(type(output) is Tensor, case, f"{name} is no tensor but {type(output).__name__}")
+        require(type(output) is Tensor, case, f"{name} is {type(output).__name__}, not a tensor")
         shape = expected.shapes[i]
         if shape is not None:
             actual = output.shape
@@ -59,9 +69,9 @@ def rules(case: Case) -> None:
 
 
 def unchanged(case: Case) -> None:
-    """The call leaves its inputs as they were, recorded and differentiated or not.
+    """Checks that a call does not change its inputs, recorded and differentiated or not.
 
-    What is recorded is the same result.
+    A recorded call has the same result.
     """
     inputs = case.tensors()
     flat = [leaf for item in inputs for leaf in (item if isinstance(item, list) else [item])]
@@ -69,19 +79,19 @@ def unchanged(case: Case) -> None:
     before = [np.array(tensor.numpy()) for tensor in tensors]
     floating = [tensor for tensor in tensors if dtypes.is_floating(tensor.dtype)]
     case.call(inputs)
-    # Now too: a second call may write back what the first has changed.
+    # Here too: a second call may restore the values that the first has changed.
     _same(case, tensors, before)
     with GradientTape() as tape:
         tape.watch(floating)
         outputs = case.call(inputs)
-    several = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-    targets = [one for one in several if dtypes.is_floating(one.dtype) and one._node is not None]
-    kept = [np.array(one.numpy()) for one in several]
+    several = as_tuple(outputs)
+    targets = [x for x in several if dtypes.is_floating(x.dtype) and x._node is not None]
+    kept = [np.array(x.numpy()) for x in several]
     if targets and floating:
         tape.gradient(targets, floating)
     _same(case, tensors, before)
-    for one, copy in zip(several, kept, strict=True):
-        identical(case, one.numpy(), copy, "the result after its gradient")
+    for output, copy in zip(several, kept, strict=True):
+        identical(case, output.numpy(), copy, "the result after its gradient")
     _measure(case, outputs, "the result under a tape", through_body=True)
 
 
@@ -91,25 +101,25 @@ def _same(case: Case, inputs: Sequence[Tensor], before: Sequence[Array]) -> None
 
 
 def deterministic(case: Case) -> None:
-    """Two calls give the same bits."""
+    """Checks that two calls have the same bits."""
     once, again = results(case.call()), results(case.call())
     for first, second in zip(once, again, strict=True):
         identical(case, second, first, "the second call")
 
 
 def body(case: Case) -> None:
-    """A composite's body gives what its kernel gives, residuals included."""
+    """Checks that a composite's body and kernel agree, residuals included."""
     if case.op.primitive or _kernel(case) is None:
         return
-    op, seen = case.op, case.resolved(case.tensors())
-    found = run_body(op, seen.inputs, seen.attributes)
-    _measure(case, without_residuals(op, found), "the body's result", through_body=True)
+    op, call = case.op, case.resolved(case.tensors())
+    by_body = run_body(op, call.inputs, call.attributes)
+    _measure(case, without_residuals(op, by_body), "the body's result", through_body=True)
     if not op.residuals:
         return
     count = len(op.outputs)
-    native = seen.plan.run(arrays_of(seen.inputs))[count:]
-    for name, array, other in zip(op.residuals, native, found[count:], strict=True):
-        # A rule is given the one or the other: they have to be the same thing, whatever it is.
+    native = call.plan.run(arrays_of(call.inputs))[count:]
+    for name, array, other in zip(op.residuals, native, by_body[count:], strict=True):
+        # A rule takes either of the two, so they must agree.
         goal, actual = other.numpy(), case.device.backend.to_host(array)
         require(actual.dtype == goal.dtype, case, f"{name} is {actual.dtype}, {goal.dtype} by body")
         wide = widen(goal, np.float64)
@@ -119,7 +129,7 @@ def body(case: Case) -> None:
 
 
 def layouts(case: Case) -> None:
-    """Inputs in other orders of memory give the same result, and are left alone."""
+    """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = _kernel(case) is None
     for name, lay in LAYOUTS.items():
         if name == "repeated" and case.op.accuracy is Accuracy.BACKWARD_STABLE:
@@ -132,32 +142,32 @@ def layouts(case: Case) -> None:
         outputs = laid.call(laid.tensors(copy=False))
         for i, (leaf, copy) in enumerate(zip(leaves(laid.inputs), kept, strict=True)):
             identical(case, leaf, copy, f"{name} input {i} after the call")
-        # One layout has other values: those need a reference of their own.
+        # One layout has other values, which need their own reference.
         measured = laid if name == "repeated" else case
         what = f"the result for {name} inputs"
         _measure(measured, outputs, what, through_body=through_body)
 
 
 def gradient(case: Case) -> None:
-    """The first gradient is what central differences say."""
+    """Checks the first gradient against central differences."""
     if _is_differentiable(case):
         gradients.first_order(case)
 
 
 def second_gradient(case: Case) -> None:
-    """The gradient of the gradient is what central differences say."""
+    """Checks the gradient of the gradient against central differences."""
     if _is_differentiable(case):
         gradients.second_order(case)
 
 
 def narrow_gradient(case: Case) -> None:
-    """The gradient has the dtype of its input, and the value that it has in float64."""
+    """Checks that the gradient has the dtype of its input, and the value of float64."""
     if case.op.differentiable and case.sample.gradient and not _is_wide(case):
         gradients.narrow(case)
 
 
 def mixed(case: Case) -> None:
-    """Inputs of several dtypes, and Python numbers, give the dtype that the rule says."""
+    """Checks that inputs of several dtypes, and Python numbers, promote as the rule says."""
     floating = [
         i
         for i, x in enumerate(case.inputs)
@@ -179,11 +189,11 @@ def mixed(case: Case) -> None:
 
 
 def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
-    """Every wrong call of the suite raises the type that it should, and names the op."""
+    """Checks that wrong calls of the suite raise the right type, and the message names the op."""
     for inputs, attributes, kind in suite.errors:
         if not holds(device, op, inputs, attributes):
             continue
-        given = [
+        tensors = [
             [to_tensor(item, device) for item in value]
             if isinstance(value, list)
             else to_tensor(value, device)
@@ -194,9 +204,9 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
         )
         who = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
         try:
-            args, kwargs = arguments(op, given, attributes)
+            args, kwargs = arguments(op, tensors, attributes)
             result = op.function(*args, **kwargs)
-            # A backend that does not wait for its device finds out later, at the latest now.
+            # An asynchronous backend raises here at the latest.
             device.synchronize()
         except errors.PullbackError as error:
             name = type(error).__name__
@@ -205,10 +215,10 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
         except Exception as error:
             require(False, who, f"raised {error!r}, not {kind.__name__}")
         else:
-            require(False, who, f"gave {result!r}, where {kind.__name__} was to be raised")
+            require(False, who, f"returned {result!r}; {kind.__name__} was to be raised")
 
 
-#: The checks of one case, by name. `wrong_calls` is the one that is for an op as a whole.
+#: The checks of one case, by name. `wrong_calls` checks an op as a whole.
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
@@ -218,7 +228,7 @@ CHECKS: dict[str, Check] = {
 }  # fmt: skip
 
 
-def _kernel(case: Case) -> Any:
+def _kernel(case: Case) -> Kernel | None:
     return case.resolved(case.tensors()).plan.kernel
 
 
@@ -227,7 +237,7 @@ def _is_differentiable(case: Case) -> bool:
 
 
 def _is_wide(case: Case) -> bool:
-    # None first: NumPy takes it for float64.
+    # None first: to NumPy it is float64.
     return case.dtype is not None and case.dtype in (dtypes.float64, dtypes.complex128)
 
 
@@ -239,40 +249,40 @@ def _measure(
     through_body: bool,
 ) -> None:
     actual, names = results(outputs), case.op.outputs
-    reference, extended = _reference(case, [one.dtype for one in actual])
+    reference, extended = _reference(case, [x.dtype for x in actual])
     if case.suite.compare is not None:
         actual = results(case.suite.compare(case.inputs, _plain(actual)))
         reference = results(case.suite.compare(case.inputs, _plain(reference)))
     require(
         len(actual) == len(reference), case, f"{len(actual)} results, reference {len(reference)}"
     )
-    for i, (one, goal) in enumerate(zip(actual, reference, strict=True)):
+    for i, (result, goal) in enumerate(zip(actual, reference, strict=True)):
         named = what if len(actual) == 1 else f"{what} {names[i] if i < len(names) else i}"
         bound = np.zeros(goal.shape)
-        if one.dtype in dtypes.FLOATING:
-            bound = allowed(case, i, goal, one.dtype, extended=extended, through_body=through_body)
-        near(case, one, goal, bound, one.dtype, named)
+        dtype = result.dtype
+        if dtype in dtypes.FLOATING:
+            bound = allowed(case, i, goal, dtype, extended=extended, through_body=through_body)
+        near(case, result, goal, bound, dtype, named)
 
 
-def _plain(found: list[Array]) -> Any:
-    return found[0] if len(found) == 1 else tuple(found)
+def _plain(arrays: list[Array]) -> Array | tuple[Array, ...]:
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def _reference(case: Case, kinds: list[Any]) -> tuple[list[Array], bool]:
+def _reference(case: Case, kinds: list[DType]) -> tuple[list[Array], bool]:
     if EXTENDED and any(kind in (dtypes.float64, dtypes.complex128) for kind in kinds):
         try:
-            found = case.reference(np.longdouble)
+            wide = case.reference(np.longdouble)
         except Exception:
-            found = []  # the reference cannot compute in extended precision
-        if found and all(
-            one.dtype.kind not in "fc" or one.dtype in (np.longdouble, np.clongdouble)
-            for one in found
+            wide = []  # the reference cannot compute in extended precision
+        if wide and all(
+            x.dtype.kind not in "fc" or x.dtype in (np.longdouble, np.clongdouble) for x in wide
         ):
-            return found, True
+            return wide, True
     return case.reference(np.float64), False
 
 
-def _promotes(case: Case, changed: dict[int, Any], what: str) -> None:
+def _promotes(case: Case, changed: dict[int, object], what: str) -> None:
     inputs = [
         to_tensor(changed.get(i, value), case.device) for i, value in enumerate(case.tensors())
     ]
@@ -283,18 +293,17 @@ def _promotes(case: Case, changed: dict[int, Any], what: str) -> None:
             case.call(inputs)
         except errors.DTypeError:
             return
-        require(False, case, f"{what}: the rule does not take these dtypes, the op does")
+        require(False, case, f"{what}: the rule rejects these dtypes, the op takes them")
     except errors.PullbackError:
         return  # a Python number has no axes
     try:
-        result = case.call(inputs)
+        outputs = as_tuple(case.call(inputs))
     except errors.InputValueError:
-        return  # values that the other dtype's range or kind excludes
+        return  # values that the other dtype cannot hold
     except errors.ShapeError:
         if not all(isinstance(value, np.ndarray) for value in changed.values()):
-            return  # a Python number has no axes, which only the body may have looked for
+            return  # a Python number has no axes, which only the body may need
         raise
-    outputs = result if isinstance(result, (tuple, list)) else (result,)
     for name, output, dtype in zip(case.op.outputs, outputs, expected.dtypes, strict=False):
         require(
             output.dtype == dtype, case, f"{what}: {name} is {output.dtype}, the rule says {dtype}"

@@ -1,8 +1,6 @@
-"""Whether two arrays agree, and the message that says where they do not."""
+"""Comparison of arrays, with messages that locate the difference."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -14,20 +12,20 @@ from pullback.dtypes import DType
 
 
 class ConformanceError(AssertionError):
-    """A backend, or an op's definition, does not keep the specification."""
+    """A backend, or an op's definition, violates the specification."""
 
 
-def require(condition: bool, who: Any, message: str) -> None:
+def require(condition: bool, who: object, message: str) -> None:
     """Raises a ConformanceError that names the case unless `condition` holds."""
     if not condition:
         raise ConformanceError(f"{who}: {message}")
 
 
-def identical(who: Any, actual: Array, expected: Array, what: str) -> None:
-    """Two arrays are the same bit for bit (any NaN is equal to any other).
+def identical(who: object, actual: Array, expected: Array, what: str) -> None:
+    """Checks that two arrays have the same bits (all NaNs are equal).
 
     Raises:
-        ConformanceError: at the first element that differs.
+        ConformanceError: with the first element that differs.
     """
     require(
         actual.shape == expected.shape and actual.dtype == expected.dtype,
@@ -39,17 +37,19 @@ def identical(who: Any, actual: Array, expected: Array, what: str) -> None:
     if actual.dtype.kind in "fV":
         same &= (np.signbit(actual) == np.signbit(expected)) | (actual != actual)
     if not np.all(same):
-        place = _first(~same)
+        index = _first(~same)
         raise ConformanceError(
-            f"{who}: {what}: {actual[place]!s} instead of {expected[place]!s} at {place}"
+            f"{who}: {what}: {actual[index]!s} instead of {expected[index]!s} at {index}"
         )
 
 
-def near(who: Any, actual: Array, reference: Array, bound: Array, dtype: DType, what: str) -> None:
-    """Every element of `actual` is within `bound` of the reference; NaN and infinities are equal.
+def near(
+    who: object, actual: Array, reference: Array, bound: Array, dtype: DType, what: str
+) -> None:
+    """Checks that all elements are within `bound` of the reference, with NaN and infinities equal.
 
     Raises:
-        ConformanceError: naming the worst element and its distance in ulp.
+        ConformanceError: with the worst element and its distance in ulp.
     """
     require(
         actual.shape == reference.shape,
@@ -59,8 +59,8 @@ def near(who: Any, actual: Array, reference: Array, bound: Array, dtype: DType, 
     if not dtypes.is_floating(dtype):
         wrong = np.asarray(actual != reference)
         if wrong.any():
-            place = _first(wrong)
-            _differ(who, what, actual, reference, place, int(wrong.sum()), "allowed: none")
+            index = _first(wrong)
+            _differ(who, what, actual, reference, index, int(wrong.sum()), "allowed: none")
         return
     with np.errstate(all="ignore"):
         rounded = cast(reference, dtype)
@@ -70,7 +70,7 @@ def near(who: Any, actual: Array, reference: Array, bound: Array, dtype: DType, 
             _differ(who, what, actual, reference, _first(wrong), int(wrong.sum()), "NaN")
         infinite = np.isinf(wide) | np.isinf(_wide(rounded))
         alike = (actual == rounded) if dtype.kind != "c" else np.isinf(wide) & np.isinf(rounded)
-        # At the edge of the range a last-place error decides between the largest number and inf.
+        # At the edge of the range a last-index error decides between the largest number and inf.
         edge = np.abs(reference) - float(finfo(dtype).max) < 2 * bound
         wrong = infinite & ~alike & ~(edge & (np.abs(reference) > 0.9 * float(finfo(dtype).max)))
         if wrong.any():
@@ -97,10 +97,16 @@ def near(who: Any, actual: Array, reference: Array, bound: Array, dtype: DType, 
 
 
 def _differ(
-    who: Any, what: str, actual: Array, reference: Array, place: Any, count: int, why: str
+    who: object,
+    what: str,
+    actual: Array,
+    reference: Array,
+    index: tuple[int, ...],
+    count: int,
+    why: str,
 ) -> None:
     raise ConformanceError(
-        f"{who}: {what} is {actual[place]!s} at {place}, the reference {reference[place]!s}: "
+        f"{who}: {what} is {actual[index]!s} at {index}, the reference {reference[index]!s}: "
         f"{why}; {count} of {actual.size} elements"
     )
 

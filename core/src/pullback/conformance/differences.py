@@ -1,8 +1,8 @@
 """A case as a differentiable function on the host, and central differences of it.
 
 The loss is Re(sum(conj(c) * y)) for a random cotangent c. Its gradient g with respect to a complex
-z satisfies dL = Re(conj(g) dz) (the convention of TensorFlow and PyTorch), so that a real step
-measures the real part of g and an imaginary step the imaginary one.
+z satisfies dL = Re(conj(g) dz) (the convention of TensorFlow and PyTorch): a real step measures the
+real part of g, an imaginary step its imaginary part.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
-from pullback.conformance.case import Case, to_tensor
+from pullback.conformance.case import Case, as_tuple, to_tensor
 from pullback.conformance.compare import ConformanceError, require
 from pullback.conformance.sample import Array
 from pullback.spec import Arity
@@ -22,12 +22,12 @@ from pullback.tensor import Tensor
 
 #: The step balances the truncation (its square) and the rounding (its inverse) in float64.
 STEP = 6e-6
-#: Inputs with more elements than are measured one by one are measured along so many directions.
+#: The number of random directions for inputs with too many elements to measure each.
 DIRECTIONS = 2
 
 
 class Differentiation:
-    """A case as a function of the inputs that it can be differentiated in."""
+    """A case as a function of the inputs that it can be differentiated by."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -35,12 +35,14 @@ class Differentiation:
         self.flat: list[Any] = []
         self.names: list[str] = []
         self.lengths: list[int | None] = []
-        for one, value in zip(case.op.inputs, case.inputs, strict=False):
-            many = one.arity is Arity.MANY
+        for parameter, value in zip(case.op.inputs, case.inputs, strict=False):
+            many = parameter.arity is Arity.MANY
             self.lengths.append(len(value) if many else None)
             items = list(value) if many else [value]
             self.flat += items
-            self.names += [f"{one.name}[{i}]" if many else one.name for i in range(len(items))]
+            self.names += [
+                f"{parameter.name}[{i}]" if many else parameter.name for i in range(len(items))
+            ]
         rules = case.op.rules
         self.wanted = [
             i
@@ -52,17 +54,17 @@ class Differentiation:
 
     @property
     def point(self) -> list[Array]:
-        """Where the gradient is taken: the inputs that have one."""
+        """The inputs that have a gradient."""
         return [self.flat[i] for i in self.wanted]
 
     def tensors(self, point: list[Array]) -> list[Tensor]:
         """A point as tensors on the device."""
         return [to_tensor(value, self.case.device) for value in point]
 
-    def run(self, given: list[Tensor]) -> list[Tensor]:
+    def run(self, point: list[Tensor]) -> list[Tensor]:
         """The floating results of the op."""
         flat = [to_tensor(value, self.case.device) for value in self.flat]
-        for i, tensor in zip(self.wanted, given, strict=True):
+        for i, tensor in zip(self.wanted, point, strict=True):
             flat[i] = tensor
         inputs: list[Any] = []
         for length in self.lengths:
@@ -70,28 +72,27 @@ class Differentiation:
                 inputs.append(flat.pop(0))
             else:
                 inputs.append([flat.pop(0) for _ in range(length)])
-        result = self.case.call(inputs)
-        several = result if isinstance(result, (tuple, list)) else (result,)
-        return [one for one in several if dtypes.is_floating(one.dtype)]
+        outputs = as_tuple(self.case.call(inputs))
+        return [output for output in outputs if dtypes.is_floating(output.dtype)]
 
-    def gradient(self, given: list[Tensor], cotangents: list[Tensor]) -> list[Tensor | None]:
+    def gradient(self, point: list[Tensor], cotangents: list[Tensor]) -> list[Tensor | None]:
         """The gradient by the tape."""
         with GradientTape() as tape:
-            tape.watch(given)
-            results = self.run(given)
-        found: list[Tensor | None] = tape.gradient(results, given, cotangents)
-        return found
+            tape.watch(point)
+            results = self.run(point)
+        gradients: list[Tensor | None] = tape.gradient(results, point, cotangents)
+        return gradients
 
     def cotangents(self) -> list[Array]:
         """A random cotangent for each floating result."""
-        return [self.like(one.numpy()) for one in self.run(self.tensors(self.point))]
+        return [self.like(output.numpy()) for output in self.run(self.tensors(self.point))]
 
     def like(self, value: Array) -> Array:
         """Random numbers of the shape and dtype of `value`."""
-        draw: Any = self.rng.standard_normal(value.shape)
+        draw: Array = np.asarray(self.rng.standard_normal(value.shape))
         if dtypes.is_complex(value.dtype):
             draw = draw + 1j * self.rng.standard_normal(value.shape)
-        return np.asarray(draw).astype(value.dtype)
+        return draw.astype(value.dtype)
 
 
 def inner(left: list[Array], right: list[Array]) -> float:
@@ -115,10 +116,10 @@ def differences(
     tolerance: float,
     what: str,
 ) -> None:
-    """Central differences of `loss` at `point` agree with `gradients`.
+    """Checks that central differences of `loss` at `point` agree with `gradients`.
 
     Raises:
-        ConformanceError: at the first element, or direction, that differs.
+        ConformanceError: with the first element, or direction, that differs.
     """
     rng = np.random.default_rng(11)
     scale = max([1.0, *(float(np.max(np.abs(g), initial=0.0)) for g in gradients)])
@@ -131,32 +132,32 @@ def differences(
     for k, value in enumerate(point):
         every = np.arange(value.size)
         chosen = every if value.size <= elements else rng.choice(every, elements, replace=False)
-        for index in chosen:
-            place = np.unravel_index(int(index), value.shape)
+        for position in chosen:
+            index = np.unravel_index(int(position), value.shape)
             for unit in (1.0, 1j) if dtypes.is_complex(value.dtype) else (1.0,):
                 steps = [np.zeros_like(x) for x in point]
-                steps[k][place] = unit
-                found, expected = inner(steps, gradients), along(steps)
-                if not abs(found - expected) <= tolerance * max(scale, abs(expected)):
+                steps[k][index] = unit
+                actual, expected = inner(steps, gradients), along(steps)
+                if not abs(actual - expected) <= tolerance * max(scale, abs(expected)):
                     raise ConformanceError(
-                        f"{who}: {what} with respect to {names[k]} at {tuple(map(int, place))} is "
-                        f"{found:.9g}, by central differences {expected:.9g}"
+                        f"{who}: {what} with respect to {names[k]} at {tuple(map(int, index))} is "
+                        f"{actual:.9g}, by central differences {expected:.9g}"
                         f"{' (imaginary step)' if unit == 1j else ''}"
                     )
     for _ in range(DIRECTIONS if any(value.size > elements for value in point) else 0):
         steps = [_direction(rng, x) for x in point]
-        found, expected = inner(steps, gradients), along(steps)
+        actual, expected = inner(steps, gradients), along(steps)
         require(
-            abs(found - expected) <= tolerance * max(scale, abs(expected)) * len(point) * 4,
+            abs(actual - expected) <= tolerance * max(scale, abs(expected)) * len(point) * 4,
             who,
-            f"{what} along a random direction is {found:.9g}, by central differences "
+            f"{what} along a random direction is {actual:.9g}, by central differences "
             f"{expected:.9g}",
         )
 
 
 def _direction(rng: np.random.Generator, x: Array) -> Array:
     """A random step, of the length of a step along one element."""
-    draw: Any = rng.standard_normal(x.shape)
+    draw: Array = np.asarray(rng.standard_normal(x.shape))
     if x.dtype.kind == "c":
         draw = draw + 1j * rng.standard_normal(x.shape)
     return np.asarray(draw / np.sqrt(max(1, x.size)))

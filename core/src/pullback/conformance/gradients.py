@@ -19,18 +19,18 @@ from pullback.tensor import Tensor
 
 FIRST_TOLERANCE = 1e-6
 SECOND_TOLERANCE = 1e-5
-#: In units of eps, of the largest gradient; where that moves with the inputs, this is added.
+#: In units of eps times the largest gradient; a sensitive gradient has a larger bound.
 NARROW_EPS = 32.0
-#: So many elements are measured one by one; of larger inputs a random choice.
+#: The number of elements that are measured one by one; of larger inputs a random choice.
 FIRST_ELEMENTS = 32
 SECOND_ELEMENTS = 10
 
 
 def first_order(case: Case) -> None:
-    """The gradient of every differentiable input, its shape and its dtype.
+    """Checks the gradient of every differentiable input, its shape and its dtype.
 
     Raises:
-        ConformanceError: where it is not what central differences say.
+        ConformanceError: if it does not agree with central differences.
     """
     d = Differentiation(case)
     if not d.wanted:
@@ -39,11 +39,11 @@ def first_order(case: Case) -> None:
     if not cotangents:
         return
     names = [d.names[i] for i in d.wanted]
-    found = d.gradient(d.tensors(point), d.tensors(cotangents))
-    gradients = settle(case, found, point, names, "the gradient")
+    by_tape = d.gradient(d.tensors(point), d.tensors(cotangents))
+    gradients = settle(case, by_tape, point, names, "the gradient")
     differences(
         case,
-        lambda x: inner(cotangents, [one.numpy() for one in d.run(d.tensors(x))]),
+        lambda x: inner(cotangents, [y.numpy() for y in d.run(d.tensors(x))]),
         point,
         gradients,
         names,
@@ -54,10 +54,10 @@ def first_order(case: Case) -> None:
 
 
 def second_order(case: Case) -> None:
-    """The gradient of <gradient, v>, with respect to the inputs and to the cotangent.
+    """Checks the gradient of <gradient, v> with respect to the inputs and to the cotangent.
 
     Raises:
-        ConformanceError: where it is not what central differences say.
+        ConformanceError: if it does not agree with central differences.
     """
     d = Differentiation(case)
     if not d.wanted:
@@ -69,12 +69,12 @@ def second_order(case: Case) -> None:
     xs, cs = d.tensors(point), d.tensors(cotangents)
     with GradientTape() as outer:
         outer.watch([xs, cs])
-        found = d.gradient(xs, cs)
-    live = [k for k, g in enumerate(found) if g is not None]
+        first = d.gradient(xs, cs)
+    live = [k for k, g in enumerate(first) if g is not None]
     if not live:
         return
     vs = [d.like(point[k]) for k in live]
-    second = outer.gradient([found[k] for k in live], [xs, cs], d.tensors(vs))
+    second = outer.gradient([first[k] for k in live], [xs, cs], d.tensors(vs))
     by_point = settle(case, second[0], point, names, "the second gradient")
     by_cotangent = settle(
         case, second[1], cotangents, ["the cotangent"] * len(cs), "the gradient's gradient"
@@ -95,7 +95,7 @@ def second_order(case: Case) -> None:
         tolerance=SECOND_TOLERANCE,
         what="the second gradient",
     )
-    # The gradient is linear in the cotangent: what v is pulled to is the forward derivative.
+    # The gradient is linear in the cotangent: its derivative along v is the forward derivative.
     ahead, behind = list(point), list(point)
     for k, v in zip(live, vs, strict=True):
         ahead[k], behind[k] = point[k] + STEP * v, point[k] - STEP * v
@@ -107,16 +107,16 @@ def second_order(case: Case) -> None:
         require(
             bool(error <= SECOND_TOLERANCE * scale),
             case,
-            f"the gradient is not differentiated right in its cotangent: off by {error:.3g} "
+            f"the derivative of the gradient by its cotangent is off by {error:.3g} "
             f"where the derivative is {scale:.3g}",
         )
 
 
 def narrow(case: Case) -> None:
-    """In a narrower dtype, the gradient has that dtype and its value in float64.
+    """Checks that the gradient in a narrower dtype has that dtype and the value of float64.
 
     Raises:
-        ConformanceError: where it has not.
+        ConformanceError: if it does not.
     """
     d = Differentiation(case)
     if not d.wanted:
@@ -125,10 +125,10 @@ def narrow(case: Case) -> None:
     if not cotangents or case.dtype is None:
         return
     names = [d.names[i] for i in d.wanted]
-    found = d.gradient(d.tensors(point), d.tensors(cotangents))
-    gradients = settle(case, found, point, names, "the gradient")
+    by_tape = d.gradient(d.tensors(point), d.tensors(cotangents))
+    gradients = settle(case, by_tape, point, names, "the gradient")
     if case.suite.compare is not None:
-        return  # a result that is right in several ways has as many gradients
+        return  # a result that is correct in several ways has several gradients
     wide = Differentiation(replace(case.with_inputs(_wide(case.inputs)), dtype=None))
     expected = wide.gradient(
         wide.tensors(wide.point), wide.tensors([_wider(one) for one in cotangents])
@@ -150,7 +150,7 @@ def narrow(case: Case) -> None:
 
 
 def _moved(wide: Differentiation, cotangents: list[Array]) -> list[float]:
-    """How far each gradient moves with the inputs: what a stable method may be off by as well."""
+    """The sensitivity of each gradient to the inputs, by which a stable method may be off too."""
 
     def function(point: list[Array]) -> list[Array]:
         found = wide.gradient(
@@ -178,15 +178,15 @@ def _wide(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def settle(
-    case: Case, found: list[Tensor | None], point: list[Array], names: list[str], what: str
+    case: Case, gradients: list[Tensor | None], point: list[Array], names: list[str], what: str
 ) -> list[Array]:
-    """Gradients on the host, zeros for None, after a look at shape, dtype and device.
+    """Returns gradients on the host, zeros for None, after a check of shape, dtype and device.
 
     Raises:
-        ConformanceError: when a gradient has not the shape, dtype and device of its source.
+        ConformanceError: if the shape, dtype or device is not that of the source.
     """
     host: list[Array] = []
-    for gradient, value, name in zip(found, point, names, strict=True):
+    for gradient, value, name in zip(gradients, point, names, strict=True):
         if gradient is None:
             host.append(np.zeros_like(value))
             continue

@@ -1,8 +1,6 @@
-"""Whether a result stays what it was when the op is called again, with other values."""
+"""The check that a result does not change when the op is called again with other values."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -12,24 +10,24 @@ from pullback.conformance.compare import identical
 
 
 def lasting(case: Case) -> None:
-    """A later call of the op leaves an earlier result alone: no kernel gives a buffer twice.
+    """Checks that a later call does not change an earlier result: kernels do not reuse buffers.
 
     Raises:
-        ConformanceError: when the result has changed.
+        ConformanceError: if the result has changed.
     """
     before = results(case.call())
-    kept = [np.array(one) for one in before]
+    kept = [np.array(array) for array in before]
     floats = any(leaf.dtype in dtypes.FLOATING for leaf in leaves(case.inputs))
     try:
         case.with_inputs(_other(value, floats) for value in case.inputs).call()
     except errors.PullbackError:
-        return  # values that the op does not take
-    for one, copy in zip(before, kept, strict=True):
-        identical(case, one, copy, "an earlier result after another call")
+        return  # values that the op rejects
+    for array, copy in zip(before, kept, strict=True):
+        identical(case, array, copy, "an earlier result after another call")
 
 
-def _other(value: Any, floats: bool) -> Any:
-    """Floats halved, which most domains allow; whole numbers, where they are alone, turned."""
+def _other(value: object, floats: bool) -> object:
+    """Floats halved, which most domains allow; integers in reverse order, if all are integers."""
     if isinstance(value, (list, tuple)):
         return [_other(item, floats) for item in value]
     if not isinstance(value, np.ndarray):

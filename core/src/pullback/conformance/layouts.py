@@ -1,18 +1,19 @@
-"""Arrays with the same values in other orders of memory."""
+"""Arrays with the same values in other memory layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from pullback.conformance.sample import Array
 
-def _columns_first(x: Any) -> Any:
+
+def _columns_first(x: Array) -> Array:
     return np.asfortranarray(x) if x.ndim else x
 
 
-def _strided(x: Any) -> Any:
+def _strided(x: Array) -> Array:
     if not x.ndim:
         return x
     wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
@@ -20,29 +21,29 @@ def _strided(x: Any) -> Any:
     return wide[..., ::2]
 
 
-def _reversed(x: Any) -> Any:
-    turned = tuple(slice(None, None, -1) for _ in x.shape)
-    return np.ascontiguousarray(x[turned])[turned] if x.ndim else x
+def _reversed(x: Array) -> Array:
+    backwards = tuple(slice(None, None, -1) for _ in x.shape)
+    return np.ascontiguousarray(x[backwards])[backwards] if x.ndim else x
 
 
-def _repeated(x: Any) -> Any:
-    """The first item repeated along the last axis, with a stride of 0. The values are others."""
+def _repeated(x: Array) -> Array:
+    """The first item repeated along the last axis, with a stride of 0. This changes the values."""
     return np.broadcast_to(x[..., :1], x.shape) if x.ndim and x.shape[-1] else x
 
 
-def _unaligned(x: Any) -> Any:
+def _unaligned(x: Array) -> Array:
     store = np.zeros(x.nbytes + 1, np.uint8)
-    there = np.ndarray(x.shape, x.dtype, store.data, offset=1)
-    there[...] = x
-    return there
+    unaligned: Array = np.ndarray(x.shape, x.dtype, store.data, offset=1)
+    unaligned[...] = x
+    return unaligned
 
 
-def _arrays_only(lay: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _arrays_only(lay: Callable[[Array], Array]) -> Callable[[object], object]:
     return lambda x: lay(x) if isinstance(x, np.ndarray) else x
 
 
-#: By name; each leaves what is no array as it is.
-LAYOUTS: dict[str, Callable[[Any], Any]] = {
+#: Layouts by name; other values than arrays are returned as they are.
+LAYOUTS: dict[str, Callable[[object], object]] = {
     "column-major": _arrays_only(_columns_first),
     "strided": _arrays_only(_strided),
     "reversed": _arrays_only(_reversed),

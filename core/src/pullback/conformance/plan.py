@@ -1,7 +1,6 @@
-"""What a run measures of an op: which checks, of which samples, in which dtypes.
+"""The plan of a run: the checks of an op, by sample and dtype.
 
-A check counts only where it has something to look at, so that no score is made of checks that could
-not have failed.
+A check is counted only where it applies, so that checks that cannot fail do not raise the score.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -49,19 +47,19 @@ class Item:
 
     @property
     def sample(self) -> str:
-        """What the sample is called."""
+        """The label of the sample."""
         return "" if self.case is None else label(self.case.sample)
 
     @property
     def dtype(self) -> str:
-        """The dtype under test; empty for samples that have their own."""
+        """The dtype under test; empty for samples with dtypes of their own."""
         return "" if self.case is None or self.case.dtype is None else str(self.case.dtype)
 
     def run(self) -> None:
         """Runs the check.
 
         Raises:
-            ConformanceError: when what it looks at is wrong. Kernels may raise anything else.
+            ConformanceError: if the check fails. Kernels may raise anything else.
         """
         if self.case is None:
             checks.wrong_calls(self.op, self.suite, self.device)
@@ -70,13 +68,13 @@ class Item:
 
 
 def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
-    """Every item of an op; with `quick`, each sample in one dtype and few gradients."""
+    """The items of an op; with `quick`, each sample in one dtype and few gradients."""
     by_sample: dict[int, list[Case]] = {}
     for case in cases(op, suite, device):
         by_sample.setdefault(id(case.sample), []).extend([case, *_other_integers(case)])
-    every = [case for found in by_sample.values() for case in found]
-    # In a quick run the dtypes take turns, so that an op is seen in all of them.
-    turns = {found[turn % len(found)] for turn, found in enumerate(by_sample.values())}
+    every = [case for group in by_sample.values() for case in group]
+    # In a quick run the samples take the dtypes in turn, so that an op is checked in all of them.
+    turns = {group[turn % len(group)] for turn, group in enumerate(by_sample.values())}
     chosen = turns if quick else set(every)
     seen: set[tuple[str, DType | None]] = set()
     for case in every:
@@ -97,7 +95,7 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
 
 
 def _other_integers(case: Case) -> Iterator[Case]:
-    """A case of int32 alone in the other integer dtypes that hold its values."""
+    """A case of int32 inputs only, in the other integer dtypes that hold its values."""
     whole = [leaf for leaf in leaves(case.inputs) if leaf.dtype == dtypes.int32]
     if case.dtype is not None or not whole:
         return
@@ -106,13 +104,13 @@ def _other_integers(case: Case) -> Iterator[Case]:
         fits = all(np.all((info.min <= leaf) & (leaf <= info.max)) for leaf in whole)
         if dtype != dtypes.int32 and fits:
             inputs = tuple(_cast(value, dtype) for value in case.inputs)
-            found = replace(case, sample=replace(case.sample, inputs=inputs), dtype=dtype)
-            if _takes(found):
-                yield found
+            other = replace(case, sample=replace(case.sample, inputs=inputs), dtype=dtype)
+            if _takes(other):
+                yield other
 
 
 def _takes(case: Case) -> bool:
-    """Whether the op takes these dtypes, and the backend holds them."""
+    """Returns whether the op takes these dtypes, and the backend has them."""
     attributes = case.sample.attributes
     try:
         touched(case.op, case.inputs, attributes)
@@ -121,17 +119,18 @@ def _takes(case: Case) -> bool:
     return holds(case.device, case.op, case.inputs, attributes)
 
 
-def _cast(value: Any, dtype: DType) -> Any:
+def _cast(value: object, dtype: DType) -> object:
     if isinstance(value, (list, tuple)):
         return [_cast(item, dtype) for item in value]
-    whole = isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.int32
-    return value.astype(dtype) if whole else value
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.int32:
+        return value.astype(dtype)
+    return value
 
 
 def _is_edge(case: Case) -> bool:
-    """Whether the inputs are scalars, or one of them is empty."""
-    found = leaves(case.inputs)
-    return all(leaf.ndim == 0 for leaf in found) or any(leaf.size == 0 for leaf in found)
+    """Returns whether all inputs are scalars, or one is empty."""
+    arrays = leaves(case.inputs)
+    return all(leaf.ndim == 0 for leaf in arrays) or any(leaf.size == 0 for leaf in arrays)
 
 
 def _always(case: Case) -> bool:
@@ -178,7 +177,7 @@ def _is_single(case: Case) -> bool:
 
 
 def _has_wide(case: Case) -> bool:
-    """Whether the backend has the dtype that gradients of this one are compared with."""
+    """Returns whether the backend has the wide dtype that gradients are compared in."""
     wide = dtypes.complex128 if case.dtype == dtypes.complex64 else dtypes.float64
     return wide in case.device.backend.dtypes
 
@@ -189,7 +188,7 @@ _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     "reference_gradient": by_reference.first_order,
     "reference_second_gradient": by_reference.second_order,
 }
-#: For each check of a case, its column, and whether it has something to look at.
+#: For each check of a case its column, and the function that says whether it applies.
 _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),

@@ -1,4 +1,4 @@
-"""What a run found: counts by op, which add up to families, tiers and a score."""
+"""The report of a run: counts by op, summed to families, tiers and a score."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from pullback.conformance.plan import Area, Item
 from pullback.spec import SPEC_VERSION, Op, Tier
 
-#: How dispatch says that a primitive has no kernel.
+#: The message of dispatch for a primitive without a kernel.
 _LACKS = re.compile(r"(\w+): the backend \S+ has no kernel")
 
 
 @dataclass(slots=True)
 class Count:
-    """So many checks passed of so many."""
+    """The number of checks, and of those that passed."""
 
     passed: int = 0
     total: int = 0
@@ -30,18 +30,18 @@ class Count:
 
     @property
     def whole(self) -> bool:
-        """Whether none failed."""
+        """True if none failed."""
         return self.passed == self.total
 
     def __str__(self) -> str:
-        """As in a table: "-" where there was nothing to check, "12" or "11/12"."""
+        """The text for a table: "-" without checks, "12" or "11/12"."""
         if not self.total:
             return "-"
         return str(self.total) if self.whole else f"{self.passed}/{self.total}"
 
 
 def percent(count: Count) -> str:
-    """The score, rounded down: 100 % is said only where nothing failed.
+    """The score, rounded down: 100 % only if nothing failed.
 
     >>> percent(Count(9999, 10000))
     '99.9 %'
@@ -55,7 +55,7 @@ def percent(count: Count) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One check that did not pass; `message` says what was expected and what came."""
+    """A check that failed; `message` has the expected and the actual value."""
 
     op: str
     sample: str
@@ -63,24 +63,24 @@ class Failure:
     check: str
     message: str
     rerun: str
-    #: The primitive without a kernel that another op asked for.
+    #: The primitive without a kernel that the op needs.
     needs: str = ""
 
 
 @dataclass(slots=True)
 class Row:
-    """What was found of one op."""
+    """The counts of one op."""
 
     op: Op
-    #: Whether the backend serves it by a kernel of its own.
+    #: True if the backend has a kernel for it.
     kernel: bool
     counts: dict[Area, Count] = field(default_factory=lambda: {area: Count() for area in Area})
-    #: The tiers, not claimed, that some of its samples ask for.
+    #: The unclaimed tiers that some of its samples need.
     beyond: set[str] = field(default_factory=set)
 
     @property
     def missing(self) -> bool:
-        """Whether it is a primitive without a kernel."""
+        """True if it is a primitive without a kernel."""
         return self.op.primitive and not self.kernel
 
     @property
@@ -91,15 +91,15 @@ class Row:
 
 def total(counts: Iterable[Count]) -> Count:
     """The sum of counts."""
-    found = Count()
-    for one in counts:
-        found.add(one)
-    return found
+    sum_ = Count()
+    for count in counts:
+        sum_.add(count)
+    return sum_
 
 
 @dataclass
 class Report:
-    """What a run found of a backend. `rows` holds the ops of the tiers that it claims."""
+    """The results of a run. `rows` holds the ops of the tiers that the backend claims."""
 
     name: str
     device: str
@@ -109,33 +109,33 @@ class Report:
     quick: bool
     rows: dict[str, Row] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    #: The kernel packs whose kernels were measured with the backend's own.
+    #: The kernel packs that were measured with the backend's own kernels.
     packs: tuple[str, ...] = ()
-    #: What is wrong with the kernels that could not be taken.
+    #: The reasons why kernels could not be registered.
     left_out: tuple[str, ...] = ()
-    #: Ops without samples, which nothing can be said of.
+    #: Ops without samples, which cannot be measured.
     unknown: list[str] = field(default_factory=list)
-    #: Why nothing more was measured, when the basics do not work.
+    #: The reason why the run stopped, if the basics do not work.
     stopped: str = ""
     seconds: float = 0.0
 
     @property
     def count(self) -> Count:
-        """All checks; one that failed for each kernel that is left out."""
+        """All checks, with a failed check for each kernel that is left out."""
         return total([*(row.count for row in self.rows.values()), Count(0, len(self.left_out))])
 
     @property
     def passed(self) -> bool:
-        """Whether the backend does all that it claims, as far as was looked."""
+        """True if the backend passed all checks that were run."""
         missing = any(row.missing for row in self.rows.values())
         return not self.stopped and not missing and self.count.whole and self.count.total > 0
 
     def families(self) -> dict[str, list[Row]]:
         """The rows of each op family."""
-        found: dict[str, list[Row]] = {}
+        families: dict[str, list[Row]] = {}
         for row in self.rows.values():
-            found.setdefault(row.op.family, []).append(row)
-        return found
+            families.setdefault(row.op.family, []).append(row)
+        return families
 
     def of(self, tier: Tier) -> list[Row]:
         """The rows of a tier."""
@@ -148,17 +148,19 @@ class Report:
                 yield row.op
 
     def failed(self, item: Item, message: str) -> None:
-        """Takes down that a check failed."""
+        """Records that a check failed."""
         rerun = self.rerun(item.op.name)
-        asked = _LACKS.search(message)
-        needs = asked[1] if asked and asked[1] != item.op.name else ""
+        missing = _LACKS.search(message)
+        needs = missing[1] if missing and missing[1] != item.op.name else ""
         self.failures.append(
             Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs)
         )
 
     def lacks(self, op: Op) -> None:
-        """Takes down that a primitive has no kernel."""
-        message = f"there is no kernel for this primitive of the tier {op.tier}, which is claimed"
+        """Records that a primitive has no kernel."""
+        message = (
+            f"there is no kernel for this primitive of the tier {op.tier}, which the backend claims"
+        )
         self.failures.append(Failure(op.name, "", "", "kernel", message, self.rerun(op.name)))
 
     def rerun(self, op: str) -> str:
@@ -166,7 +168,7 @@ class Report:
         return f"pullback conform {shlex.quote(self.name)} --ops {op}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """The whole report, for JSON."""
         return {
             "backend": self.name,
             "version": self.version,
@@ -195,7 +197,8 @@ class Report:
             "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},
             "without_samples": self.unknown,
             "failures": [
-                {name: getattr(one, name) for name in Failure.__slots__} for one in self.failures
+                {name: getattr(failure, name) for name in Failure.__slots__}
+                for failure in self.failures
             ],
         }
 
@@ -210,5 +213,5 @@ class Report:
 
 
 def _score(count: Count) -> dict[str, Any]:
-    share = count.passed / count.total if count.total else None
-    return {"passed": count.passed, "checks": count.total, "score": share}
+    score = count.passed / count.total if count.total else None
+    return {"passed": count.passed, "checks": count.total, "score": score}

@@ -1,4 +1,4 @@
-"""Measures a backend: runs what the plan says and counts."""
+"""Measures a backend: runs the items of the plan and counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pullback.spec import OPS, Op, Tier
 #: The folder of `pullback`.
 _HERE = Path(__file__).resolve().parents[1]
 
-#: What shows how far a run is: gets the ops, gives them one by one.
+#: A progress display: takes the ops, and yields them one by one.
 Progress = Callable[[Sequence[Op]], Iterable[Op]]
 
 
@@ -36,17 +36,17 @@ def conform(
 ) -> Report:
     """Measures a backend against the op specification.
 
-    It is measured by what it claims: its tiers, its dtypes, and every kernel that it has in them.
+    The run covers the tiers and dtypes that the backend claims, and every kernel in them.
 
     Args:
         backend: the name of a backend or of one of its devices.
         ops: names of ops, or patterns such as `conv*`; without any, all ops.
         quick: each sample in one dtype, and few gradients.
-        progress: takes the ops to be measured and gives them back one by one.
+        progress: takes the ops to be measured, and yields them one by one.
 
     Raises:
-        BackendError: when the backend cannot be used.
-        InputValueError: when a pattern fits no op.
+        BackendError: if the backend cannot be used.
+        InputValueError: if a pattern matches no op.
 
     >>> from pullback.conformance.runner import conform
     >>> conform("cpu", ops=["add", "softmax"], quick=True).passed
@@ -57,8 +57,8 @@ def conform(
     report = new_report(device, str(backend), quick=quick)
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # Samples hold infinities, divisions by zero and odd layouts; what comes of them is looked
-        # at, whatever the backend's library remarks.
+        # Samples have infinities, divisions by zero and odd layouts. The results are checked, so
+        # warnings of the backend's library are not shown.
         warnings.simplefilter("ignore")
         try:
             basics.check(device)
@@ -72,7 +72,7 @@ def conform(
 
 
 def new_report(device: Device, name: str, *, quick: bool) -> Report:
-    """An empty report on the backend of a device."""
+    """An empty report of the backend of a device."""
     backend = device.backend
     held = tuple(map(str, backend.dtypes))
     tiers = frozenset(map(Tier, backend.tiers))
@@ -84,15 +84,15 @@ def new_report(device: Device, name: str, *, quick: bool) -> Report:
 
 
 def select(patterns: Iterable[str]) -> list[Op]:
-    """The ops that any of the patterns fits; all without patterns.
+    """The ops that match any of the patterns; all without patterns.
 
     Raises:
-        InputValueError: for a pattern that fits none.
+        InputValueError: for a pattern that matches none.
     """
     wanted = [pattern.strip() for pattern in patterns if pattern.strip()]
     for pattern in wanted:
         if not fnmatch.filter(OPS, pattern):
-            raise errors.InputValueError(f"there is no op {pattern!r}{nearest(pattern)}")
+            raise errors.InputValueError(f"unknown op {pattern!r}{nearest(pattern)}")
     return [
         op
         for name, op in OPS.items()
@@ -101,20 +101,20 @@ def select(patterns: Iterable[str]) -> list[Op]:
 
 
 def measure(op: Op, device: Device, report: Report) -> None:
-    """Runs every item of an op and takes down what it finds."""
+    """Runs every item of an op and records the results."""
     row = report.rows[op.name] = Row(op, bool(device.backend.kernels_for(op.name)))
     if op.name not in load():
         report.unknown.append(op.name)
     plan = planned(op, device, quick=report.quick)
     if row.missing:
-        # It fails in whatever could have been checked of it, and is listed once.
+        # All checks of the op fail, and are listed once.
         for area in [item.area for item in plan] or [Area.VALUES]:
             row.counts[area].total += 1
         report.lacks(op)
         return
     for item in plan:
         if item.case is None and row.beyond and not row.count.total:
-            continue  # every sample asks for a tier that is not claimed
+            continue  # every sample needs a tier that is not claimed
         try:
             wrong = attempt(item)
         except TierError as error:
@@ -128,24 +128,24 @@ def measure(op: Op, device: Device, report: Report) -> None:
 
 
 def planned(op: Op, device: Device, *, quick: bool) -> list[Item]:
-    """Every item of an op; none where it has no samples."""
+    """The items of an op; none if it has no samples."""
     suite = load().get(op.name)
     return [] if suite is None else list(items(op, suite, device, quick=quick))
 
 
 class TierError(Exception):
-    """An item asks for a tier that the backend does not claim, so that it cannot be measured."""
+    """An item needs a tier that the backend does not claim, and cannot be measured."""
 
     def __init__(self, tier: str) -> None:
-        super().__init__(f"asks for the tier {tier}, which the backend does not claim")
+        super().__init__(f"needs the tier {tier}, which the backend does not claim")
         self.tier = tier
 
 
 def attempt(item: Item) -> str | None:
-    """Runs an item: None when it passes, or what is wrong.
+    """Runs an item; returns None if it passes, or the message of its failure.
 
     Raises:
-        TierError: when it asks for a primitive of a tier that the backend does not claim.
+        TierError: if it needs a primitive of a tier that the backend does not claim.
     """
     try:
         item.run()
@@ -156,18 +156,18 @@ def attempt(item: Item) -> str | None:
     except ConformanceError as error:
         return str(error).removeprefix(f"{item.case}: ")
     except Exception as error:
-        return f"raised {type(error).__name__}: {error}{_place(error)}"
+        return f"raised {type(error).__name__}: {error}{_location(error)}"
     return None
 
 
-def _place(error: BaseException) -> str:
-    """Where in a backend it was raised, for its author: the first line below the last of ours."""
+def _location(error: BaseException) -> str:
+    """The line of a backend that raised, for its author: the first below the last of ours."""
     while error.__cause__ is not None:
         error = error.__cause__
-    place = ""
+    location = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)
         ours = _HERE in path.parents or path.name.startswith("<pullback ")
-        if ours or not place:
-            place = "" if ours else f" ({path.name}, line {line})"
-    return place
+        if ours or not location:
+            location = "" if ours else f" ({path.name}, line {line})"
+    return location

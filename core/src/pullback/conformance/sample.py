@@ -1,7 +1,7 @@
-"""What a sample is: one call of one op, with inputs made from a seed and a float64 reference.
+"""Samples: calls of one op, with inputs made from a seed, and a float64 reference.
 
 Samples are data. Inputs are NumPy arrays in float64, complex128, int32 or bool; the checks cast
-floating ones to each dtype under test. References get the cast inputs back in float64.
+floating arrays to each dtype under test. References get the cast inputs back in float64.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 from pullback import errors
 
 Array = np.ndarray[Any, Any]
-#: Calls that must raise: inputs, attributes, exception type.
-WrongCalls = tuple[tuple[tuple[Any, ...], dict[str, Any], type[Exception]], ...]
+#: A call that must raise: inputs, attributes, exception type.
+WrongCall = tuple[tuple[Any, ...], dict[str, Any], type[Exception]]
+WrongCalls = tuple[WrongCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,12 @@ class Sample:
     """One call of an op.
 
     Args:
-        inputs: one per input of the op: an array, None, or a list of arrays for a sequence.
+        inputs: for each input of the op an array, None, or a list of arrays for a sequence.
         attributes: the attributes as a caller writes them.
         gradient: whether the gradient is defined and smooth at these inputs, so that finite
             differences must agree with it.
         dtypes: the floating dtypes to try; None for every one that the op and the backend take.
-        note: what the sample is there for.
+        note: the purpose of the sample.
     """
 
     inputs: tuple[Any, ...]
@@ -41,22 +42,23 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """All samples of one op, and what the results are compared with.
+    """All samples of one op, and the reference.
 
     Args:
         samples: the calls.
         reference: the op in NumPy (or plain Python), in float64, with the op's signature.
         errors: calls that must raise: (inputs, attributes, exception type).
-        compare: turns a result (of op and reference alike) into what is to be equal, for results
-            that are right in more than one way (signs of eigenvectors); gets (inputs, result).
-        scale: for ops of the class ACCUMULATED, the sum of the absolute terms behind a result,
-            with the op's signature; what the reference gives for |inputs| if not given.
+        compare: maps a result (of op and reference alike) to the values that must be equal, for
+            results that are correct in more than one way (signs of eigenvectors); takes
+            (inputs, result).
+        scale: for ops of the class ACCUMULATED, the sum of the absolute terms of a result,
+            with the op's signature; by default the reference for |inputs|.
     """
 
     op: str
     samples: tuple[Sample, ...]
     reference: Callable[..., Any]
-    errors: tuple[tuple[tuple[Any, ...], dict[str, Any], type[Exception]], ...] = ()
+    errors: WrongCalls = ()
     compare: Callable[..., Any] | None = None
     scale: Callable[..., Any] | None = None
 
@@ -70,17 +72,17 @@ def suite(
     reference: Callable[..., Any],
     samples: Sequence[Sample],
     *,
-    errors_: Sequence[tuple[tuple[Any, ...], dict[str, Any], type[Exception]]] = (),
+    errors_: Sequence[WrongCall] = (),
     compare: Callable[..., Any] | None = None,
     scale: Callable[..., Any] | None = None,
 ) -> None:
     """Registers the samples of an op.
 
     Raises:
-        DefinitionError: when the op has a suite already.
+        DefinitionError: if the op has a suite already.
     """
     if op in SUITES:
-        raise errors.DefinitionError(f"the op {op!r} has samples in two places")
+        raise errors.DefinitionError(f"the op {op!r} has two suites of samples; merge them")
     SUITES[op] = Suite(op, tuple(samples), reference, tuple(errors_), compare, scale)
 
 
@@ -88,7 +90,7 @@ def suite(
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
-    """Standard normal values, away from 0 by no rule."""
+    """Standard normal values, at any distance from 0."""
     return np.random.default_rng([seed, *shape, 1]).standard_normal(shape)
 
 
@@ -98,7 +100,7 @@ def uniform(low: float, high: float, *shape: int, seed: int = 0) -> Array:
 
 
 def away(*shape: int, seed: int = 0, by: float = 0.1) -> Array:
-    """Normal values whose size is at least `by`: clear of a kink at 0."""
+    """Normal values of absolute value at least `by`, away from a kink at 0."""
     x = normal(*shape, seed=seed)
     return np.where(np.abs(x) < by, np.copysign(by + np.abs(x), x), x)
 
@@ -124,5 +126,5 @@ def integers(low: int, high: int, *shape: int, seed: int = 0) -> Array:
 
 
 def booleans(*shape: int, seed: int = 0) -> Array:
-    """Truth values."""
+    """Boolean values."""
     return np.random.default_rng([seed, *shape, 5]).integers(0, 2, shape).astype(np.bool_)

@@ -1,8 +1,8 @@
-"""The conformance of a backend as tests for pytest, with its choice, its output and its workers.
+"""The conformance of a backend as tests for pytest, with its selection, output and workers.
 
     pytest --pyargs pullback.conformance --backend NAME
 
-One test for each sample in each dtype, with all of its checks; and one that every kernel was taken.
+Each sample in each dtype is a test with all of its checks; one more is for kernels left out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pullback.conformance.runner import TierError, attempt, planned, select
 from pullback.devices import as_device
 from pullback.plugins.public import registry
 
-_CALL = "say which backend: pytest --pyargs pullback.conformance --backend NAME"
+_CALL = "--backend is missing: pytest --pyargs pullback.conformance --backend NAME"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each case of the backend that `--backend` names."""
+    """Makes a test of each case of the backend that `--backend` names."""
     config = metafunc.config
     if "items" not in metafunc.fixturenames:
         return
@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_every_kernel_was_taken(pytestconfig: pytest.Config) -> None:
-    """The backend has no kernel for an unknown op or of another signature."""
+    """Checks that no kernel is for an unknown op or of another signature."""
     backend = as_device(pytestconfig.getoption("backend")).backend
     left_out = registry.about(backend.name).left_out
     assert not left_out, "\n".join(left_out)
@@ -52,13 +52,13 @@ def test_every_kernel_was_taken(pytestconfig: pytest.Config) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_conformance(items: list[Item]) -> None:
-    """Every check of one sample in one dtype passes."""
-    found = []
+    """Runs the checks of one sample in one dtype."""
+    failures = []
     for item in items:
         try:
             wrong = attempt(item)
         except TierError as error:
             pytest.skip(str(error))
         if wrong is not None:
-            found.append(f"{item.check}: {wrong}")
-    assert not found, "\n".join(found)
+            failures.append(f"{item.check}: {wrong}")
+    assert not failures, "\n".join(failures)
