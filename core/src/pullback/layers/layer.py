@@ -341,7 +341,7 @@ class Layer(Configurable):
         self.built = True
         if not self._trainable:
             self.trainable = False
-        if objects.WAITING:
+        if objects.PENDING_RESTORES:
             self._settle(before)
 
     def _settle(self, before: tuple[int, int]) -> None:
@@ -353,7 +353,7 @@ class Layer(Configurable):
         held = (*vars(self).values(), *vars(self).get("_variables", {}).values())
         own = [value for value in held if isinstance(value, Variable)]
         first, after = [variable._array for variable in own], default_generator.state
-        objects.settle()
+        objects.restore_pending()
         replaced = [one._array is not array for one, array in zip(own, first, strict=True)]
         if own and all(replaced) and default_generator.state == after:
             default_generator.state = before

@@ -34,6 +34,7 @@ class Policy:
         DTypeError: for a dtype to compute in that is neither real floating nor the variables'.
     """
 
+    opaque_state = True
     __slots__ = ("compute", "variables")
 
     def __init__(self, variables: DTypeLike, compute: DTypeLike | None = None) -> None:

@@ -130,8 +130,8 @@ class Optimizer(Configurable):
             ShapeError: when a gradient has another shape than its variable.
             InputTypeError: for what is no variable. Nothing has been changed in any of these cases.
         """
-        if objects.WAITING:
-            objects.settle()
+        if objects.PENDING_RESTORES:
+            objects.restore_pending()
         checked = _checked(pairs)
         self._restored.clear()
         with paused():

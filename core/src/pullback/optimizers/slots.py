@@ -23,6 +23,7 @@ __all__ = ["Exclusions", "Numbers", "Slots"]
 class Slots:
     """The slots of variables, each set for as long as its variable lives."""
 
+    opaque_state = True
     # Without a __dict__ a walk passes it over: slots are saved by the paths of their variables.
     __slots__ = ("_of",)
 
@@ -80,6 +81,7 @@ class Numbers:
     Calls of ops with tensors alone are the quickest. A number that stays the same is kept.
     """
 
+    opaque_state = True
     __slots__ = ("_beside", "_device", "_dtype", "_given", "_made")
 
     def __init__(self) -> None:
@@ -125,6 +127,7 @@ ExclusionsLike: TypeAlias = "Iterable[Variable] | Callable[[Variable], bool] | N
 class Exclusions:
     """Variables that something is not for."""
 
+    opaque_state = True
     # The variables are those of a model; a walk is to find them there.
     __slots__ = ("_decide", "_variables")
 

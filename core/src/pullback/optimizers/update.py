@@ -24,6 +24,7 @@ class Update:
     other step is a call of the op as any other. Nothing is recorded: no tape may listen.
     """
 
+    opaque_state = True
     __slots__ = ("_attributes", "_changes", "_doubtful", "_kernel", "_normal", "_op", "_seen")
 
     def __init__(self) -> None:
