@@ -270,7 +270,7 @@ class TestWhatCannotBeRemoved:
     def test_to_clear_a_folder_is_an_error(self, monkeypatch, manager):
         manager.save()
         monkeypatch.setattr(Path, "rename", denied)
-        with pytest.raises(pb.errors.CheckpointError, match=r"could not be removed.*by hand"):
+        with pytest.raises(pb.errors.CheckpointError, match=r"could not be removed.*manually"):
             manager.clear()
 
     def test_a_best_one_that_cannot_be_read_stays(self, tmp_path, monkeypatch):

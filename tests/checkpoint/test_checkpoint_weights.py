@@ -83,7 +83,7 @@ class TestLoading:
             load_weights(model, tmp_path / "w.safetensors", names=NAMES, convert=turned)
         message = str(caught.value)
         assert "no weights for layers/0/bias ('fc1.bias'), layers/1/kernel" in message
-        assert "nothing takes its 'extra', 'head'" in message
+        assert "no variable takes its 'extra', 'head'" in message
         assert "strict=False" in message
         assert values(model) == before
         loaded = load_weights(
@@ -102,8 +102,8 @@ class TestLoading:
         with pytest.raises(pb.errors.CheckpointError) as caught:
             load_weights(model, tmp_path / "w.safetensors", names=NAMES, strict=strict)
         message = str(caught.value)
-        assert "layers/0/kernel is float32[3, 2], 'fc1.weight' float32[2, 3]" in message
-        assert "layers/1/kernel is float32[2, 1], 'fc2.weight' float32[1, 2]" in message
+        assert "layers/0/kernel is float32[3, 2], 'fc1.weight' is float32[2, 3]" in message
+        assert "layers/1/kernel is float32[2, 1], 'fc2.weight' is float32[1, 2]" in message
         assert "convert" in message
         assert values(model) == before
 
@@ -238,7 +238,7 @@ class TestSeveralFiles:
         index = folder / "model.safetensors.index.json"
         for text in ("", "[]", '{"weight_map": 3}', '{"weight_map": {"a": 3}}', "\xff"):
             index.write_text(text, encoding="latin-1")
-            with pytest.raises(pb.errors.CheckpointError, match="is no index of weights"):
+            with pytest.raises(pb.errors.CheckpointError, match="is not an index of weights"):
                 load()
 
     def test_an_index_names_files_beside_it_only(self, folder, tmp_path_factory):

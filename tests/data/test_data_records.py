@@ -116,7 +116,9 @@ class TestDamage:
 
     def test_packed_and_not_said(self, tmp_path):
         path = tmp_path / "packed"
-        with pytest.raises(pb.errors.DataError, match="say compression='gzip'"):
+        with pytest.raises(
+            pb.errors.DataError, match=r"not a TFRecord; .* pass compression='gzip'"
+        ):
             self.read(path, gzip.compress(framed(b"one")))
         path.write_bytes(framed(b"one"))
         with pytest.raises(pb.errors.DataError, match=r"packed, piece 0 .*cannot be read"):
@@ -152,7 +154,7 @@ class TestExamples:
             "tensor": [1.0, 1.0], "half": [1.5], "negative": [-(2**63)],
         }  # fmt: skip
         assert found["floats"].dtype == np.float32
-        with pytest.raises(pb.errors.InputTypeError, match="no form for 'z'"):
+        with pytest.raises(pb.errors.InputTypeError, match=r"must be numbers, .* for 'z'"):
             pb.data.encode_example({"z": 1j})
 
     def test_features(self, tmp_path, compression):
@@ -188,7 +190,7 @@ class TestExamples:
     @pytest.mark.parametrize(
         ("feature", "message"),
         [
-            (Feature((3,), "int64"), r"'x' has 2 values, which are no \(3,\) of int64"),
+            (Feature((3,), "int64"), r"'x' has 2 values, expected the shape \(3,\) of int64"),
             (Feature((2,), "str"), "'x' holds int64, not str"),
         ],
     )
@@ -198,7 +200,7 @@ class TestExamples:
             writer.write(pb.data.encode_example({"x": [1, 2]}))
         with pytest.raises(pb.errors.DataError, match=f"records, piece 0.*{message}"):
             list(Dataset.from_tfrecord(path, {"x": feature}))
-        with pytest.raises(pb.errors.DataError, match="there is no 'y'; give its Feature"):
+        with pytest.raises(pb.errors.DataError, match="feature 'y' is missing; give its Feature"):
             list(Dataset.from_tfrecord(path, {"y": feature}))
 
     def test_bytes_that_are_no_array_or_text(self, tmp_path):
@@ -206,8 +208,8 @@ class TestExamples:
         with pb.data.TFRecordWriter(path) as writer:
             writer.write(pb.data.encode_example({"x": b"\xff\xff\xff"}))
         for feature, message in (
-            (Feature(None, "int16"), "no memory of int16"),
-            (Feature((), "str"), "no UTF-8"),
+            (Feature(None, "int16"), "do not fill an array of int16"),
+            (Feature((), "str"), "not UTF-8"),
         ):
             with pytest.raises(pb.errors.DataError, match=message):
                 list(Dataset.from_tfrecord(path, {"x": feature}))
@@ -216,5 +218,5 @@ class TestExamples:
         path = tmp_path / "records"
         with pb.data.TFRecordWriter(path) as writer:
             writer.write(b"\xff\xff\xff")
-        with pytest.raises(pb.errors.DataError, match=r"piece 0.*no tf\.train\.Example"):
+        with pytest.raises(pb.errors.DataError, match=r"piece 0.*not a tf\.train\.Example"):
             list(Dataset.from_tfrecord(path, {"x": Feature((), "str")}))

@@ -79,7 +79,7 @@ class TestElements:
 
     def test_what_is_no_data_is_named(self):
         for value in (object(), {"x": object()}, [object()]):
-            with pytest.raises(pb.errors.ConversionError, match=r"holds object.*where it is made"):
+            with pytest.raises(pb.errors.ConversionError, match=r"got object.*where it is made"):
                 from_foreign(value)
         with pytest.raises(pb.errors.ConversionError, match="unequal lengths"):
             from_foreign([[1], [2, 3]])
@@ -280,9 +280,9 @@ class TestOtherLibraries:
     @pytest.mark.parametrize(
         ("value", "message"),
         [
-            ({"train": [1]}, "several datasets in a dict"),
-            ((i for i in range(3)), "once only.*from_generator"),
-            (3, "iterated over, got int"),
+            ({"train": [1]}, "dict of datasets"),
+            ((i for i in range(3)), "only once.*from_generator"),
+            (3, "an iterable, got int"),
         ],
     )
     def test_what_cannot_be_taken(self, value, message):
@@ -407,7 +407,7 @@ class TestCache:
 
         assert values(Dataset.range(5).map(fail).cache(path)) == expected
         (path.with_name("other")).write_bytes(b"something else")
-        with pytest.raises(pb.errors.DataError, match="is no cache"):
+        with pytest.raises(pb.errors.DataError, match="is not a cache"):
             list(Dataset.range(5).cache(path.with_name("other")))
 
     def test_every_bit_of_a_file_counts(self, tmp_path):

@@ -230,14 +230,14 @@ class TestArguments:
     def test_functions_by_name(self):
         layer = L.Lambda(double)
         config = json.loads(json.dumps(layer.get_config()))
-        with pytest.raises(pb.errors.InputValueError, match=r"double' is no known op.*custom="):
+        with pytest.raises(pb.errors.InputValueError, match=r"unknown op '.*double'.*custom="):
             L.Lambda.from_config(config)
         made = L.Lambda.from_config(config, custom={"double": double})
         assert made([1.0]).tolist() == [2.0]
 
     def test_lambdas_are_refused(self):
         model = pb.Sequential([L.Dense(1), L.Lambda(lambda x: x)])
-        with pytest.raises(pb.errors.InputValueError, match=r"layers/1/function: .*has no form"):
+        with pytest.raises(pb.errors.InputValueError, match=r"layers/1/function: .*cannot be in a"):
             model.get_config()
 
     def test_initializers_and_regularizers(self):
@@ -291,15 +291,13 @@ class TestArguments:
         assert other(x, training=True).tolist() == layer(x, training=True).tolist()
 
     def test_another_class(self):
-        with pytest.raises(pb.errors.InputValueError, match="a Dense, which is no Conv2D"):
+        with pytest.raises(pb.errors.InputValueError, match="of a Conv2D, got that of a Dense"):
             L.Conv2D.from_config(L.Dense(1).get_config())
 
     def test_unknown_classes_are_not_imported(self):
-        with pytest.raises(
-            pb.errors.InputValueError, match=r"'subprocess.Popen' is no known class"
-        ):
+        with pytest.raises(pb.errors.InputValueError, match=r"unknown class 'subprocess.Popen'"):
             L.Layer.from_config({"class": "subprocess.Popen", "args": ["true"]})
-        with pytest.raises(pb.errors.InputValueError, match="is no configuration"):
+        with pytest.raises(pb.errors.InputValueError, match="is not a configuration"):
             L.Layer.from_config({"units": 3})
 
 

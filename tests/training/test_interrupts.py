@@ -209,7 +209,7 @@ def test_while_workers_start(start, tmp_path, group):
     assert_interrupted(running, out, err)
     assert out.count("step") == 1
     assert "DataError" not in err
-    assert "resume=True) goes on from there" in err
+    assert "resume=True) resumes from there" in err
     assert saved(running.place) == 1
 
 
@@ -334,7 +334,7 @@ class Campaign:
         where = "in fit" if "begun" in out else "before fit"
         self.seen[f"{moment}, {'all' if group else 'alone'}, {where}"] += 1
         if "begun" in out:
-            self.seen["saved on Ctrl-C"] += "goes on from there" in err
+            self.seen["saved on Ctrl-C"] += "resumes from there" in err
             self.seen["ended in fit"] += 1
         elif not err.rstrip().endswith("KeyboardInterrupt"):
             self.seen["ended before fit by another way of Python's"] += 1

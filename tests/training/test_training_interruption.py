@@ -96,7 +96,7 @@ def test_goes_on_exactly(tmp_path, straight, turns):
         # As any program that Ctrl-C ends.
         assert process.returncode in (-signal.SIGINT, 130), err
         assert "KeyboardInterrupt" in err
-        assert "resume=True) goes on from there" in err
+        assert "resume=True) resumes from there" in err
         assert "done" not in out
     out, err = start(tmp_path).communicate(timeout=120)
     assert out == straight[0], err

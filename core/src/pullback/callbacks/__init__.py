@@ -1,4 +1,4 @@
-"""Callbacks for `model.fit`: what is saved, shown, written and changed while a model trains."""
+"""Callbacks for `model.fit`: checkpoints, logs, learning rates and early stopping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of each epoch as lines of a table on disk."""
+"""The metrics of each epoch in a CSV file."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import csv
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from pullback.training.callback import Callback
+from pullback.training.types import Logs
 
 __all__ = ["CSVLogger"]
 
 
 class CSVLogger(Callback):
-    """Writes one line for each epoch, with its number and its figures.
+    """Writes one line for each epoch, with its number and its metrics.
 
-    What an interrupted run has written stays when it goes on; lines of epochs that are trained
-    again are taken out.
+    A resumed run keeps the lines of the interrupted one; lines of epochs that are trained again
+    are replaced.
 
     Args:
-        path: the file; folders are made.
-        separator: what stands between the columns.
-        append: whether lines that are there stay when a run begins at its first epoch.
+        path: the file; its folder is made.
+        separator: the separator of columns.
+        append: True to keep existing lines when a run begins at its first epoch.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
@@ -44,8 +45,8 @@ class CSVLogger(Callback):
         self._names: list[str] = []
         self._kept: list[dict[str, str]] = []
 
-    def on_train_begin(self, logs: Mapping[str, Any]) -> None:
-        """Reads the lines that stay."""
+    def on_train_begin(self, logs: Logs) -> None:
+        """Reads the lines to keep."""
         self._kept, self._names = [], []
         if self.path.is_file() and (self.append or self.run.epoch):
             with self.path.open(newline="", encoding="utf-8") as file:
@@ -55,12 +56,12 @@ class CSVLogger(Callback):
             if not self.append:
                 self._kept = [row for row in self._kept if _epoch(row) < self.run.epoch]
 
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Writes the line of the epoch."""
         row = {"epoch": epoch, **logs}
         new = [name for name in row if name not in self._names]
         if self._file is None or new:
-            # Figures that begin later, such as those of a validation, are columns from then on.
+            # Metrics that begin later, such as those of a validation, add columns.
             self._names += new
             self._rewrite()
         assert self._file is not None

@@ -8,21 +8,22 @@ from typing import Any
 
 from pullback import errors
 from pullback.callbacks.watching import Watch
+from pullback.optimizers import Optimizer
 from pullback.training.callback import Callback
 from pullback.variable import Variable
 
 __all__ = ["LearningRateSchedule", "ReduceLearningRateOnPlateau", "rate_of"]
 
 
-def rate_of(optimizer: Any) -> float:
-    """The learning rate of the next step."""
+def rate_of(optimizer: Optimizer) -> float:
+    """Returns the learning rate of the next step."""
     rate = optimizer.learning_rate
     if callable(rate) and not isinstance(rate, Variable):
         rate = rate(optimizer.step)
     return float(rate)
 
 
-def _set(optimizer: Any, rate: float) -> None:
+def _set(optimizer: Optimizer, rate: float) -> None:
     if isinstance(optimizer.learning_rate, Variable):
         optimizer.learning_rate.assign(rate)
     else:
@@ -30,18 +31,18 @@ def _set(optimizer: Any, rate: float) -> None:
 
 
 class _ChangesRate(Callback):
-    """Changes the learning rate, which is then part of a checkpoint."""
+    """The base of callbacks that change the learning rate; checkpoints hold it."""
 
     def _set(self, rate: float) -> None:
         _set(self.model.compiled.optimizer, rate)
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The learning rate, where it is a number."""
+        """Returns the learning rate, if it is a number."""
         rate = self.model.compiled.optimizer.learning_rate
         return {"rate": None if callable(rate) else float(rate)}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         if state["rate"] is not None:
             self._set(float(state["rate"]))
 
@@ -49,11 +50,10 @@ class _ChangesRate(Callback):
 class LearningRateSchedule(_ChangesRate):
     """Sets the learning rate before each epoch.
 
-    A schedule of steps, such as those in `pb.optimizers.schedules`, is better given to the
-    optimizer.
+    Pass a schedule of steps, such as those in `pb.optimizers.schedules`, to the optimizer instead.
 
     Args:
-        schedule: a function of the number of the epoch; or of that and the rate so far.
+        schedule: a function of the number of the epoch, or of that and the current rate.
 
     >>> model = pb.Sequential([pb.layers.Dense(1)])
     >>> model.compile("sgd", "mean_squared_error")
@@ -63,13 +63,13 @@ class LearningRateSchedule(_ChangesRate):
     0.025
 
     Raises:
-        InputTypeError: for what is no function.
+        InputTypeError: for an object that cannot be called.
     """
 
     def __init__(self, schedule: Callable[..., float]) -> None:
         if not callable(schedule):
             raise errors.InputTypeError(
-                f"a schedule is a function of the number of the epoch, got {schedule!r}"
+                f"a schedule must be a function of the number of the epoch, got {schedule!r}"
             )
         self.schedule = schedule
         try:
@@ -84,7 +84,7 @@ class LearningRateSchedule(_ChangesRate):
         self._takes_rate = len(needed) == 2
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Sets the rate, unless the epoch goes on after an interruption."""
+        """Sets the rate, unless the epoch resumes after an interruption."""
         if self.run.step:
             return
         optimizer = self.model.compiled.optimizer
@@ -93,16 +93,16 @@ class LearningRateSchedule(_ChangesRate):
 
 
 class ReduceLearningRateOnPlateau(_ChangesRate):
-    """Lowers the learning rate when a figure has not become better for some epochs.
+    """Lowers the learning rate when a metric has not improved for some epochs.
 
     Args:
-        monitor: the figure, such as "val_loss" or "accuracy".
-        factor: what the rate is multiplied by.
-        patience: after so many epochs without a better value.
-        min_delta: a value is better only by more than this.
-        mode: "min" or "max" for what is better; "auto" takes it from the name.
-        cooldown: epochs after a change in which nothing is counted.
-        min_rate: the rate is never lower.
+        monitor: the metric, such as "val_loss" or "accuracy".
+        factor: the factor that the rate is multiplied by.
+        patience: the number of epochs without improvement after which the rate changes.
+        min_delta: the least change that counts as an improvement.
+        mode: "min" or "max", the better values; "auto" decides by the name.
+        cooldown: the number of epochs after a change that do not count.
+        min_rate: the lowest rate.
 
     >>> model = pb.Sequential([pb.layers.Dense(1)])
     >>> model.compile(pb.optimizers.SGD(0.5), lambda targets, y: 0 * pb.sum(y))
@@ -127,9 +127,9 @@ class ReduceLearningRateOnPlateau(_ChangesRate):
         min_rate: float = 0.0,
     ) -> None:
         if not 0 < factor < 1:
-            raise errors.InputValueError(f"a factor between 0 and 1 lowers a rate, got {factor}")
+            raise errors.InputValueError(f"factor must be between 0 and 1, got {factor}")
         if patience < 1:
-            raise errors.InputValueError(f"patience is at least 1 epoch, got {patience}")
+            raise errors.InputValueError(f"patience must be at least 1 epoch, got {patience}")
         self.factor = factor
         self.patience = patience
         self.cooldown = cooldown
@@ -138,7 +138,7 @@ class ReduceLearningRateOnPlateau(_ChangesRate):
         self._watch = Watch(monitor, mode, min_delta)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Looks at the figure."""
+        """Lowers the rate if the metric has not improved."""
         value = self._watch.value(logs, self.run)
         if value is None:
             return
@@ -152,12 +152,12 @@ class ReduceLearningRateOnPlateau(_ChangesRate):
             self._resting, self._watch.waited = self.cooldown, 0
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The learning rate, and what has been seen of the figure."""
+        """Returns the learning rate, and the best value of the metric."""
         watched = self._watch.checkpoint_state()
         return {**super().checkpoint_state(), **watched, "resting": self._resting}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         super().restore_state(state)
         self._watch.restore_state(state)
         self._resting = int(state["resting"])

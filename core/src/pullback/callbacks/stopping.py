@@ -1,4 +1,4 @@
-"""Callbacks that end training: when it no longer helps, or has gone wrong."""
+"""Callbacks that end training: when it no longer helps, or fails."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from pullback import errors
 from pullback.callbacks.watching import Watch
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, TensorLike
 from pullback.training.callback import Callback
 
 __all__ = ["EarlyStopping", "TerminateOnNaN"]
 
 
 class EarlyStopping(Callback):
-    """Ends training when a figure has not become better for some epochs.
+    """Ends training when a metric has not improved for some epochs.
 
     Args:
-        monitor: the figure, such as "val_loss" or "accuracy".
-        patience: after so many epochs without a better value training ends.
-        min_delta: a value is better only by more than this.
-        mode: "min" or "max" for what is better; "auto" takes it from the name.
-        restore_best_weights: whether the variables of the best epoch are put back at the end.
-        start_from_epoch: epochs before this one are not watched.
+        monitor: the metric, such as "val_loss" or "accuracy".
+        patience: the number of epochs without improvement after which training ends.
+        min_delta: the least change that counts as an improvement.
+        mode: "min" or "max", the better values; "auto" decides by the name.
+        restore_best_weights: True to restore the variables of the best epoch at the end.
+        start_from_epoch: the first epoch that counts.
 
     >>> model = pb.Sequential([pb.layers.Dense(1)])
     >>> model.compile(pb.optimizers.SGD(0.0), "mean_squared_error")
@@ -33,7 +33,7 @@ class EarlyStopping(Callback):
     3
 
     Raises:
-        InputValueError: for a patience below 1; in training, for a figure that there is not.
+        InputValueError: for a patience below 1; in training, for an unknown metric.
     """
 
     def __init__(
@@ -47,41 +47,41 @@ class EarlyStopping(Callback):
         start_from_epoch: int = 0,
     ) -> None:
         if patience < 1:
-            raise errors.InputValueError(f"patience is at least 1 epoch, got {patience}")
+            raise errors.InputValueError(f"patience must be at least 1 epoch, got {patience}")
         self.patience = patience
         self.restore_best_weights = restore_best_weights
         self.start_from_epoch = start_from_epoch
-        #: The epoch with the best value, by number.
+        #: The number of the epoch with the best value.
         self.best_epoch: int | None = None
         self._watch = Watch(monitor, mode, min_delta)
-        self._weights: dict[str, Any] = {}
+        self._weights: dict[str, TensorLike] = {}
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Looks at the figure."""
+        """Ends training if the metric has not improved."""
         value = self._watch.value(logs, self.run)
         if value is None or epoch < self.start_from_epoch:
             return
         if self._watch.improves(value):
             self.best_epoch = epoch
             if self.restore_best_weights:
-                # Buffers never change: to keep the values is to keep the tensors.
+                # Buffers never change: keeping the tensors keeps the values.
                 variables = self.model.named_variables
                 self._weights = {path: variables[path].value for path in variables}
         elif self._watch.waited >= self.patience:
             self.model.stop_training = True
-            self._put_back()
+            self._restore()
 
     def on_train_end(self, logs: Mapping[str, Any]) -> None:
-        """Puts the best variables back where training ended by itself."""
-        self._put_back()
+        """Restores the best variables if training ended by itself."""
+        self._restore()
 
-    def _put_back(self) -> None:
+    def _restore(self) -> None:
         variables = self.model.named_variables
         for path, value in self._weights.items():
             variables[path].assign(value)
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The best value, and the variables that gave it."""
+        """Returns the best value, and its variables."""
         weights = {
             path: value.numpy() if isinstance(value, Tensor) else value
             for path, value in self._weights.items()
@@ -90,14 +90,14 @@ class EarlyStopping(Callback):
         return {**watched, "best_epoch": self.best_epoch, "weights": weights}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         self._watch.restore_state(state)
         self.best_epoch = state["best_epoch"]
         self._weights = dict(state["weights"])
 
 
 class TerminateOnNaN(Callback):
-    """Raises an error as soon as the loss is not a number, or infinite.
+    """Raises an error as soon as the loss is NaN or infinite.
 
     It reads the loss after every step, which waits for the device.
 
@@ -112,11 +112,11 @@ class TerminateOnNaN(Callback):
     """
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
-        """Looks at the loss."""
+        """Checks the loss."""
         loss = logs.get("loss")
         if loss is not None and not math.isfinite(loss):
             raise errors.TrainingError(
                 f"the loss became {loss} in epoch {self.run.epoch + 1}, step {batch + 1} (step "
-                f"{self.run.total} of all); lower the learning rate, clip the gradients, or look "
-                f"for inputs that are not finite"
+                f"{self.run.total} in total); lower the learning rate, clip the gradients, or "
+                f"check the inputs for NaN and infinity"
             )

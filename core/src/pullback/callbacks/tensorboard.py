@@ -1,15 +1,15 @@
-"""Figures, distributions and the graph of a model for TensorBoard, while it trains."""
+"""Metrics, distributions and the graph of a model for TensorBoard, while it trains."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from pullback import errors, summary
 from pullback.callbacks.rates import rate_of
 from pullback.training.callback import Callback
+from pullback.training.types import Logs
 
 __all__ = ["TensorBoard"]
 
@@ -17,20 +17,18 @@ _VALIDATION = "val_"
 
 
 class TensorBoard(Callback):
-    """Records the figures of training in one folder, those of validation in one beside it.
+    """Records the metrics of training in one folder, those of validation in another beside it.
 
-    The curves of both have the same names and are drawn into one picture, over the number of steps
-    taken. A run that goes on after an interruption takes the place of what was recorded after the
-    checkpoint.
+    The curves of both have the same names and share a plot, over the number of steps. A resumed
+    run replaces the records after its checkpoint.
 
     Args:
         directory: the folder; `train` and `validation` are made in it.
-        every_steps: the figures are also recorded after so many steps; None for epochs only.
-        histograms_every: the distributions of all variables are recorded after so many epochs; 0
-            for never.
-        graph: whether the graph of the model is recorded, which takes one more call of it.
-        hparams: the hyperparameters of the run by name, by which runs are compared.
-        flush_millis: what is recorded is in the files after so many milliseconds.
+        every_steps: the number of steps between records; None records after epochs only.
+        histograms_every: the number of epochs between histograms of all variables; 0 for never.
+        graph: True to record the graph of the model, which takes one more call of it.
+        hparams: the hyperparameters of the run by name, to compare runs.
+        flush_millis: the number of milliseconds after which records are written to the files.
 
     >>> import tempfile
     >>> board = pb.callbacks.TensorBoard(tempfile.mkdtemp(), every_steps=10, graph=True)
@@ -40,7 +38,7 @@ class TensorBoard(Callback):
 
     Raises:
         InputValueError: for numbers that are not positive.
-        SummaryError: in `fit`, when the files cannot be made, or tensorboardX is not installed.
+        SummaryError: in `fit`, if the files cannot be made, or tensorboardX is not installed.
     """
 
     def __init__(
@@ -50,13 +48,15 @@ class TensorBoard(Callback):
         every_steps: int | None = None,
         histograms_every: int = 0,
         graph: bool = False,
-        hparams: Mapping[str, Any] | None = None,
+        hparams: Mapping[str, object] | None = None,
         flush_millis: int = 10_000,
     ) -> None:
         if every_steps is not None and every_steps < 1:
-            raise errors.InputValueError(f"record every 1 step or more, got {every_steps}")
+            raise errors.InputValueError(f"every_steps must be at least 1, got {every_steps}")
         if histograms_every < 0:
-            raise errors.InputValueError(f"record every 1 epoch or more, got {histograms_every}")
+            raise errors.InputValueError(
+                f"histograms_every must be at least 0, got {histograms_every}"
+            )
         self.directory = os.fspath(directory)
         self.every_steps = every_steps
         self.histograms_every = histograms_every
@@ -69,18 +69,18 @@ class TensorBoard(Callback):
     def _writing(self, run: str) -> Iterator[None]:
         writer = self._writers.get(run)
         if writer is None:
-            goes_on = self.run.total or None
+            resumed = self.run.total or None
             writer = self._writers[run] = summary.create_file_writer(
                 os.path.join(self.directory, run),
                 flush_millis=self.flush_millis,
-                # Figures of the step at which it was saved are there already.
-                purge_step=None if goes_on is None else goes_on + 1,
+                # The metrics of the saved step are in the files already.
+                purge_step=None if resumed is None else resumed + 1,
             )
-        # What the program has said of its own summaries is not meant for these.
+        # Conditions for the program's own summaries do not apply.
         with writer.as_default(), summary.record_if(True):
             yield
 
-    def on_train_begin(self, logs: Mapping[str, Any]) -> None:
+    def on_train_begin(self, logs: Logs) -> None:
         """Opens the files."""
         with self._writing("train"):
             if self.hparams is not None:
@@ -89,21 +89,21 @@ class TensorBoard(Callback):
             with self._writing("validation"):
                 pass
 
-    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any]) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
         """Records the graph, before the first epoch."""
         if self.graph and not self.run.total:
             assert self.run.data is not None
             with self._writing("train"):
                 summary.graph(self.model, self.run.data.peek().inputs)
 
-    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
-        """Records the figures of the epoch so far, where it is time."""
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Records the metrics of the epoch so far every `every_steps` steps."""
         if self.every_steps is not None and self.run.total % self.every_steps == 0:
             with self._writing("train"):
                 self._record("batch_", logs)
 
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Records the figures of the epoch and of its validation."""
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Records the metrics of the epoch and of its validation."""
         own = {name: value for name, value in logs.items() if not name.startswith(_VALIDATION)}
         with self._writing("train"):
             self._record("epoch_", own)
@@ -121,7 +121,7 @@ class TensorBoard(Callback):
             with self._writing("validation"):
                 self._record("epoch_", others)
 
-    def _record(self, prefix: str, logs: Mapping[str, Any]) -> None:
+    def _record(self, prefix: str, logs: Logs) -> None:
         for name, value in logs.items():
             if isinstance(value, (int, float)):
                 summary.scalar(prefix + name, value, self.run.total)

@@ -1,4 +1,4 @@
-"""A figure that is watched: whether it has become better."""
+"""`Watch`: the best value of a metric so far."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pullback.training.run import Run
 
 __all__ = ["Watch"]
 
-#: Names of figures of which more is better; of all others less is.
+#: Words in the names of metrics whose larger values are better.
 _MORE_IS_BETTER = ("accuracy", "precision", "recall", "auc", "score", "f1", "r2", "iou")
 
 
 class Watch:
-    """The best value of a figure so far, and how long ago that was.
+    """The best value of a metric so far, and the number of epochs since.
 
     Args:
-        monitor: the name of the figure, such as "val_loss".
-        mode: "min" or "max" for what is better; "auto" takes it from the name.
-        min_delta: a value is better only by more than this.
+        monitor: the name of the metric, such as "val_loss".
+        mode: "min" or "max", the better values; "auto" decides by the name.
+        min_delta: the least change that counts as an improvement.
 
     Raises:
         InputValueError: for another mode.
@@ -29,7 +29,7 @@ class Watch:
 
     def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
-            raise errors.InputValueError(f"mode is 'min', 'max' or 'auto', got {mode!r}")
+            raise errors.InputValueError(f"mode must be 'min', 'max' or 'auto', got {mode!r}")
         self.monitor = monitor
         self.more = mode == "max" or (
             mode == "auto" and any(word in monitor.lower() for word in _MORE_IS_BETTER)
@@ -39,24 +39,23 @@ class Watch:
         self.waited = 0
 
     def value(self, logs: Mapping[str, Any], run: Run) -> float | None:
-        """The figure; None after an epoch without the validation that it is of.
+        """Returns the metric; None after an epoch without the validation that it belongs to.
 
         Raises:
-            InputValueError: when there is no figure of that name.
+            InputValueError: for an unknown metric.
         """
         if self.monitor not in logs:
             if run.validation is not None and not any(name.startswith("val_") for name in logs):
                 return None
-            hint = "; give fit validation_data" if self.monitor.startswith("val_") else ""
+            hint = "; pass validation_data to fit" if self.monitor.startswith("val_") else ""
             raise errors.InputValueError(
-                f"there is no figure {self.monitor!r} to watch; there are "
-                f"{', '.join(logs) or 'none'}{hint}"
+                f"unknown metric {self.monitor!r}; there are {', '.join(logs) or 'none'}{hint}"
             )
         return float(logs[self.monitor])
 
     def improves(self, value: float) -> bool:
-        """Whether a value is better than the best so far; counts how often it was not."""
-        # Nothing is worse than what is no number.
+        """Returns True if a value is better than the best so far; else counts one more epoch."""
+        # NaN is never better.
         better = not math.isnan(value)
         if better and self.best is not None:
             gain = value - self.best if self.more else self.best - value
@@ -68,9 +67,9 @@ class Watch:
         return better
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """The best value, and how long ago that was."""
+        """Returns the best value, and the number of epochs since."""
         return {"best": self.best, "waited": self.waited}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         self.best, self.waited = state["best"], int(state["waited"])

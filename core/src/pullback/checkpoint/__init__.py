@@ -1,4 +1,4 @@
-"""What outlives a process: the state of objects, in a folder that is whole or not there."""
+"""Checkpoints: the state of objects in a folder, which is complete or absent."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from pullback import errors
 from pullback.checkpoint import folder, names
@@ -11,18 +10,18 @@ from pullback.checkpoint.encoding import decode, is_data
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import Graph
 from pullback.checkpoint.restoration import Restoration
-from pullback.state.objects import settle
+from pullback.state.objects import restore_pending
 
 __all__ = ["Checkpoint"]
 
 
 class Checkpoint:
-    """Objects whose state is saved and restored together, by the paths to it.
+    """Objects whose state is saved and restored together, by path.
 
-    Every variable that is found in them is saved, with the optimizers' slots, and the state of
-    what has `checkpoint_state()` and `restore_state(state)`: random generators, dataset
-    iterators, metrics. Numbers and strings, and lists and dicts of them, are saved as they are
-    and restored as attributes of the checkpoint.
+    A checkpoint holds every variable in them, the optimizers' slots, and the state of objects with
+    `checkpoint_state()` and `restore_state(state)`: random generators, dataset iterators, metrics.
+    Numbers and strings, and lists and dicts of them, are saved as they are and restored as
+    attributes of the checkpoint.
 
     Args:
         objects: models, optimizers, variables, ... each by a name of your choice.
@@ -37,66 +36,65 @@ class Checkpoint:
     (10.0, 3)
 
     Raises:
-        InputValueError: for a name that the checkpoint has a method of.
+        InputValueError: for the name of a method of the checkpoint.
     """
 
-    def __init__(self, **objects: Any) -> None:
+    def __init__(self, **objects: object) -> None:
         for name, value in objects.items():
             if hasattr(type(self), name):
                 raise errors.InputValueError(
-                    f"a checkpoint has a method {name!r}; give the object another name"
+                    f"{name!r} is a method of a checkpoint; give the object another name"
                 )
             setattr(self, name, value)
 
     def save(self, prefix: str | os.PathLike[str], *, step: int | None = None) -> str:
-        """Saves all state in a new folder, which appears when it is whole.
+        """Saves all state in a new folder, which appears once it is complete.
 
         Args:
-            prefix: a folder ("ckpt/" or one that exists), which gets "ckpt-1" and so on; or a
-                folder and a stem ("ckpt/model"), which gives "ckpt/model-1".
-            step: the number to append, such as the global step; without it, one more than the
-                highest there is. A checkpoint with that number is replaced.
+            prefix: a folder ("ckpt/" or an existing one), which gets "ckpt-1" and so on; or a
+                folder and a stem ("ckpt/model"), for "ckpt/model-1".
+            step: the number to append, such as the global step; if None, one more than the
+                highest. A checkpoint with that number is replaced.
 
         Returns:
             The path of the checkpoint.
 
         Raises:
-            CheckpointError: when an object has no form in a checkpoint, or the file system does
-                not take it.
+            CheckpointError: for an object that cannot be saved, and errors of the file system.
             InputValueError: for a stem that begins with a dot, and for a number below 0: neither
-                is found again.
+                could be found again.
         """
         path = names.place(prefix, None if step is None else int(step))
         folder.write(path, self.contents(step))
         return str(path)
 
     def contents(self, step: int | None = None, metric: float | None = None) -> Contents:
-        """The state now; later changes do not show in it.
+        """Returns a snapshot of the state; later changes do not affect it.
 
         Raises:
-            CheckpointError: when an object has no form in a checkpoint.
+            CheckpointError: for an object that cannot be saved.
         """
-        settle()
+        restore_pending()
         measure = None if metric is None else float(metric)
         return Graph(vars(self)).contents(None if step is None else int(step), measure)
 
     def restore(self, path: str | os.PathLike[str] | None, *, partial: bool = False) -> Restoration:
-        """Restores what was saved. What has no variable yet waits until a layer makes it.
+        """Restores saved values. Those of variables that do not exist yet wait until they are made.
 
         Args:
-            path: a checkpoint, as `save` and `pb.latest_checkpoint` give it; with None, which
-                the latter gives for an empty folder, nothing happens.
-            partial: whether objects that the checkpoint knows nothing of stay as they are, and
-                what it has and these objects have no place for is left out.
+            path: a checkpoint, from `save` or `pb.latest_checkpoint`. With None, which the latter
+                returns for an empty folder, nothing happens.
+            partial: True to restore only the paths that match: objects that the checkpoint lacks
+                stay as they are, and saved values that no object takes are ignored.
 
         Returns:
-            What has been restored, what waits, and what did not match either way, by path.
+            A report by path: restored, waiting, missing and unexpected.
 
         Raises:
-            CheckpointError: when the checkpoint is missing or damaged, when shapes or dtypes
-                differ, and, unless partial, when it lacks something, or has something more of
-                objects that are built. Nothing is changed then. Last, for a state that its object
-                does not take; what came before it has been restored then.
+            CheckpointError: for a missing or damaged checkpoint, for shapes or dtypes that differ
+                and, unless partial, if it lacks values, or has more values than objects that are
+                built can take. Nothing has been changed then. Also for a state that its object
+                rejects; the states before it have been restored then.
         """
         roots = dict(vars(self))
         if path is None:
@@ -110,29 +108,29 @@ class Checkpoint:
         for name in data:
             if hasattr(Checkpoint, name) and name not in roots:
                 raise errors.CheckpointError(
-                    f"{os.fspath(path)}: it holds data called {name!r}, as no checkpoint that was "
-                    f"saved can; it has been made by hand, so do not trust it"
+                    f"{os.fspath(path)}: it holds data called {name!r}, which no saved checkpoint "
+                    f"can; it was made manually, so do not trust it"
                 )
-        lacking = [n for n, value in roots.items() if _is_plain(value) and n not in data]
-        restoration.begin(partial=partial, data=tuple(lacking))
+        missing = [n for n, value in roots.items() if _is_plain(value) and n not in data]
+        restoration.begin(partial=partial, data=tuple(missing))
         for name, value in data.items():
             self._set(name, value)
         return restoration
 
-    def _set(self, name: str, value: Any) -> None:
-        """Restores plain data; a list or dict stays the object that others may hold."""
-        there = getattr(self, name, None)
-        if not is_data(there):
+    def _set(self, name: str, value: object) -> None:
+        """Restores plain data; a list or dict is changed in place, as others may refer to it."""
+        old = getattr(self, name, None)
+        if not is_data(old):
             return
-        if isinstance(there, dict) and isinstance(value, dict):
-            there.clear()
-            there.update(value)
-        elif isinstance(there, list) and isinstance(value, list):
-            there[:] = value
+        if isinstance(old, dict) and isinstance(value, dict):
+            old.clear()
+            old.update(value)
+        elif isinstance(old, list) and isinstance(value, list):
+            old[:] = value
         else:
             setattr(self, name, value)
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is data and nothing else: an empty list may yet be filled with layers."""
+def _is_plain(value: object) -> bool:
+    """True if a value is data only; an empty list may yet be filled with layers."""
     return is_data(value) and not (isinstance(value, (list, tuple, dict)) and not value)

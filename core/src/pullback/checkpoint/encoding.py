@@ -1,4 +1,4 @@
-"""Values as JSON and as bytes: what of them JSON or safetensors has no form for gets one here."""
+"""Values as JSON and as bytes, including those that JSON or safetensors cannot hold directly."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import numpy as np
 from pullback import dtypes, errors
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+#: A value as JSON holds it.
+JSON: TypeAlias = Any
 
 _BYTE = np.dtype("uint8")
 _NOT_FINITE = ("nan", "inf", "-inf")
@@ -28,7 +30,7 @@ SAFETENSORS: dict[str, dtypes.DType] = {
 
 
 def stored(array: Array) -> Array:
-    """The array as it is stored: contiguous, complex numbers as pairs of reals."""
+    """Converts an array to its stored form: contiguous, complex numbers as pairs of reals."""
     array = np.asarray(array, order="C")
     if dtypes.is_complex(array.dtype):
         pairs = array.reshape((*array.shape, 1))
@@ -37,12 +39,12 @@ def stored(array: Array) -> Array:
 
 
 def checksum(array: Array) -> str:
-    """The SHA-256 of the bytes of a stored array."""
+    """Returns the SHA-256 of the bytes of a stored array."""
     return hashlib.sha256(array.reshape(-1).view(_BYTE).data).hexdigest()
 
 
 def describe(array: Array) -> dict[str, Any]:
-    """What a manifest says of an array."""
+    """Returns the description of an array in a manifest."""
     return {
         "dtype": array.dtype.name,
         "shape": list(array.shape),
@@ -50,14 +52,14 @@ def describe(array: Array) -> dict[str, Any]:
     }
 
 
-def loaded(data: Any, header: Mapping[str, Any], said: Mapping[str, Any]) -> Array:
-    """The array in `data`, checked against what the manifest says of it.
+def loaded(data: bytes, header: Mapping[str, Any], description: Mapping[str, Any]) -> Array:
+    """Returns the array in `data`, checked against its description in the manifest.
 
     Raises:
-        ValueError: when it is not that array; says what differs.
+        ValueError: if it is another array; names the difference.
     """
-    dtype = dtypes.as_dtype(said["dtype"])
-    shape = tuple(said["shape"])
+    dtype = dtypes.as_dtype(description["dtype"])
+    shape = tuple(description["shape"])
     on_file: tuple[int, ...] = shape
     holds = dtype
     if dtypes.is_complex(dtype):
@@ -67,8 +69,8 @@ def loaded(data: Any, header: Mapping[str, Any], said: Mapping[str, Any]) -> Arr
             f"holds {header['dtype']} {tuple(header['shape'])}, the manifest says {dtype} {shape}"
         )
     array: Array = np.ndarray(on_file, holds, buffer=data)
-    if checksum(array) != said["sha256"]:
-        raise ValueError("its checksum is not that of what was saved")
+    if checksum(array) != description["sha256"]:
+        raise ValueError("its checksum is wrong")
     return array.view(dtype).reshape(shape) if holds != dtype else array
 
 
@@ -76,8 +78,8 @@ def loaded(data: Any, header: Mapping[str, Any], said: Mapping[str, Any]) -> Arr
 # Plain data.
 
 
-def is_data(value: Any) -> bool:
-    """Whether a value is a number, a string, None, or made of them by lists, tuples and dicts."""
+def is_data(value: object) -> bool:
+    """True for numbers, strings, None, and lists, tuples and dicts of them."""
     if isinstance(value, (list, tuple)):
         return all(is_data(item) for item in value)
     if isinstance(value, dict):
@@ -85,11 +87,11 @@ def is_data(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def encode(value: Any, arrays: dict[str, Array], what: str) -> Any:
-    """A value as JSON; arrays in it are put into `arrays`.
+def encode(value: object, arrays: dict[str, Array], owner: str) -> JSON:
+    """Converts a value to JSON; arrays in it are put into `arrays`.
 
     Raises:
-        CheckpointError: for a value that has no such form; `what` says whose it is.
+        CheckpointError: for a value that cannot be saved; names its `owner`.
     """
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -100,41 +102,43 @@ def encode(value: Any, arrays: dict[str, Array], what: str) -> Any:
     if isinstance(value, (bytes, bytearray)):
         return {"$": "bytes", "value": value.hex()}
     if isinstance(value, (list, tuple)):
-        return [encode(item, arrays, what) for item in value]
+        return [encode(item, arrays, owner) for item in value]
     if isinstance(value, Mapping):
         return {
             "$": "dict",
-            "value": {_key(key, what): encode(item, arrays, what) for key, item in value.items()},
+            "value": {_key(key, owner): encode(item, arrays, owner) for key, item in value.items()},
         }
     if hasattr(type(value), "__array__"):
-        # A copy, unless it cannot be written to: the state may be saved later, in another thread.
+        # A copy: the state may be saved later, in another thread.
         array = np.array(value) if isinstance(value, np.ndarray) else np.asarray(value)
         if array.dtype in dtypes.ALL:
-            # No path begins with a colon, since those begin with the name of an attribute.
+            # No path begins with a colon: paths begin with the name of an attribute.
             name = f":{len(arrays)}"
             arrays[name] = array
             return {"$": "array", "value": name}
     raise errors.CheckpointError(
-        f"{what} holds {type(value).__name__}, which is no number, string or array; "
-        f"leave it out of checkpoint_state(), or give its parts"
+        f"the state of {owner} must hold numbers, strings and arrays, got "
+        f"{type(value).__name__}; leave it out of checkpoint_state(), or return its parts"
     )
 
 
-def _key(key: Any, what: str) -> str:
+def _key(key: object, owner: str) -> str:
     if type(key) is not str:
-        raise errors.CheckpointError(f"{what} has the key {key!r}; keys of a state are strings")
+        raise errors.CheckpointError(
+            f"keys of the state of {owner} must be strings, got {key!r}; convert them"
+        )
     return key
 
 
-def check(value: Any, arrays: Container[str]) -> None:
-    """Sees that a value is what `encode` gives.
+def check(value: JSON, arrays: Container[str]) -> None:
+    """Checks that a value has the form of `encode`.
 
     Args:
-        value: the value, as it is read from JSON.
+        value: the value, from JSON.
         arrays: the names of the arrays that it may refer to.
 
     Raises:
-        ValueError: when it is not; says what is wrong.
+        ValueError: if it does not; names the fault.
     """
     left = [value]
     while left:
@@ -142,17 +146,17 @@ def check(value: Any, arrays: Container[str]) -> None:
         if isinstance(value, list):
             left += value
         elif isinstance(value, dict):
-            kind: Any = value.get("$")
-            held: Any = value.get("value")
+            kind = value.get("$")
+            held = value.get("value")
             if len(value) != 2 or not _fits(kind, held, arrays):
-                raise ValueError(f"it holds {_shortened(value)}, which no state is saved as")
+                raise ValueError(f"it holds {_shortened(value)}, which is not a saved state")
             if kind == "dict":
-                left += held.values()
+                left += value["value"].values()
         elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"it holds {value}, which is no JSON")
+            raise ValueError(f"it holds {value}, which is not JSON")
 
 
-def _fits(kind: Any, held: Any, arrays: Container[str]) -> bool:
+def _fits(kind: object, held: object, arrays: Container[str]) -> bool:
     if kind == "dict":
         return isinstance(held, dict)
     if not isinstance(held, str):
@@ -162,15 +166,15 @@ def _fits(kind: Any, held: Any, arrays: Container[str]) -> bool:
     return held in _NOT_FINITE if kind == "float" else kind == "array" and held in arrays
 
 
-def _shortened(value: Any) -> str:
+def _shortened(value: object) -> str:
     return reprlib.Repr().repr(value)
 
 
-def decode(value: Any, arrays: Mapping[str, Array]) -> Any:
-    """What `encode` made JSON of; tuples come back as lists.
+def decode(value: JSON, arrays: Mapping[str, Array]) -> Any:
+    """Converts JSON from `encode` back to a value; tuples become lists.
 
     Raises:
-        CheckpointError: for what is nested more deeply than calls may be.
+        CheckpointError: for values that are nested too deeply.
     """
     try:
         return _decoded(value, arrays)
@@ -181,7 +185,7 @@ def decode(value: Any, arrays: Mapping[str, Array]) -> Any:
         ) from None
 
 
-def _decoded(value: Any, arrays: Mapping[str, Array]) -> Any:
+def _decoded(value: JSON, arrays: Mapping[str, Array]) -> Any:
     if isinstance(value, list):
         return [_decoded(item, arrays) for item in value]
     if not isinstance(value, dict):

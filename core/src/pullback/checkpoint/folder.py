@@ -1,11 +1,11 @@
-"""A checkpoint on disk: a folder with the arrays and a manifest, whole or not there.
+"""A checkpoint on disk: a folder with the arrays and a manifest, complete or absent.
 
     ckpt-7/
         arrays.safetensors      every array under its path
-        manifest.json           the objects, and of each array its dtype, shape and SHA-256
+        manifest.json           the objects, and the dtype, shape and SHA-256 of each array
 
-It is written under another name, synced, and renamed, so a process that dies at any moment leaves
-what was there before. Nothing in it is code, and nothing is unpickled.
+It is written under a temporary name, synced, and renamed, so a process that dies at any moment
+leaves the old one. Nothing in it is code, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pullback.checkpoint.reading import read, seen
 
 __all__ = ["read", "remove", "tidy", "write"]
 
-#: When the checkpoints were saved that this process has looked at, and what tells them apart.
+#: The times of checkpoints that this process has read, with the state of their manifests.
 _TIMES: dict[Path, tuple[tuple[int, ...], int]] = {}
 _MANY_TIMES = 4096
 
@@ -43,18 +43,18 @@ _MANY_TIMES = 4096
 
 
 def write(path: Path, contents: Contents) -> bool:
-    """Writes a checkpoint to `path`, in the place of what may be there.
+    """Writes a checkpoint to `path`, and replaces an old one.
 
     Returns:
-        Whether nothing else is left. It is a warning that what was there cannot be removed.
+        True if the old one is gone. If it cannot be removed, that is a warning.
 
     Raises:
-        CheckpointError: when the file system does not take it; what was there stays.
+        CheckpointError: for errors of the file system; the old one stays.
     """
     from safetensors.numpy import save
 
     arrays = {name: np.asarray(array) for name, array in contents.arrays.items()}
-    said = {name: describe(array) for name, array in arrays.items()}
+    descriptions = {name: describe(array) for name, array in arrays.items()}
     temporary, aside = _temporary(path), names.aside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def write(path: Path, contents: Contents) -> bool:
         temporary.mkdir()
         _write_file(temporary / ARRAYS, save({n: stored(a) for n, a in arrays.items()}))
         saved = _next_time(path.parent)
-        _write_file(temporary / MANIFEST, manifest.written(contents, said, saved))
+        _write_file(temporary / MANIFEST, manifest.written(contents, descriptions, saved))
         _sync(temporary)
         _put(temporary, path, aside)
         _sync(path.parent)
@@ -78,7 +78,7 @@ def write(path: Path, contents: Contents) -> bool:
 
 
 def _put(temporary: Path, path: Path, aside: Path) -> None:
-    """Gives a checkpoint its name; what had it is aside then, or has it again."""
+    """Renames a checkpoint to its name; an old one is set aside, or put back on an error."""
     if os.path.lexists(path):
         path.rename(aside)
     try:
@@ -91,22 +91,22 @@ def _put(temporary: Path, path: Path, aside: Path) -> None:
 
 
 def _next_time(folder: Path) -> int:
-    """When a checkpoint is saved: now, but later than every one that is there.
+    """Returns the time of a new checkpoint: now, but later than every other in the folder.
 
-    A clock that has been set back, or that of another machine, does not hide what is saved now.
+    A clock that was set back, or that of another machine, does not hide the new one.
     """
-    there = (_time_of(path) for path in names.listed(folder))
-    latest = max((one for one in there if one is not None), default=-1)
+    times = (_time_of(path) for path in names.listed(folder))
+    latest = max((when for when in times if when is not None), default=-1)
     return min(max(time.time_ns(), latest + 1), manifest.LAST)
 
 
 def _time_of(path: Path) -> int | None:
-    file = names.there(path) / MANIFEST
+    file = names.actual(path) / MANIFEST
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except (OSError, ValueError):
         return None
-    state = (found.st_ino, found.st_mtime_ns, found.st_size)
+    state = (status.st_ino, status.st_mtime_ns, status.st_size)
     known = _TIMES.get(path)
     if known is not None and known[0] == state:
         return known[1]
@@ -131,7 +131,7 @@ def _write_file(path: Path, data: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    # So that names last as their files do; systems that cannot open a folder need no such thing.
+    # Makes names as durable as their files; systems that cannot open a folder need no sync.
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -145,16 +145,16 @@ def _sync(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Removes a checkpoint, which is gone before the first of its files is.
+    """Removes a checkpoint; its name disappears before its files do.
 
     Raises:
-        CheckpointError: when the file system does not let it go.
+        CheckpointError: for errors of the file system.
     """
     hidden, aside = _temporary(path), names.aside(path)
     try:
         _discard(hidden)
         if os.path.lexists(path):
-            # It would be taken for the checkpoint once that is gone.
+            # Otherwise it would be read in place of the removed checkpoint.
             _discard(aside)
         else:
             path = aside
@@ -162,24 +162,24 @@ def remove(path: Path) -> None:
         _discard(hidden)
     except OSError as error:
         if not any(map(os.path.lexists, (path, hidden))):
-            # Somebody else has removed it.
+            # Another process has removed it.
             return
         raise errors.CheckpointError(
-            f"the checkpoint {str(path)!r} could not be removed: {error}; remove it by hand"
+            f"the checkpoint {str(path)!r} could not be removed: {error}; remove it manually"
         ) from error
 
 
 def tidy(prefix: Path) -> bool:
-    """Puts right what processes left that died while they wrote or removed checkpoints of a stem.
+    """Cleans up after processes that died while they wrote or removed checkpoints of a stem.
 
-    For the one process that writes them: it removes what another one is writing.
+    Only for the process that writes them: it removes unfinished checkpoints of others.
 
     Returns:
-        Whether all is right now. It is a warning that something is not: nothing is lost.
+        True if everything was cleaned up. If not, that is a warning: nothing is lost.
     """
     temporary = rf"\.{re.escape(prefix.name)}-[0-9]+\.[0-9]+\.tmp"
 
-    def put_right(path: Path) -> None:
+    def clean_up(path: Path) -> None:
         number = names.number(prefix.name, path)
         if number is not None:
             _tidy(prefix.with_name(f"{prefix.name}-{number}"))
@@ -193,15 +193,15 @@ def tidy(prefix: Path) -> bool:
     except errors.CheckpointError as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
-    # Of a folder that seems not to be there nothing is known.
+    # A folder that seems to be missing may still need cleaning up.
     is_tidy = bool(entries)
     for entry in entries:
-        is_tidy &= _without(entry, functools.partial(put_right, entry))
+        is_tidy &= _without(entry, functools.partial(clean_up, entry))
     return is_tidy
 
 
 def _tidy(path: Path) -> None:
-    """Puts right what a process left that died while it wrote or removed this checkpoint."""
+    """Cleans up after a process that died while it wrote or removed this checkpoint."""
     aside = names.aside(path)
     if os.path.lexists(aside):
         if os.path.lexists(path):
@@ -213,7 +213,7 @@ def _tidy(path: Path) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Removes a folder; of a link nothing but itself."""
+    """Removes a folder, or a link without its target."""
     try:
         if stat.S_ISDIR(os.lstat(path).st_mode):
             shutil.rmtree(path)
@@ -225,13 +225,13 @@ def _discard(path: Path) -> None:
 
 
 def _without(path: Path, action: Callable[[], None]) -> bool:
-    """Whether what is of no use any more could be removed; a warning if not."""
+    """Runs a removal; returns False, with a warning, if the file system rejects it."""
     try:
         action()
     except OSError as error:
         warnings.warn(
             f"{str(path)!r} could not be removed: {error}; the next checkpoint that is saved tries "
-            f"it again",
+            f"again",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""`CheckpointManager`: the last few checkpoints of a run, and the best of them."""
+"""`CheckpointManager`: the latest checkpoints of a run, and the best ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import math
 import os
 import warnings
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from pullback import errors
+from pullback._closing import Closing
 from pullback.checkpoint import folder, names, reading
 from pullback.checkpoint.checkpoint import Checkpoint
 from pullback.checkpoint.manifest import Contents
@@ -20,22 +20,22 @@ from pullback.checkpoint.writer import Writer
 __all__ = ["CheckpointManager"]
 
 
-class CheckpointManager:
-    """Saves checkpoints into one folder, and keeps the last and the best of them.
+class CheckpointManager(Closing):
+    """Saves checkpoints into one folder, and keeps the latest and the best of them.
 
-    There is one manager for a folder and a name: it removes what processes left that died while
-    they saved.
+    Use one manager for a folder and a name: it cleans up after processes that died while they
+    saved.
 
     Args:
-        checkpoint: what is saved.
-        directory: where; the folder is made when it is first needed.
-        keep: how many checkpoints stay, the newest; None keeps all.
-        keep_best: how many stay besides, those with the best metrics.
-        better: which metrics are better, the "lower" or the "higher" ones.
-        background: how many checkpoints may wait while a thread writes them. `save` then takes a
-            snapshot, which costs next to nothing since buffers never change, and returns; when
-            there is no room, it waits. 0 writes them in `save`.
-        name: what their names begin with.
+        checkpoint: the checkpoint to save.
+        directory: the folder, which is made when it is first needed.
+        keep: the number of newest checkpoints to keep; None keeps all.
+        keep_best: the number of checkpoints with the best metrics to keep as well.
+        better: the better metrics, "lower" or "higher".
+        background: the number of checkpoints that may wait while a thread writes them. `save` then
+            takes a snapshot, which costs almost nothing since buffers never change, and returns;
+            if there is no room, it waits. 0 writes them in `save`.
+        name: the beginning of their names.
 
     >>> import tempfile
     >>> model = pb.Sequential([pb.layers.Dense(1)])
@@ -48,8 +48,8 @@ class CheckpointManager:
     (['ckpt-1', 'ckpt-2'], 'ckpt-1')
 
     Raises:
-        InputValueError: for numbers below 1, or 0 where that is allowed, and for a name that
-            begins with a dot, has a slash, or has neither letter nor digit.
+        InputValueError: for a `keep` below 1, for negative numbers, and for a name that begins
+            with a dot, has a slash, or has neither letter nor digit.
     """
 
     def __init__(
@@ -64,101 +64,90 @@ class CheckpointManager:
         name: str = "ckpt",
     ) -> None:
         if keep is not None and keep < 1:
-            raise errors.InputValueError(f"keep is at least 1, or None for all, got {keep}")
+            raise errors.InputValueError(f"keep must be at least 1, or None for all, got {keep}")
         if keep_best < 0 or background < 0:
             raise errors.InputValueError(
-                f"keep_best and background are at least 0, got {keep_best} and {background}"
+                f"keep_best and background must be at least 0, got {keep_best} and {background}"
             )
         if better not in ("lower", "higher"):
-            raise errors.InputValueError(f"better is 'lower' or 'higher', got {better!r}")
+            raise errors.InputValueError(f"better must be 'lower' or 'higher', got {better!r}")
         self.checkpoint = checkpoint
         self._prefix = Path(directory) / names.checked(name)
-        # What the thread works with: it does not hold the manager, and ends with it.
+        # The thread refers to the shelf, not to the manager, and ends with it.
         self._shelf = _Shelf(self._prefix, keep, keep_best, 1 if better == "lower" else -1)
         self._writer = Writer(background) if background else None
-        #: The highest number given to a checkpoint that may not have been written yet.
-        self._given = 0
+        #: The highest number of a checkpoint that may not have been written yet.
+        self._highest = 0
 
-    # What there is -------------------------------------------------------------------------------
+    # Finding -------------------------------------------------------------------------------------
 
     @property
     def checkpoints(self) -> list[str]:
-        """The paths of the checkpoints there are, by number."""
+        """The paths of all checkpoints, by number."""
         return [str(path) for path in names.numbered(self._prefix)]
 
     @property
     def latest(self) -> str | None:
-        """The path of the newest whole checkpoint of this name; None when there is none."""
+        """The path of the newest complete checkpoint of this name; None if there is none."""
         return reading.newest(self._prefix)
 
     @property
     def best(self) -> str | None:
-        """The path of the checkpoint with the best metric; None when none has one."""
+        """The path of the checkpoint with the best metric; None if none has a metric."""
         ranked, _ = self._shelf.ranked(names.numbered(self._prefix))
         return str(ranked[0]) if ranked else None
 
     # Saving --------------------------------------------------------------------------------------
 
     def save(self, step: int | None = None, *, metric: float | None = None) -> str:
-        """Saves, then removes what is not kept; gives the path, now or soon.
+        """Saves a checkpoint, removes old ones, and returns the path.
 
-        What cannot be removed is a warning; the next save tries it again.
+        If an old one cannot be removed, that is a warning; the next save tries again.
 
         Args:
-            step: the number of the checkpoint; without it, one more than the highest there is.
-            metric: how good the state is, for `keep_best`. What is no number is never the best.
+            step: the number of the checkpoint; if None, one more than the highest.
+            metric: the metric of the state, for `keep_best`. NaN is never the best.
 
         Raises:
-            CheckpointError: as `Checkpoint.save`, and for a checkpoint that could not be written
-                in the background since the last call. Nothing is removed then.
+            CheckpointError: as `Checkpoint.save`, and if a checkpoint could not be written in the
+                background since the last call. Nothing is removed then.
             InputValueError: for a number below 0.
         """
         number = step if step is None else int(step)
         contents = self.checkpoint.contents(number, metric)
         path = names.place(self._prefix, number)
-        if number is None and self._given:
-            following = max(self._given + 1, int(path.name.rpartition("-")[2]))
+        if number is None and self._highest:
+            following = max(self._highest + 1, int(path.name.rpartition("-")[2]))
             path = names.place(self._prefix, following)
         if self._writer is None:
             self._shelf.write(path, contents)
         else:
             self._writer.put(functools.partial(self._shelf.write, path, contents))
-            self._given = max(self._given, int(path.name.rpartition("-")[2]))
+            self._highest = max(self._highest, int(path.name.rpartition("-")[2]))
         return str(path)
 
     def wait(self) -> None:
-        """Returns when all that has been saved is written.
+        """Returns once everything saved has been written.
 
         Raises:
-            CheckpointError: for a checkpoint that could not be written.
+            CheckpointError: if a checkpoint could not be written.
         """
         if self._writer is not None:
             self._writer.wait()
 
     def close(self) -> None:
-        """Waits, and ends the thread that writes; saving again begins another one.
+        """Waits, and ends the thread that writes; saving again starts another.
 
         Raises:
-            CheckpointError: for a checkpoint that could not be written.
+            CheckpointError: if a checkpoint could not be written.
         """
         if self._writer is not None:
             self._writer.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # Restoring -----------------------------------------------------------------------------------
 
     def restore_latest(self, *, partial: bool = False) -> Restoration | None:
-        """Restores the newest whole checkpoint; None when there is none.
+        """Restores the newest complete checkpoint; returns None if there is none.
 
         Raises:
             CheckpointError: as `Checkpoint.restore`, and as `wait`.
@@ -166,7 +155,7 @@ class CheckpointManager:
         return self._restore("latest", partial)
 
     def restore_best(self, *, partial: bool = False) -> Restoration | None:
-        """Restores the checkpoint with the best metric; None when there is none.
+        """Restores the checkpoint with the best metric; returns None if there is none.
 
         Raises:
             CheckpointError: as `Checkpoint.restore`, and as `wait`.
@@ -180,7 +169,7 @@ class CheckpointManager:
             try:
                 return None if path is None else self.checkpoint.restore(path, partial=partial)
             except errors.CheckpointError:
-                # Another process, which saves, may have removed it since.
+                # Another process that saves may have removed it since.
                 if path is None or reading.seen(Path(path)) is not None:
                     raise
 
@@ -188,17 +177,17 @@ class CheckpointManager:
         """Removes every checkpoint of this name from the folder.
 
         Raises:
-            CheckpointError: as `wait`, and for one that the file system does not let go.
+            CheckpointError: as `wait`, and for errors of the file system.
         """
         self.wait()
-        self._given = 0
+        self._highest = 0
         for path in names.numbered(self._prefix):
             folder.remove(path)
         folder.tidy(self._prefix)
 
 
 class _Shelf:
-    """Where checkpoints are written, and which of them stay."""
+    """Writes checkpoints, and removes those that are not kept."""
 
     def __init__(self, prefix: Path, keep: int | None, keep_best: int, sign: int) -> None:
         self.prefix = prefix
@@ -208,32 +197,32 @@ class _Shelf:
         self.is_tidy = False
 
     def write(self, path: Path, contents: Contents) -> None:
-        """Writes a checkpoint, then removes what does not stay."""
+        """Writes a checkpoint, then removes those that are not kept."""
         was_tidy = self.is_tidy or folder.tidy(self.prefix)
         self.is_tidy = False
         is_alone = folder.write(path, contents)
         self.is_tidy = self._remove_others(path) and is_alone and was_tidy
 
     def _remove_others(self, path: Path) -> bool:
-        """Removes what does not stay; whether that could be done.
+        """Removes checkpoints that are not kept; returns False if some could not be removed.
 
-        What has been saved is safe, and a training need not end for what is too much.
+        The saved ones are safe, so that training goes on.
         """
         is_done = True
         if self.keep is None:
             return is_done
         try:
-            there = names.numbered(self.prefix)
+            paths = names.numbered(self.prefix)
         except errors.CheckpointError as error:
             warnings.warn(f"nothing is removed: {error}", RuntimeWarning, stacklevel=2)
             return False
-        others = [one for one in there if one != path]
+        others = [other for other in paths if other != path]
         kept = {path, *others[max(len(others) - self.keep + 1, 0) :]}
         if self.keep_best:
-            best, unknown = self.ranked(there)
-            # It may be the best, for all that can be seen now.
+            best, unknown = self.ranked(paths)
+            # An unknown one may be the best.
             kept.update([*best[: self.keep_best], *unknown])
-        for old in there:
+        for old in paths:
             if old not in kept:
                 try:
                     folder.remove(old)
@@ -243,9 +232,9 @@ class _Shelf:
         return is_done
 
     def ranked(self, paths: list[Path]) -> tuple[list[Path], list[Path]]:
-        """Those with a metric, the best first, and those that cannot be read.
+        """Returns the paths with a metric, best first, and those that cannot be read.
 
-        Of equal ones the later comes first.
+        Among equal metrics the later comes first.
         """
         numbers, unknown = [], []
         for path in reversed(paths):

@@ -1,6 +1,6 @@
-"""What a manifest says of a checkpoint, as JSON, and that it is what `written` makes.
+"""Manifests of checkpoints as JSON, and their validation.
 
-Anyone can make a checksum that is right, so what is read is checked for its kinds as well.
+Anyone can write a correct checksum, so the types of a manifest are validated as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from pullback import dtypes
-from pullback.checkpoint.encoding import check
+from pullback.checkpoint.encoding import JSON, check
 
 FORMAT = "pullback checkpoint"
 VERSION = 1
@@ -24,31 +24,31 @@ _DTYPES = frozenset(dtype.name for dtype in dtypes.ALL)
 
 
 class Contents(NamedTuple):
-    """What a checkpoint holds."""
+    """The contents of a checkpoint."""
 
     #: Variables under their paths, and the arrays of states; tensors until they are written.
     arrays: dict[str, Any]
-    #: For each object its type by path; the states; plain data; other paths of shared objects.
+    #: The type of each object by path; other paths of shared objects; the states; plain data.
     objects: dict[str, str]
     aliases: dict[str, str]
-    states: dict[str, Any]
-    data: dict[str, Any]
+    states: dict[str, JSON]
+    data: dict[str, JSON]
     step: int | None
-    #: How good it is, by whatever measure its manager was given.
+    #: The metric that it was saved with.
     metric: float | None
 
 
 class LaterVersion(ValueError):
-    """A manifest of a version that is not known here."""
+    """A manifest of a version later than this library's."""
 
 
 def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
-    """The manifest of a checkpoint.
+    """Returns the manifest of a checkpoint.
 
     Args:
-        contents: what it holds.
-        arrays: what is said of each array.
-        saved: when it is saved.
+        contents: the contents.
+        arrays: the description of each array.
+        saved: the time of the save.
     """
     content: dict[str, Any] = {
         "saved": saved,
@@ -60,7 +60,7 @@ def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
         "arrays": dict(arrays),
     }
     if contents.metric is not None:
-        # JSON has no form for infinity and for what is no number.
+        # JSON has neither infinity nor NaN.
         finite = math.isfinite(contents.metric)
         content["metric"] = contents.metric if finite else repr(contents.metric)
     manifest = {
@@ -73,11 +73,11 @@ def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    """The content of a manifest, in which every part is of its kind.
+    """Parses a manifest, and validates the type of every part.
 
     Raises:
-        LaterVersion: for one that a later pullback has written.
-        ValueError: for what is no manifest; says why.
+        LaterVersion: for a manifest of a later version.
+        ValueError: for anything else that is not a manifest; names the fault.
     """
     try:
         manifest = _mapping(json.loads(data, parse_constant=_no_constant), "it")
@@ -90,7 +90,7 @@ def parsed(data: bytes) -> dict[str, Any]:
             raise LaterVersion(str(version))
         content = _mapping(manifest.get("content"), "its content")
         if manifest.get("sha256") != _digest(content):
-            raise ValueError("its checksum is not that of what was saved")
+            raise ValueError("its checksum is wrong")
         _check(content)
         return content
     except RecursionError as error:
@@ -98,7 +98,7 @@ def parsed(data: bytes) -> dict[str, Any]:
 
 
 def time_of(data: bytes) -> int | None:
-    """When a checkpoint says that it was saved; None for what is no manifest."""
+    """Returns the time of the save in a manifest; None if it cannot be read."""
     try:
         saved = json.loads(data)["content"]["saved"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -107,7 +107,7 @@ def time_of(data: bytes) -> int | None:
 
 
 def measure(content: Mapping[str, Any]) -> float | None:
-    """How good a checkpoint is."""
+    """Returns the metric of a checkpoint."""
     return float(content["metric"]) if "metric" in content else None
 
 
@@ -117,49 +117,49 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# Kinds.
+# Validation.
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: JSON) -> bool:
     return type(value) is int and 0 <= value <= LAST
 
 
-def _mapping(value: Any, what: str) -> dict[str, Any]:
+def _mapping(value: JSON, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is no object")
+        raise ValueError(f"{what} is not an object")
     return value
 
 
 def _check(content: dict[str, Any]) -> None:
-    """Raises ValueError unless every part of a content is of its kind."""
+    """Raises ValueError unless every part of a content has its type."""
     if not _is_time(content.get("saved")):
-        raise ValueError("it does not say when it was saved")
+        raise ValueError("it lacks the time of the save")
     step = content.get("step", "")
     if step is not None and type(step) is not int:
-        raise ValueError("its step is no integer")
+        raise ValueError("its step is not an integer")
     for part in ("objects", "aliases"):
         for name, value in _mapping(content.get(part), part).items():
             if not name or type(value) is not str or not value:
-                raise ValueError(f"{part}: {name!r} is no path, or has no string")
+                raise ValueError(f"{part}: {name!r} is not a path, or its value not a string")
     arrays = _mapping(content.get("arrays"), "arrays")
-    for name, said in arrays.items():
-        _check_array(name, said)
+    for name, description in arrays.items():
+        _check_array(name, description)
     for part in ("states", "data"):
         for name, value in _mapping(content.get(part), part).items():
             try:
                 if part == "states" and not _is_encoded_dict(value):
-                    raise ValueError("it is no state")
+                    raise ValueError("it is not a state")
                 check(value, arrays)
             except ValueError as error:
                 raise ValueError(f"{part}: {name!r}: {error}") from None
     metric = content.get("metric", 0)
     finite = type(metric) in (int, float) and abs(metric) < math.inf and _as_float(metric)
     if not finite and metric not in ("nan", "inf", "-inf"):
-        raise ValueError("its metric is no number")
+        raise ValueError("its metric is not a number")
 
 
 def _as_float(value: float) -> bool:
@@ -170,18 +170,18 @@ def _as_float(value: float) -> bool:
     return True
 
 
-def _is_encoded_dict(value: Any) -> bool:
+def _is_encoded_dict(value: JSON) -> bool:
     return isinstance(value, dict) and value.get("$") == "dict"
 
 
-def _check_array(name: str, said: Any) -> None:
+def _check_array(name: str, description: JSON) -> None:
     if not name:
-        raise ValueError("arrays: one has no name")
-    said = _mapping(said, f"arrays: {name!r}")
-    shape = said.get("shape")
+        raise ValueError("arrays: a name is empty")
+    description = _mapping(description, f"arrays: {name!r}")
+    shape = description.get("shape")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"arrays: {name!r} has no shape")
-    if type(said.get("sha256")) is not str or type(said.get("dtype")) is not str:
+    if type(description.get("sha256")) is not str or type(description.get("dtype")) is not str:
         raise ValueError(f"arrays: {name!r} has no checksum or no dtype")
-    if said["dtype"] not in _DTYPES:
-        raise ValueError(f"arrays: {name!r} has the dtype {said['dtype']!r}")
+    if description["dtype"] not in _DTYPES:
+        raise ValueError(f"arrays: {name!r} has the dtype {description['dtype']!r}")

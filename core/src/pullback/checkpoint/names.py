@@ -1,7 +1,7 @@
-"""What checkpoints in a folder are called, and which there are.
+"""The names of checkpoints in a folder, and how they are found.
 
-A checkpoint is a folder "<stem>-<number>". One that is being replaced is set aside as
-".<stem>-<number>.old", one that is being written or removed is ".<stem>-<number>.<process>.tmp".
+A checkpoint is a folder "<stem>-<number>". While it is replaced it is set aside as
+".<stem>-<number>.old"; while it is written or removed it is ".<stem>-<number>.<process>.tmp".
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pullback import errors
 ARRAYS = "arrays.safetensors"
 MANIFEST = "manifest.json"
 
-#: As `int` writes them: "ckpt-07" is none of ours, and would be taken for "ckpt-7".
+#: Without leading zeros: "ckpt-07" must not be read as "ckpt-7".
 _NUMBER = "(0|[1-9][0-9]*)"
 
 
 def checked(stem: str) -> str:
-    """A stem that checkpoints can be found by.
+    """Returns a stem, if checkpoints can be found by it.
 
     Raises:
-        InputValueError: for one that no file can have, or that is passed over as hidden.
+        InputValueError: for a stem that no file can have, or that is hidden.
     """
     apart = {"/", "\0", os.sep, os.altsep} & set(stem)
     if stem.startswith(".") or apart or not any(map(str.isalnum, stem)):
@@ -40,15 +40,15 @@ def checked(stem: str) -> str:
 
 
 def place(prefix: str | os.PathLike[str], step: int | None) -> Path:
-    """Where the next checkpoint goes.
+    """Returns the path of the next checkpoint.
 
     Args:
-        prefix: a folder ("ckpt/", or one that exists), or a folder and a stem ("ckpt/model").
-        step: the number to append; if None, one more than the highest there.
+        prefix: a folder ("ckpt/", or an existing one), or a folder and a stem ("ckpt/model").
+        step: the number to append; if None, one more than the highest.
 
     Raises:
-        CheckpointError: for a folder that cannot be looked at.
-        InputValueError: for a stem or a number that cannot be found again.
+        CheckpointError: for a folder that cannot be read.
+        InputValueError: for a stem or a number that could not be found again.
     """
     text = os.fspath(prefix)
     path = Path(text)
@@ -57,9 +57,9 @@ def place(prefix: str | os.PathLike[str], step: int | None) -> Path:
     checked(path.name)
     number = step
     if number is None:
-        number = max((one for one, _ in _of_stem(path)), default=0) + 1
+        number = max((taken for taken, _ in _of_stem(path)), default=0) + 1
     if number < 0:
-        raise errors.InputValueError(f"the number of a checkpoint is at least 0, got {number}")
+        raise errors.InputValueError(f"the number of a checkpoint must be at least 0, got {number}")
     return path.with_name(f"{path.name}-{number}")
 
 
@@ -69,30 +69,30 @@ def _is_folder(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     except OSError as error:
-        # It may be one, in which the checkpoint belongs, and not beside it.
+        # It may be a folder: then the checkpoint belongs inside it.
         raise errors.CheckpointError(
             f"a checkpoint could not be written to {str(path)!r}: {error}"
         ) from error
 
 
 def number(stem: str, path: Path) -> int | None:
-    """The number of a checkpoint of a stem, in its place or aside."""
+    """Returns the number of a checkpoint of a stem, in its place or set aside."""
     name = re.escape(stem)
     match = re.fullmatch(rf"{name}-{_NUMBER}|\.{name}-{_NUMBER}\.old", path.name)
     return None if match is None else int(match[1] or match[2])
 
 
 def rank(path: Path) -> int:
-    """The number of a checkpoint of any stem, to tell those apart that say the same time."""
+    """Returns the number of a checkpoint of any stem, to order those with the same time."""
     match = re.search(rf"-{_NUMBER}\Z", path.name)
     return -1 if match is None else int(match[1])
 
 
 def entries(folder: Path) -> list[Path]:
-    """What is in a folder, by name; nothing when there is none.
+    """Returns the entries of a folder by name; none if it does not exist.
 
     Raises:
-        CheckpointError: when the file system does not say.
+        CheckpointError: for errors of the file system.
     """
     try:
         return [folder / name for name in sorted(os.listdir(folder))]
@@ -102,58 +102,58 @@ def entries(folder: Path) -> list[Path]:
         if error.errno == errno.ENAMETOOLONG:
             return []
         raise errors.CheckpointError(
-            f"the folder {str(folder)!r} cannot be listed: {error}; see that it can be read"
+            f"the folder {str(folder)!r} cannot be listed: {error}; check that it can be read"
         ) from error
 
 
 def aside(path: Path) -> Path:
-    """Where a checkpoint is while another takes its place."""
+    """Returns the path of a checkpoint while another takes its place."""
     return path.with_name(f".{path.name}.old")
 
 
-def there(path: Path) -> Path:
-    """Where a checkpoint is: in its place, or aside if the process that replaced it died."""
+def actual(path: Path) -> Path:
+    """Returns where a checkpoint is: in its place, or aside if a process died replacing it."""
     other = aside(path) if path.name else path
     return other if not os.path.exists(path) and os.path.isdir(other) else path
 
 
 def listed(folder: Path) -> list[Path]:
-    """What may be a checkpoint, each by the path that it has in its place.
+    """Returns the paths of entries that may be checkpoints, each as in its place.
 
     Raises:
-        CheckpointError: when the file system does not say.
+        CheckpointError: for errors of the file system.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for entry in entries(folder):
         path = entry
         if entry.name.startswith("."):
             path = entry.with_name(entry.name[1:].removesuffix(".old") or entry.name)
-            # It may be in its place by now, and it was not when the folder was listed.
+            # It may have been moved to its place since the folder was listed.
             if aside(path) != entry or path.name.startswith("."):
                 continue
-        found[path] = None
-    return list(found)
+        paths[path] = None
+    return list(paths)
 
 
 def numbered(prefix: Path) -> list[Path]:
-    """The checkpoints of a stem, by number.
+    """Returns the checkpoints of a stem, by number.
 
     Raises:
-        CheckpointError: when the file system does not say.
+        CheckpointError: for errors of the file system.
     """
-    found = {
-        one: prefix.with_name(f"{prefix.name}-{one}")
-        for one, path in _of_stem(prefix)
+    paths = {
+        taken: prefix.with_name(f"{prefix.name}-{taken}")
+        for taken, path in _of_stem(prefix)
         if _has_manifest(path)
     }
-    return [path for _, path in sorted(found.items())]
+    return [path for _, path in sorted(paths.items())]
 
 
 def _of_stem(prefix: Path) -> Iterator[tuple[int, Path]]:
     for path in entries(prefix.parent):
-        found = number(prefix.name, path)
-        if found is not None:
-            yield found, path
+        taken = number(prefix.name, path)
+        if taken is not None:
+            yield taken, path
 
 
 def _has_manifest(path: Path) -> bool:
@@ -162,22 +162,24 @@ def _has_manifest(path: Path) -> bool:
     except OSError as error:
         if is_gone(error) or isinstance(error, NotADirectoryError):
             return False
-        raise errors.CheckpointError(f"{str(path)!r} cannot be looked at: {error}") from error
+        raise errors.CheckpointError(
+            f"{str(path)!r} cannot be read: {error}; check its permissions"
+        ) from error
 
 
 def is_gone(error: OSError) -> bool:
-    """Whether a file is there no more; on a network, another machine has removed it."""
+    """True if a file no longer exists; on a network, another machine may have removed it."""
     return error.errno in (errno.ENOENT, errno.ESTALE)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file to read. What is no file is refused, so that a pipe or a device holds nobody up."""
+    """Opens a file to read. Pipes and devices are rejected, as reading them could block."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         file = os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)

@@ -1,7 +1,7 @@
-"""Checkpoints as they are read: verified, while other processes save and remove them.
+"""Reading of checkpoints: verified, while other processes save and remove them.
 
-Readers change nothing, and wait for nobody. What they were about to read may be gone or replaced;
-then they look again.
+Readers change nothing, and take no locks. If a checkpoint is removed or replaced meanwhile, they
+look again.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from pullback.checkpoint.encoding import Array, loaded
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
 
-#: How often a folder that changes is looked at before that is an error.
+#: The number of attempts to read a folder that changes.
 _PATIENCE = 100
 
 
 class _Fault(ValueError):
-    """Why what is at a path is no whole checkpoint."""
+    """The reason why a path holds no complete checkpoint."""
 
     def __init__(self, why: str, data: bytes | None, version: str | None = None) -> None:
         super().__init__(why)
-        #: The manifest that was read; None when there was none.
+        #: The manifest that was read; None if there was none.
         self.data = data
         self.version = version
 
-    def holds(self, path: Path) -> bool:
-        """Whether what was found is there still, and no process has replaced it since."""
+    def persists(self, path: Path) -> bool:
+        """True if no process has replaced the checkpoint since."""
         return seen(path) == self.data
 
 
 def seen(path: Path) -> bytes | None:
-    """The manifest of a checkpoint; None for what has none, or none that can be read."""
+    """Returns the manifest of a checkpoint; None if it is missing or cannot be read."""
     try:
-        with names.opened(names.there(path) / MANIFEST) as file:
+        with names.opened(names.actual(path) / MANIFEST) as file:
             return file.read()
     except (OSError, ValueError):
         return None
 
 
 def _whole(path: Path) -> Contents:
-    """The contents of a checkpoint, every part verified; raises `_Fault`."""
-    at = names.there(path)
+    """Reads a checkpoint, and verifies every part; raises `_Fault`."""
+    at = names.actual(path)
     data = None
     try:
         with names.opened(at / MANIFEST) as file:
@@ -94,31 +94,31 @@ def _arrays(at: Path, said: dict[str, Any]) -> dict[str, Array]:
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
-    """The contents of a checkpoint, every part verified.
+    """Reads a checkpoint, and verifies every part.
 
     Raises:
-        CheckpointError: when it is missing, damaged, or of a later version.
+        CheckpointError: if it is missing, damaged, or of a later version.
     """
     path = Path(path)
     for left in reversed(range(_PATIENCE)):
         try:
             return _whole(path)
         except _Fault as fault:
-            # A process that replaced it meanwhile has put another in its place.
-            if fault.holds(path) or not left:
-                raise _refusal(path, fault) from None
+            # If a process has replaced it meanwhile, the new one is read.
+            if fault.persists(path) or not left:
+                raise _error(path, fault) from None
     raise AssertionError("unreachable")
 
 
-def _refusal(path: Path, fault: _Fault) -> errors.CheckpointError:
-    """What is said of a path where no whole checkpoint is."""
+def _error(path: Path, fault: _Fault) -> errors.CheckpointError:
+    """Returns the error for a path without a complete checkpoint."""
     if fault.version is not None:
         return errors.CheckpointError(
             f"the checkpoint {str(path)!r} has version {fault.version}, and this pullback reads up "
             f"to {manifest.VERSION}; upgrade it: pip install --upgrade pullback"
         )
     newest = None
-    if not os.path.isdir(names.there(path)):
+    if not os.path.isdir(names.actual(path)):
         with suppress(errors.CheckpointError):
             newest = latest_checkpoint(path.parent)
         return errors.CheckpointError(
@@ -139,12 +139,12 @@ def _refusal(path: Path, fault: _Fault) -> errors.CheckpointError:
 
 
 def metric(path: Path) -> float | None:
-    """How good a checkpoint is; None for one that does not say, or is damaged.
+    """Returns the metric of a checkpoint; None if it has none, or is damaged.
 
     Raises:
-        OSError: when the file system does not say.
+        OSError: for errors of the file system.
     """
-    with names.opened(names.there(path) / MANIFEST) as file:
+    with names.opened(names.actual(path) / MANIFEST) as file:
         data = file.read()
     try:
         return manifest.measure(manifest.parsed(data))
@@ -153,11 +153,11 @@ def metric(path: Path) -> float | None:
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
-    """The path of the newest whole checkpoint in a folder; None when there is none.
+    """Returns the path of the newest complete checkpoint in a folder, or None.
 
-    The newest is the one that was saved last, whatever its number. Those that are damaged or half
-    removed are passed over. Other processes may save and remove checkpoints meanwhile: what is
-    given is never older than what was there when it was called.
+    The newest is the one that was saved last, whatever its number. Damaged and partly removed
+    checkpoints are skipped. Other processes may save and remove checkpoints meanwhile: the result
+    is never older than the newest one at the time of the call.
 
     Raises:
         CheckpointError: for a folder that cannot be listed.
@@ -169,7 +169,7 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
 
 
 def newest(prefix: Path) -> str | None:
-    """The path of the newest whole checkpoint of a stem; None when there is none."""
+    """Returns the path of the newest complete checkpoint of a stem, or None."""
     return _newest(prefix.parent, lambda path: names.number(prefix.name, path) is not None)
 
 
@@ -180,14 +180,14 @@ def _newest(folder: Path, is_wanted: Callable[[Path], bool]) -> str | None:
         if any(data is None and _has_moved(path) for path, data in manifests.items()):
             continue
         times = {path: manifest.time_of(data) for path, data in manifests.items() if data}
-        found = [(when, names.rank(path), path) for path, when in times.items() if when is not None]
-        for _, _, path in sorted(found, reverse=True):
+        dated = [(when, names.rank(path), path) for path, when in times.items() if when is not None]
+        for _, _, path in sorted(dated, reverse=True):
             try:
                 _whole(path)
                 return str(path)
             except _Fault as fault:
-                # Removed or replaced meanwhile: there is a newer one by now.
-                if fault.data != manifests[path] or not fault.holds(path):
+                # Removed or replaced meanwhile: there is a newer one now.
+                if fault.data != manifests[path] or not fault.persists(path):
                     break
         else:
             return None
@@ -197,7 +197,7 @@ def _newest(folder: Path, is_wanted: Callable[[Path], bool]) -> str | None:
 
 
 def _has_moved(path: Path) -> bool:
-    """Whether a folder without a manifest was a checkpoint a moment ago, and is elsewhere now."""
+    """True if a folder without a manifest was a checkpoint that has been moved or removed."""
     if names.rank(path) < 0:
         return False
-    return not os.path.lexists(names.there(path)) or seen(path) is not None
+    return not os.path.lexists(names.actual(path)) or seen(path) is not None

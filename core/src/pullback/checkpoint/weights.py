@@ -1,8 +1,8 @@
-"""Weights as plain safetensors files, as other projects write and read them.
+"""Weights as plain safetensors files, which other projects write and read.
 
-A file of weights has arrays by name and nothing more. Which of them belongs to which variable is
-said by `names`; where several files make one set, `model.safetensors.index.json` says which name
-is in which, as Hugging Face's libraries write it.
+A file of weights holds arrays by name and nothing else. `names` maps variables to weights. If a
+model has several files, `model.safetensors.index.json` maps names to files, as in Hugging Face's
+libraries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,26 +27,46 @@ __all__ = ["Loaded", "load_weights", "save_weights"]
 _FILE = "model.safetensors"
 _INDEX = ".index.json"
 
-#: The name of a weight for the path of a variable; None for one that is left out.
+#: The name of the weight for the path of a variable; None to skip the variable.
 Names = Mapping[str, str | None] | Callable[[str], str | None]
 
-#: A weight as it is to be, from the path of the variable and the weight as it is in the file.
+#: Converts a weight, from the path of its variable and the array in the file.
 Convert = Callable[[str, Array], Array]
 
 
-class Loaded(NamedTuple):
-    """What came of `load_weights`, by path and name."""
+class WeightSlice(Protocol):
+    """A weight that has not been read, as safetensors gives it."""
 
-    #: The paths of the variables that have been set.
+    def get_dtype(self) -> str:
+        """Returns the name of its dtype."""
+
+
+class WeightFile(Protocol):
+    """An open safetensors file."""
+
+    def keys(self) -> list[str]:
+        """Returns the names of the weights."""
+
+    def get_slice(self, name: str, /) -> WeightSlice:
+        """Returns a weight without reading it."""
+
+    def get_tensor(self, name: str, /) -> Array:
+        """Reads a weight."""
+
+
+class Loaded(NamedTuple):
+    """The result of `load_weights`, by path and name."""
+
+    #: The paths of the variables that were set.
     loaded: tuple[str, ...]
-    #: The paths of those for which there is no weight, each with the name that was looked for.
+    #: The paths of the variables without a weight, each with the expected name.
     missing: tuple[str, ...]
     #: The names of the weights that no variable took.
     unexpected: tuple[str, ...]
 
 
 def load_weights(
-    model: Any,
+    model: object,
     path: str | os.PathLike[str],
     *,
     names: Names | None = None,
@@ -58,15 +78,15 @@ def load_weights(
     Floating-point weights are converted to the dtypes of the variables.
 
     Args:
-        model: anything that holds variables; a model has them after its first call.
+        model: any object that holds variables; a model has them after its first call.
         path: a file, the index of several, or a folder with "model.safetensors" or its index.
         names: the name of the weight for the path of a variable, as a function or a dict; None
-            for a path leaves its variable as it is. Those that a dict does not have, or all, are
-            named by their paths with dots for slashes.
-        convert: what becomes of a weight before it is compared with its variable; gets the path
-            and a NumPy array. Most projects have the matrices of dense layers the other way
-            round: `lambda path, x: x.T if path.endswith("kernel") and x.ndim == 2 else x`.
-        strict: whether it is an error that something is missing or unexpected.
+            for a path leaves its variable as it is. For paths that are not in the dict, and
+            without `names`, it is the path with dots for slashes.
+        convert: converts a weight before it is compared with its variable; takes the path and a
+            NumPy array. In most projects the matrices of dense layers are transposed:
+            `lambda path, x: x.T if path.endswith("kernel") and x.ndim == 2 else x`.
+        strict: True to raise for missing or unexpected weights.
 
     >>> import tempfile
     >>> model = pb.Sequential([pb.layers.Dense(2, input_shape=(3,))])
@@ -77,47 +97,47 @@ def load_weights(
     ('layers/0/kernel', 'layers/0/bias')
 
     Raises:
-        CheckpointError: for a file that is missing or damaged, shapes that differ, and, if
-            strict, weights that are missing or unexpected; lists all of them. Nothing is changed
-            then.
+        CheckpointError: for a file that is missing or damaged, shapes that differ and, if strict,
+            missing or unexpected weights; lists all of them. Nothing has been changed then.
     """
     variables = _variables(model)
     wanted = _named(variables, names)
     values: dict[str, Array] = {}
     wrong = []
     with contextlib.ExitStack() as stack:
-        there = _open(Path(path), stack)
-        for place, name in wanted.items():
-            if name not in there:
+        files = _open(Path(path), stack)
+        for variable_path, name in wanted.items():
+            if name not in files:
                 continue
-            array = _get(there[name], name)
+            array = _get(files[name], name)
             if convert is not None:
-                array = np.asarray(convert(place, array))
-            fault = _misfit(array, variables[place])
+                array = np.asarray(convert(variable_path, array))
+            variable = variables[variable_path]
+            fault = _misfit(array, variable)
             if fault:
-                wrong.append(f"{place} is {_kind(variables[place])}, {name!r} {fault}")
+                wrong.append(f"{variable_path} is {_kind(variable)}, {name!r} is {fault}")
             else:
-                values[place] = array.astype(variables[place].dtype)
-        missing = tuple(f"{p} ({n!r})" for p, n in wanted.items() if n not in there)
-        unexpected = tuple(sorted(set(there) - set(wanted.values())))
+                values[variable_path] = array.astype(variable.dtype)
+        missing = tuple(f"{p} ({n!r})" for p, n in wanted.items() if n not in files)
+        unexpected = tuple(sorted(set(files) - set(wanted.values())))
     faults = [f"these do not fit: {'; '.join(wrong)}"] if wrong else []
     if strict and missing:
         faults.append(f"there are no weights for {', '.join(missing)}")
     if strict and unexpected:
-        faults.append(f"nothing takes its {', '.join(map(repr, unexpected))}")
+        faults.append(f"no variable takes its {', '.join(map(repr, unexpected))}")
     if faults:
-        remedy = "say with convert how its arrays are turned" if wrong else (
-            "say with names what belongs together, call the model once if it lacks variables, or "
-            "take what matches with strict=False"
+        remedy = "pass convert to transpose or cast its arrays" if wrong else (
+            "pass names to map paths to weights, call the model once if it lacks variables, or "
+            "load only what matches with strict=False"
         )  # fmt: skip
         raise errors.CheckpointError(f"{os.fspath(path)}: {'; and '.join(faults)}; {remedy}")
-    for place, array in values.items():
-        variables[place].assign(array)
+    for variable_path, array in values.items():
+        variables[variable_path].assign(array)
     return Loaded(tuple(values), missing, unexpected)
 
 
 def save_weights(
-    model: Any,
+    model: object,
     path: str | os.PathLike[str],
     *,
     names: Names | None = None,
@@ -128,32 +148,35 @@ def save_weights(
     """Writes the variables of a model as safetensors, for other projects to read.
 
     Args:
-        model: anything that holds variables.
-        path: the file, which appears when it is whole. With several, those are beside it, and
-            "<path>.index.json" says what is where.
+        model: any object that holds variables.
+        path: the file, which appears once it is complete. Several files are put beside it, and
+            "<path>.index.json" maps names to files.
         names: as for `load_weights`.
-        convert: what becomes of the array of a variable before it is written.
-        max_bytes: the size beyond which weights are put into several files.
-        metadata: what the files say of themselves; some projects want {"format": "pt"}.
+        convert: converts the array of a variable before it is written.
+        max_bytes: the size above which weights are split into several files.
+        metadata: the metadata of the files; some projects expect {"format": "pt"}.
 
     Raises:
-        CheckpointError: for a model without variables, two of one name, a dtype that safetensors
-            has not, and when the file system does not take a file.
+        CheckpointError: for a model without variables, two weights of one name, a dtype that
+            safetensors lacks, and errors of the file system.
     """
     path = Path(path)
     index = path.with_name(path.name + _INDEX)
     variables = _variables(model)
     arrays: dict[str, Array] = {}
-    for place, name in _named(variables, names).items():
+    for variable_path, name in _named(variables, names).items():
         if name in arrays:
-            raise errors.CheckpointError(f"{name!r} is the name of {place} and of another variable")
-        array = variables[place].numpy()
+            raise errors.CheckpointError(
+                f"{name!r} is the name of {variable_path} and of another "
+                f"variable; let names give each its own"
+            )
+        array = variables[variable_path].numpy()
         if convert is not None:
-            array = np.asarray(convert(place, array))
+            array = np.asarray(convert(variable_path, array))
         if array.dtype not in SAFETENSORS.values():
             raise errors.CheckpointError(
-                f"{place} is {array.dtype}, which safetensors has not; say with convert what it "
-                f"is to be, or leave it out: names={{{place!r}: None}}"
+                f"{variable_path} is {array.dtype}, which safetensors lacks; convert it, or skip "
+                f"it: names={{{variable_path!r}: None}}"
             )
         arrays[name] = np.asarray(array, order="C")
     parts = list(_parts(arrays, max_bytes))
@@ -161,49 +184,49 @@ def save_weights(
         _write(path, parts[0], metadata)
         _remove(index)
         return
-    where = {}
+    weight_map = {}
     for number, part in enumerate(parts, 1):
         file = path.with_name(f"{path.stem}-{number:05}-of-{len(parts):05}{path.suffix}")
         _write(file, part, metadata)
-        where.update(dict.fromkeys(part, file.name))
+        weight_map.update(dict.fromkeys(part, file.name))
     total = sum(array.nbytes for array in arrays.values())
-    said = {"metadata": {"total_size": total}, "weight_map": where}
-    _replace(index, json.dumps(said, indent=2).encode())
+    content = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    _replace(index, json.dumps(content, indent=2).encode())
     _remove(path)
 
 
-def _variables(model: Any) -> dict[str, Variable]:
-    found = named_variables(model)
-    if not found:
+def _variables(model: object) -> dict[str, Variable]:
+    variables = named_variables(model)
+    if not variables:
         raise errors.CheckpointError(
             f"{type(model).__name__} has no variables; call the model once to make them"
         )
-    return found
+    return variables
 
 
 def _named(variables: Mapping[str, Variable], names: Names | None) -> dict[str, str]:
-    """The name of the weight for each path; those that are left out are not there.
+    """Returns the name of the weight for each path that is not skipped.
 
     Raises:
         CheckpointError: for a path in `names` that no variable has.
     """
-    given: Mapping[str, str | None]
-    dots = {place: place.replace("/", ".") for place in variables}
+    renamed: Mapping[str, str | None]
+    dotted = {path: path.replace("/", ".") for path in variables}
     if isinstance(names, Mapping):
-        unknown = [place for place in names if place not in variables]
+        unknown = [path for path in names if path not in variables]
         if unknown:
             raise errors.CheckpointError(
                 f"names: there is no variable {', '.join(unknown)}; "
                 f"there are {', '.join(variables)}"
             )
-        given = {place: names.get(place, dotted) for place, dotted in dots.items()}
+        renamed = {path: names.get(path, name) for path, name in dotted.items()}
     else:
-        given = dots if names is None else {place: names(place) for place in variables}
-    return {place: name for place, name in given.items() if name is not None}
+        renamed = dotted if names is None else {path: names(path) for path in variables}
+    return {path: name for path, name in renamed.items() if name is not None}
 
 
 def _misfit(array: Array, variable: Variable) -> str | None:
-    """What of a weight does not fit its variable."""
+    """Returns the dtype and shape of a weight that does not fit its variable, or None."""
     floating = dtypes.is_floating(variable.dtype) and array.dtype in dtypes.ALL
     same = array.dtype == variable.dtype or (floating and dtypes.is_floating(array.dtype))
     if array.shape == variable.shape and same:
@@ -219,11 +242,11 @@ def _kind(variable: Variable) -> str:
 # Files.
 
 
-def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
-    """The open file in which each weight is, by the weight's name.
+def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, WeightFile]:
+    """Opens the files of weights, and returns the file of each weight by its name.
 
     Raises:
-        CheckpointError: when files are missing or damaged.
+        CheckpointError: if files are missing or damaged.
     """
     if os.path.isdir(path):
         file = path / _FILE
@@ -231,52 +254,57 @@ def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     if not os.path.exists(path):
         index = path.with_name((path.name or _FILE) + _INDEX)
         if not os.path.exists(index):
-            raise errors.CheckpointError(f"there is no file of weights {str(path)!r}")
+            raise errors.CheckpointError(
+                f"there is no file of weights {str(path)!r}; check the path"
+            )
         path = index
     if not path.name.endswith(".json"):
-        file = _file(path, stack)
-        return dict.fromkeys(file.keys(), file)
+        weights = _file(path, stack)
+        return dict.fromkeys(weights.keys(), weights)
     try:
         with opened(path) as index_file:
-            where = json.loads(index_file.read())["weight_map"]
-        files = {name: path.with_name(Path(name).name) for name in set(where.values())}
+            weight_map: dict[str, str] = json.loads(index_file.read())["weight_map"]
+        files = {name: path.with_name(Path(name).name) for name in set(weight_map.values())}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise errors.CheckpointError(f"{path} is no index of weights: {error!r}") from error
-    files_there = {name: _file(file, stack) for name, file in files.items()}
-    held = {name: set(file.keys()) for name, file in files_there.items()}
-    lacking = sorted(name for name, file in where.items() if name not in held[file])
-    if lacking:
         raise errors.CheckpointError(
-            f"{path}: the files lack {', '.join(map(repr, lacking[:10]))}; fetch them again"
+            f"{path} is not an index of weights: {error!r}; fetch it again"
+        ) from error
+    opened_files = {name: _file(file, stack) for name, file in files.items()}
+    held = {name: set(file.keys()) for name, file in opened_files.items()}
+    missing = sorted(name for name, file in weight_map.items() if name not in held[file])
+    if missing:
+        raise errors.CheckpointError(
+            f"{path}: the files lack {', '.join(map(repr, missing[:10]))}; fetch them again"
         )
-    return {name: files_there[file] for name, file in where.items()}
+    return {name: opened_files[file] for name, file in weight_map.items()}
 
 
-def _file(path: Path, stack: contextlib.ExitStack) -> Any:
+def _file(path: Path, stack: contextlib.ExitStack) -> WeightFile:
     from safetensors import SafetensorError, safe_open
 
     if not os.path.isfile(path):
-        raise errors.CheckpointError(f"there is no file of weights {str(path)!r}")
+        raise errors.CheckpointError(f"there is no file of weights {str(path)!r}; check the path")
     try:
-        return stack.enter_context(safe_open(path, framework="np"))
+        file: WeightFile = stack.enter_context(safe_open(path, framework="np"))
     except (SafetensorError, OSError) as error:
         raise errors.CheckpointError(
-            f"{str(path)!r} is no safetensors file, or is damaged: {error}"
+            f"{str(path)!r} is not a safetensors file, or is damaged: {error}; fetch it again"
         ) from error
+    return file
 
 
-def _get(file: Any, name: str) -> Array:
+def _get(file: WeightFile, name: str) -> Array:
     kind = file.get_slice(name).get_dtype()
     if kind not in SAFETENSORS:
         raise errors.CheckpointError(
-            f"{name!r} is {kind}, which no tensor here can be; leave its variable out: names=..."
+            f"{name!r} is {kind}, which no tensor here can be; skip its variable: "
+            f"names={{path: None}}"
         )
-    array: Array = file.get_tensor(name)
-    return array
+    return file.get_tensor(name)
 
 
 def _parts(arrays: dict[str, Array], max_bytes: int | None) -> Iterator[dict[str, Array]]:
-    """The arrays in order, in parts of at most so many bytes, each of one array at least."""
+    """Yields the arrays in order, in parts of at most `max_bytes`, at least one array each."""
     part: dict[str, Array] = {}
     size = 0
     for name, array in arrays.items():
@@ -308,10 +336,10 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Removes what was there before, and would be taken for what has been written now."""
+    """Removes an old file that would be read in place of the new ones."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise errors.CheckpointError(
-            f"{str(path)!r} is there from before, and could not be removed: {error}; remove it"
+            f"the old file {str(path)!r} could not be removed: {error}; remove it manually"
         ) from error

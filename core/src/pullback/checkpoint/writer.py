@@ -1,4 +1,4 @@
-"""A thread that writes what it is given, in order, while its program goes on."""
+"""A thread that runs tasks in order, while its program goes on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Task = Callable[[], None]
 class Writer:
     """Runs tasks in a thread of its own.
 
-    What a task raises is raised by the next `put`, `wait` or `close`. When the interpreter ends,
-    or the writer is dropped, what it has been given is finished first; an error that nobody can
-    be told any more is a warning.
+    The error of a task is raised by the next `put`, `wait` or `close`. When the interpreter ends,
+    or the writer is dropped, all tasks are finished first; an error that can no longer be raised
+    is a warning.
 
     Args:
-        room: how many tasks may wait, besides the one that is being run.
+        room: the number of tasks that may wait, besides the current one.
     """
 
     def __init__(self, room: int) -> None:
@@ -29,12 +29,12 @@ class Writer:
         weakref.finalize(self, self._work.end).atexit = False
 
     def put(self, task: Task) -> None:
-        """Gives it a task, when there is room.
+        """Adds a task once there is room.
 
         Raises:
-            Exception: what an earlier task raised; the new one is not taken then.
+            Exception: the error of an earlier task; the new task is dropped then.
         """
-        # A process that has been forked off has no thread, whatever its parent had.
+        # A forked process has no thread, even if its parent had.
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
                 target=self._work.run, name="pullback-checkpoints", daemon=True
@@ -44,18 +44,18 @@ class Writer:
         self._work.put(task)
 
     def wait(self) -> None:
-        """Returns when every task is done.
+        """Returns once every task is done.
 
         Raises:
-            Exception: what one of them raised.
+            Exception: the error of a task.
         """
         self._work.wait()
 
     def close(self) -> None:
-        """Waits, and ends the thread; a task that is put later begins another one.
+        """Waits, and ends the thread; a later task starts another.
 
         Raises:
-            Exception: what a task raised.
+            Exception: the error of a task.
         """
         try:
             self._work.wait()
@@ -66,7 +66,7 @@ class Writer:
 
 
 class _Work:
-    """What the writer and its thread share."""
+    """The tasks that a writer and its thread share."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -89,7 +89,7 @@ class _Work:
 
     def wait(self) -> None:
         with self.lock:
-            # Whoever gave the last task may have been interrupted before he said so.
+            # An interrupt may have come between adding the last task and the notification.
             self.changed.notify_all()
             while self.waiting or self.busy:
                 self.changed.wait()
@@ -105,9 +105,9 @@ class _Work:
             error: BaseException | None = None
             try:
                 task()
-            except BaseException as raised:  # it belongs to whoever saves next
+            except BaseException as raised:  # raised to whoever saves next
                 error = raised
-            # What it held is let go before anybody is told that it is done.
+            # Its references are released before it counts as done.
             del task
             with self.lock:
                 self.error = self.error or error

@@ -1,4 +1,4 @@
-"""What comes in: datasets, whose order is set by a seed and whose position can be saved."""
+"""Datasets, whose order is decided by a seed and whose position can be saved."""
 
 from __future__ import annotations
 

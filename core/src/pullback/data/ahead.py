@@ -1,28 +1,30 @@
-"""Stages that work ahead of the consumer: prefetching, and functions of several elements at once.
+"""Stages that work ahead of the consumer: prefetching, and parallel functions.
 
-With each element comes the position behind it: what has been made and not been asked for is no
+Each element comes with the position behind it: elements that were made but not asked for are not
 part of the state.
 """
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 from pullback import errors
 from pullback.data import background
 from pullback.data.background import Feed
 from pullback.data.elements import Element, as_tensors
 from pullback.data.processes import died
-from pullback.data.source import Cursor
+from pullback.data.source import Cursor, Position
 from pullback.data.stages import MapCursor, Stage
 from pullback.devices import Device
+
+#: An element and the position behind it, or the error in its place.
+Made: TypeAlias = "tuple[Element, Position, BaseException | None]"
 
 
 class PrefetchCursor(Stage):
@@ -32,8 +34,8 @@ class PrefetchCursor(Stage):
         super().__init__(source)
         self.size = size
         self.device = device
-        self.position: Mapping[str, Any] = source.state()
-        self.feed: Feed | None = None
+        self.position: Position = source.state()
+        self.feed: Feed[Made] | None = None
         self.done = False
 
     def next(self) -> Element:
@@ -41,7 +43,7 @@ class PrefetchCursor(Stage):
             raise StopIteration
         if self.feed is None:
             self.feed = Feed(self.size)
-            # The thread knows nothing of the cursor: it ends when that is dropped.
+            # The thread has no reference to the cursor: it ends when that is dropped.
             weakref.finalize(self, self.feed.close)
             background.start(
                 "prefetch",
@@ -61,10 +63,10 @@ class PrefetchCursor(Stage):
         self.position = position
         return element
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"source": self.position}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         if self.feed is not None:
             raise errors.InputValueError("restore a dataset's position before its first element")
         super().restore(state)
@@ -84,15 +86,15 @@ class PrefetchCursor(Stage):
             self.feed.close()
 
 
-def _produce(source: Cursor, feed: Feed, device: Device) -> None:
+def _produce(source: Cursor, feed: Feed[Made], device: Device) -> None:
     try:
         with device:
             going = True
             while going:
                 element = as_tensors(source.next())
                 going = feed.put((element, source.state(), None))
-    except BaseException as error:  # whatever it is, it belongs to whoever asks for the element
-        feed.put((None, None, error))
+    except BaseException as error:  # raised to whoever asks for the element
+        feed.put((None, {}, error))
     finally:
         source.close()
 
@@ -100,20 +102,20 @@ def _produce(source: Cursor, feed: Feed, device: Device) -> None:
 class Workers(Protocol):
     """Threads or processes that call a function of elements."""
 
-    def submit(self, element: Any, key: int | None, /) -> Future[Any]:
-        """What the function gives for an element, later."""
+    def submit(self, element: Element, key: int | None, /) -> Future[Element]:
+        """Returns the future result of the function for an element."""
 
     def release(self) -> None:
-        """Lets go of the workers; what they have not begun is not done."""
+        """Releases the workers; calls that have not begun are cancelled."""
 
 
 class ParallelMapCursor(Stage):
-    """A function of several elements at once, in their order.
+    """Applies a function to several elements at once, and keeps their order.
 
     Args:
-        each: the stage that would call the function for one element after another.
-        workers: who calls it.
-        ahead: how many elements are given to them before the first of these is asked for.
+        each: the stage that would apply the function to one element after another.
+        workers: call the function.
+        ahead: the number of elements that they may work on ahead of the consumer.
     """
 
     def __init__(self, each: MapCursor, workers: Workers, ahead: int) -> None:
@@ -121,15 +123,15 @@ class ParallelMapCursor(Stage):
         self.each = each
         self.workers = workers
         self.ahead = ahead
-        self.position: Mapping[str, Any] = each.state()
-        #: What was given to the workers; None for an element that the source failed to give.
-        self.waiting: deque[tuple[Future[Any] | None, Mapping[str, Any]]] = deque()
-        #: The errors of the source. They hold its callers, so the finalizer must not hold them.
+        self.position: Position = each.state()
+        #: The submitted elements; None for an element that the source failed to make.
+        self.waiting: deque[tuple[Future[Element] | None, Position]] = deque()
+        #: The errors of the source. They refer to its callers, so the finalizer must not hold them.
         self.failures: deque[Exception] = deque()
         self.drained = False
-        self.let_go = weakref.finalize(self, _let_go, workers, self.waiting)
-        # What must end at exit ends by itself: `background` and `concurrent.futures` see to it.
-        self.let_go.atexit = False
+        self.release = weakref.finalize(self, _release, workers, self.waiting)
+        # `background` and `concurrent.futures` end the workers at exit.
+        self.release.atexit = False
 
     def next(self) -> Element:
         while len(self.waiting) < self.ahead and not self.drained:
@@ -144,11 +146,11 @@ class ParallelMapCursor(Stage):
         except BrokenProcessPool as error:
             raise died(error) from error
         finally:
-            # It holds the error, which holds this frame: the iterator would stay with its workers.
+            # The future refers to the error, and the error to this frame: a cycle with the workers.
             del future
 
     def _submit(self) -> None:
-        future: Future[Any] | None = None
+        future: Future[Element] | None = None
         try:
             element = self.each.source.next()
             future = self.workers.submit(element, self.each.next_key())
@@ -156,14 +158,14 @@ class ParallelMapCursor(Stage):
             self.drained = True
             return
         except Exception as error:
-            # Its turn comes after the elements in front of it.
+            # Raised after the elements in front of it.
             self.failures.append(error)
         self.waiting.append((future, self.each.state()))
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"source": self.position}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         super().restore(state)
         self.position = self.each.state()
 
@@ -175,11 +177,11 @@ class ParallelMapCursor(Stage):
         return done
 
     def close(self) -> None:
-        self.let_go()
+        self.release()
         super().close()
 
 
-def _let_go(workers: Workers, waiting: deque[tuple[Future[Any] | None, Any]]) -> None:
+def _release(workers: Workers, waiting: deque[tuple[Future[Element] | None, Position]]) -> None:
     for future, _ in waiting:
         if future is not None:
             future.cancel()

@@ -1,8 +1,7 @@
-"""Threads that work ahead: a bounded queue, and workers. None outlives what it works for.
+"""Threads that work ahead: a bounded queue, and workers. None outlives its cursor.
 
-The threads are daemons and hold nothing of the cursor that they work for, so they end when it is
-closed or dropped. When the interpreter exits they are told to end, and waited for, before it is
-taken apart.
+The threads are daemons without references to the cursor that they work for, so they end when it is
+closed or dropped. When the interpreter exits they are told to end, and joined.
 """
 
 from __future__ import annotations
@@ -15,19 +14,22 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Generic, TypeVar
 
 from pullback.devices import Device
 
-#: For how many seconds at exit threads are waited for that are inside a call of the user's.
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: The number of seconds at exit to wait for threads inside a call of the user's.
 _PATIENCE = 10.0
 
 _RUNNING: weakref.WeakKeyDictionary[threading.Thread, Callable[[], None]]
 _RUNNING = weakref.WeakKeyDictionary()
 
 
-def start(name: str, stop: Callable[[], None], target: Callable[..., None], *args: Any) -> None:
-    """Starts a thread. At exit `stop` is called, then the thread waited for."""
+def start(name: str, stop: Callable[[], None], target: Callable[..., None], *args: object) -> None:
+    """Starts a thread. At exit `stop` is called, and the thread joined."""
     thread = threading.Thread(target=target, args=args, name=f"pullback-{name}", daemon=True)
     _RUNNING[thread] = stop
     thread.start()
@@ -43,17 +45,17 @@ def _end() -> None:
         thread.join(max(patience - time.monotonic(), 0))
 
 
-class Feed:
+class Feed(Generic[T]):
     """A bounded queue from one thread to another; closing it wakes both."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._items: deque[Any] = deque()
+        self._items: deque[T] = deque()
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, item: Any) -> bool:
-        """Adds an item, when there is room; False when nobody will take it any more."""
+    def put(self, item: T) -> bool:
+        """Adds an item once there is room; returns False if the feed is closed."""
         with self._changed:
             while len(self._items) >= self._size and not self._closed:
                 self._changed.wait()
@@ -62,11 +64,11 @@ class Feed:
                 self._changed.notify_all()
             return not self._closed
 
-    def get(self) -> Any:
-        """The next item, when there is one.
+    def get(self) -> T:
+        """Returns the next item once there is one.
 
         Raises:
-            StopIteration: when the feed has been closed.
+            StopIteration: if the feed has been closed.
         """
         with self._changed:
             while not self._items and not self._closed:
@@ -78,41 +80,41 @@ class Feed:
             return item
 
     def close(self) -> None:
-        """Lets go of what is in it; `put` and `get` give up from now on."""
+        """Drops its items; `put` and `get` give up from now on."""
         with self._changed:
             self._closed = True
             self._items.clear()
             self._changed.notify_all()
 
 
-class Threads:
+class Threads(Generic[R]):
     """Workers that call a function in threads of this process."""
 
-    def __init__(self, call: Callable[..., Any], count: int, device: Device) -> None:
+    def __init__(self, call: Callable[..., R], count: int, device: Device) -> None:
         self._call = call
-        self._tasks: queue.SimpleQueue[tuple[Future[Any], tuple[Any, ...]] | None]
+        self._tasks: queue.SimpleQueue[tuple[Future[R], tuple[object, ...]] | None]
         self._tasks = queue.SimpleQueue()
         self._count = count
         self._closed = threading.Event()
         for _ in range(count):
             start("map", self.release, _work, call, self._tasks, self._closed, device)
 
-    def submit(self, *args: Any) -> Future[Any]:
-        """What the function gives for these arguments, later."""
-        future: Future[Any] = Future()
+    def submit(self, *args: object) -> Future[R]:
+        """Returns the future result of the function for these arguments."""
+        future: Future[R] = Future()
         self._tasks.put((future, args))
         return future
 
     def release(self) -> None:
-        """Ends the threads; what they have not begun is cancelled."""
+        """Ends the threads; calls that have not begun are cancelled."""
         self._closed.set()
         for _ in range(self._count):
             self._tasks.put(None)
 
 
 def _work(
-    call: Callable[..., Any],
-    tasks: queue.SimpleQueue[tuple[Future[Any], tuple[Any, ...]] | None],
+    call: Callable[..., R],
+    tasks: queue.SimpleQueue[tuple[Future[R], tuple[object, ...]] | None],
     closed: threading.Event,
     device: Device,
 ) -> None:
@@ -124,7 +126,7 @@ def _work(
             elif future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call(*args))
-                except BaseException as error:  # it belongs to whoever asks for the element
+                except BaseException as error:  # raised to whoever asks for the element
                     future.set_exception(error)
             # Nothing is kept alive while waiting for more.
             del task, future, args

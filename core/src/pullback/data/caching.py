@@ -1,10 +1,10 @@
-"""Elements kept after the first time, in memory or in a file.
+"""Caches of elements, in memory or in a file.
 
-What is kept are the elements of pass 0, whichever pass first asks for them, so that a program that
-goes on from a checkpoint has the same ones. A pass that is given up in the middle keeps nothing.
+A cache holds the elements of pass 0, whichever pass fills it, so that a program that is resumed
+from a checkpoint has the same ones. A pass that stops in the middle caches nothing.
 """
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import struct
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pullback import errors
 from pullback.data.elements import Element
 from pullback.data.encoding import decode, encode
-from pullback.data.source import Cursor
+from pullback.data.source import Cursor, Position
 
 
 class MemoryCursor(Cursor):
-    """The elements of a source, kept in a list when all have passed."""
+    """The elements of a source, kept in a list at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], kept: list[list[Element]]) -> None:
         self.open = open_
-        #: Holds the list of all elements, once there is one; shared by all passes.
+        #: Holds the list of all elements once it is complete; shared by all passes.
         self.kept = kept
         self.at = 0
         self.source: Cursor | None = None
@@ -55,10 +55,10 @@ class MemoryCursor(Cursor):
         self.at += 1
         return element
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"at": self.at}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.at = int(state["at"])
 
     def close(self) -> None:
@@ -73,12 +73,12 @@ class MemoryCursor(Cursor):
 _HEADER = json.dumps({"format": "pullback cache", "version": 1}).encode() + b"\n"
 #: In front of each element: its length and its CRC-32 (that of zlib).
 _FRAME = struct.Struct("<QI")
-#: The length that says that all elements have been read: their number follows.
+#: The length that marks the end: the number of elements follows.
 _END = (1 << 64) - 1
 
 
 class FileCursor(Cursor):
-    """The elements of a source, kept in a file that appears when all have passed."""
+    """The elements of a source, kept in a file that appears at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], path: Path) -> None:
         self.open = open_
@@ -117,10 +117,10 @@ class FileCursor(Cursor):
         self.writer.write(element)
         return element
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"at": self.at}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.at = int(state["at"])
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class FileCursor(Cursor):
 
 
 class _Writer:
-    """A file under another name until it is finished."""
+    """A file with a temporary name until it is finished."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -166,10 +166,10 @@ def _discard(file: BinaryIO, path: Path) -> None:
 
 
 def _read(path: Path, begin: int) -> Iterator[Element]:
-    """The elements in a file from a number on.
+    """Yields the elements in a file from a number on.
 
     Raises:
-        DataError: when the file is damaged.
+        DataError: if the file is damaged.
     """
 
     def damaged(why: str) -> errors.DataError:
@@ -181,7 +181,7 @@ def _read(path: Path, begin: int) -> Iterator[Element]:
     number = 0
     with path.open("rb") as file:
         if file.readline(len(_HEADER)) != _HEADER:
-            raise errors.DataError(f"{path} is no cache of this version; give another path")
+            raise errors.DataError(f"{path} is not a cache of this version; use another path")
         size = os.fstat(file.fileno()).st_size
         while True:
             frame = file.read(_FRAME.size)

@@ -1,34 +1,21 @@
-"""Several sources as one: side by side, one after another, and in turns."""
+"""Several sources as one: zipped, concatenated and interleaved."""
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from pullback import errors
 from pullback._tree import leaves, like
 from pullback.data.elements import Element, as_tensors
-from pullback.data.source import Cursor, Epoch
+from pullback.data.source import Cursor, Epoch, Position, Source
 from pullback.data.stages import call
 
 
-class Opens(Protocol):
-    """A dataset, as far as a cursor needs to know one."""
-
-    def open(self, epoch: Epoch) -> Cursor:
-        """A cursor at the beginning of one pass."""
-
-    def seeds(self) -> list[int]:
-        """The seeds of all stages."""
-
-    def set_seeds(self, seeds: Sequence[int]) -> None:
-        """Sets the seeds of all stages."""
-
-
 class ZipCursor(Cursor):
-    """One element of each source, as a tuple; the shortest ends it."""
+    """Tuples of one element of each source, as many as the shortest has."""
 
     def __init__(self, sources: Sequence[Cursor]) -> None:
         self.sources = list(sources)
@@ -46,10 +33,10 @@ class ZipCursor(Cursor):
     def skip(self, count: int) -> int:
         return min([source.skip(count) for source in self.sources])
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"sources": [source.state() for source in self.sources]}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         for source, position in zip(self.sources, state["sources"], strict=True):
             source.restore(position)
 
@@ -65,18 +52,18 @@ def _first(batch: Element, count: int) -> Element:
 class ConcatenateCursor(Cursor):
     """One source after another."""
 
-    def __init__(self, datasets: Sequence[Opens], epoch: Epoch) -> None:
+    def __init__(self, datasets: Sequence[Source], epoch: Epoch) -> None:
         self.datasets = datasets
         self.epoch = epoch
         self.which = 0
         self.source = self._open()
 
     def _open(self) -> Cursor:
-        # Each has a pass of its own, so that data after themselves come in another order.
+        # Each has a pass of its own, so that a dataset after itself comes in another order.
         return self.datasets[self.which].open((*self.epoch, self.which))
 
     def _go_on(self) -> bool:
-        """Goes on to the next source; False when there is none."""
+        """Goes on to the next source; returns False if there is none."""
         if self.which + 1 >= len(self.datasets):
             return False
         self.source.close()
@@ -98,10 +85,10 @@ class ConcatenateCursor(Cursor):
             done += self.source.skip(count - done)
         return done
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"which": self.which, "source": self.source.state()}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.which = int(state["which"])
         self.source = self._open()
         self.source.restore(state["source"])
@@ -111,22 +98,22 @@ class ConcatenateCursor(Cursor):
 
 
 class Lane(NamedTuple):
-    """One of the datasets that an interleaving takes turns with."""
+    """One of the datasets that are interleaved."""
 
-    #: The position of the source in front of the element that it is made of, and its number.
-    before: Mapping[str, Any]
+    #: The position in front of the element that it is made of, and the number of the element.
+    before: Position
     number: int
-    dataset: Opens
+    dataset: Source
     cursor: Cursor
 
 
 class InterleaveCursor(Cursor):
-    """Elements of several datasets in turns; each is made of an element by a function."""
+    """Elements of several datasets in turns; a function makes each dataset of an element."""
 
     def __init__(
         self,
         source: Callable[[Epoch], Cursor],
-        function: Callable[..., Any],
+        function: Callable[..., Source],
         cycle: int,
         block: int,
         epoch: Epoch,
@@ -137,10 +124,10 @@ class InterleaveCursor(Cursor):
         self.epoch = epoch
         self.source = source(epoch)
         self.lanes: list[Lane | None] = [None] * cycle
-        #: Whose turn it is, and how many elements it has given in it.
+        #: The lane whose turn it is, and the number of elements it has yielded in it.
         self.turn = 0
         self.taken = 0
-        #: How many datasets have been made.
+        #: The number of datasets made.
         self.made = 0
         self.drained = False
 
@@ -171,7 +158,7 @@ class InterleaveCursor(Cursor):
         self.taken = 0
 
     def _begin(self) -> Lane | None:
-        """The next lane; None when there are no more elements to make one of."""
+        """Returns the next lane; None if there are no more elements to make one of."""
         if self.drained:
             return None
         before = self.source.state()
@@ -183,20 +170,19 @@ class InterleaveCursor(Cursor):
         self.made += 1
         return self._lane(before, self.made - 1, self._dataset(element))
 
-    def _dataset(self, element: Element) -> Opens:
+    def _dataset(self, element: Element) -> Source:
         made = call(self.function, as_tensors(element))
         if not (hasattr(made, "open") and hasattr(made, "seeds")):
             raise errors.InputTypeError(
-                f"the function of interleave gives a dataset, got {type(made).__name__}; "
+                f"the function of interleave must return a dataset, got {type(made).__name__}; "
                 f"wrap it: Dataset.from_tensor_slices(...) or Dataset.from_iterable(...)"
             )
-        opens: Opens = made
-        return opens
+        return made
 
-    def _lane(self, before: Mapping[str, Any], number: int, dataset: Opens) -> Lane:
+    def _lane(self, before: Position, number: int, dataset: Source) -> Lane:
         return Lane(before, number, dataset, dataset.open((*self.epoch, number)))
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {
             "source": self.source.state(),
             "lanes": [
@@ -215,15 +201,15 @@ class InterleaveCursor(Cursor):
             "made": self.made,
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.lanes = [None if lane is None else self._restored(lane) for lane in state["lanes"]]
         self.turn = int(state["turn"])
         self.taken = int(state["taken"])
         self.made = int(state["made"])
         self.source.restore(state["source"])
 
-    def _restored(self, saved: Mapping[str, Any]) -> Lane:
-        # The element is no part of the state: it is read again, from where it was.
+    def _restored(self, saved: Position) -> Lane:
+        # The element is not part of the state: it is read again, from its position.
         source = self.open(self.epoch)
         try:
             source.restore(saved["before"])

@@ -1,66 +1,184 @@
-"""`Dataset`: where data come from, and what is done to them on the way."""
+"""`Dataset`: a source of elements, and the stages that they pass through.
+
+One class holds sources, stages, seeds and state: every stage is a method that returns a dataset,
+so that calls can be chained.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from pullback import errors
 from pullback.data import iterables
+from pullback.data import processes as worker_processes
+from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
+from pullback.data.background import Threads
+from pullback.data.caching import FileCursor, MemoryCursor
+from pullback.data.combining import ConcatenateCursor, InterleaveCursor, ZipCursor
+from pullback.data.elements import Element
 from pullback.data.example import Feature
 from pullback.data.files import Files, LinesCursor, check_compression, find
-from pullback.data.pipeline import Open, Pipeline
-from pullback.data.slices import Items, Slices
+from pullback.data.iterator import Iterator
+from pullback.data.shuffling import BufferCursor
+from pullback.data.slices import IndexCursor, Indexed, Items, Slices, shuffled
+from pullback.data.source import Cursor, Epoch
+from pullback.data.stages import (
+    BatchCursor,
+    EnumerateCursor,
+    FilterCursor,
+    MapCursor,
+    PaddedBatchCursor,
+    RepeatCursor,
+    ShardCursor,
+    SkipCursor,
+    TakeCursor,
+    UnbatchCursor,
+    WindowCursor,
+    call_on_tensors,
+)
 from pullback.data.tfrecord import RecordCursor
-from pullback.data.transformations import Transformations
+from pullback.devices import as_device
+from pullback.random import default_generator
 
 __all__ = ["Dataset"]
 
+#: Opens a pass. Stages with a seed get the seed as a second argument.
+Open: TypeAlias = Callable[..., Cursor]
 
-class Dataset(Transformations):
-    """A pipeline of stages; iterating over it gives its elements as tensors.
+
+class Dataset:
+    """A pipeline of stages; iterating over it yields its elements as tensors.
 
     Each iteration is a pass of its own: a shuffled dataset comes in another order, which its seed
-    and the number of the pass decide. The number of passes begun is part of a checkpoint that the
-    dataset is given to, the position within a pass part of one that `iter(dataset)` is given to.
+    and the number of the pass decide. A checkpoint of the dataset holds the number of passes begun,
+    a checkpoint of `iter(dataset)` the position within a pass.
+
+    Args:
+        open_: opens a pass, from its number and, if there is one, the seed.
+        length: returns the number of elements, if it can be known.
+        sources: the datasets that this one draws from.
+        seed: decides the random choices.
+        elements: the elements by number, if they can be accessed so.
 
     >>> dataset = pb.data.Dataset.from_tensor_slices([1, 2, 3, 4, 5]).batch(2)
     >>> [batch.tolist() for batch in dataset]
     [[1, 2], [3, 4], [5]]
     """
 
+    opaque_state = True
+
+    def __init__(
+        self,
+        open_: Open | None = None,
+        length: Callable[[], int] | None = None,
+        *,
+        sources: Sequence[Dataset] = (),
+        seed: int | None = None,
+        elements: Indexed | None = None,
+    ) -> None:
+        self._open = open_
+        self._length = length
+        self._sources = tuple(sources)
+        self._seed = seed
+        self._elements = elements
+        self._passes = 0
+
+    # Passes --------------------------------------------------------------------------------------
+
+    def open(self, epoch: Epoch) -> Cursor:
+        """Opens a cursor at the beginning of one pass. Custom sources override this."""
+        if self._elements is not None:
+            return IndexCursor(self._elements)
+        if self._open is None:
+            raise NotImplementedError(f"{type(self).__name__}.open")
+        return self._open(epoch) if self._seed is None else self._open(epoch, self._seed)
+
+    def __len__(self) -> int:
+        if self._elements is not None:
+            return self._elements.size
+        if self._length is None:
+            raise errors.InputTypeError(
+                "the number of elements of this dataset is not known in advance; iterate over it"
+            )
+        return self._length()
+
+    def __iter__(self) -> Iterator:
+        self._passes += 1
+        return Iterator(self, (self._passes - 1,))
+
     def _stage(
         self,
         open_: Open,
         length: Callable[[], int] | None = None,
         *,
-        beside: Sequence[Pipeline] = (),
+        beside: Sequence[Dataset] = (),
         seed: int | None = None,
     ) -> Dataset:
+        """Returns a dataset that draws from this one, and from those beside it."""
         return Dataset(open_, length, sources=(self, *beside), seed=seed)
+
+    # Seeds and state -----------------------------------------------------------------------------
+
+    def seeds(self) -> list[int]:
+        """Returns the seeds of all stages, source first."""
+        own = [] if self._seed is None else [self._seed]
+        return [seed for source in self._sources for seed in source.seeds()] + own
+
+    def set_seeds(self, seeds: Sequence[int]) -> None:
+        """Sets the seeds of all stages.
+
+        Raises:
+            InputValueError: unless there is one for each stage with a seed.
+        """
+        if len(seeds) != len(self.seeds()):
+            raise errors.InputValueError(
+                f"the dataset has {len(self.seeds())} stages with a seed, and {len(seeds)} were "
+                f"saved; build it with the stages that it was saved with"
+            )
+        rest = list(seeds)
+        for source in self._sources:
+            count = len(source.seeds())
+            source.set_seeds(rest[:count])
+            rest = rest[count:]
+        if self._seed is not None:
+            (self._seed,) = rest
+
+    def checkpoint_state(self) -> Mapping[str, Any]:
+        """Returns the number of passes begun, and the seeds."""
+        return {"passes": self._passes, "seeds": self.seeds()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Restores a state from `checkpoint_state`."""
+        self.set_seeds(state["seeds"])
+        self._passes = int(state["passes"])
 
     # Sources -------------------------------------------------------------------------------------
 
     @staticmethod
-    def from_tensor_slices(tensors: Any) -> Dataset:
+    def from_tensor_slices(tensors: object) -> Dataset:
         """The slices of arrays along their first axes.
 
         Args:
             tensors: an array, a list, or a structure of them: a tuple is a tuple of arrays, a
-                list is one array. Strings are taken as well: a batch of them is a `StringTensor`,
-                one is a Python string. Arrays are not copied: do not change them.
+                list is one array. Strings are allowed: a batch of them is a `StringTensor`, a
+                single one a Python string. Arrays are not copied: do not change them.
 
         >>> pairs = pb.data.Dataset.from_tensor_slices(([1.0, 2.0], ["cat", "dog"]))
         >>> [(float(x), str(name)) for x, name in pairs]
         [(1.0, 'cat'), (2.0, 'dog')]
 
         Raises:
-            ShapeError: when the first axes differ in size.
+            ShapeError: if the first axes differ in size.
         """
         return Dataset(elements=Slices(tensors))
 
     @staticmethod
     def range(*args: int) -> Dataset:
-        """The integers that Python's `range` gives for the same arguments.
+        """The integers of Python's `range` for the same arguments.
 
         >>> [int(i) for i in pb.data.Dataset.range(2, 5)]
         [2, 3, 4]
@@ -68,14 +186,14 @@ class Dataset(Transformations):
         return Dataset.from_tensor_slices(list(range(*args)))
 
     @staticmethod
-    def from_generator(function: Callable[[], Iterable[Any]]) -> Dataset:
-        """What a function gives, which is called for each pass: a generator, an iterable.
+    def from_generator(function: Callable[[], Iterable[object]]) -> Dataset:
+        """The elements of a generator or iterable, which a function makes anew for each pass.
 
-        To go to a saved position, the elements in front of it are made again and passed over.
+        To go to a saved position, the elements in front of it are generated again and skipped.
 
         Args:
-            function: without arguments; what it yields are arrays, numbers, strings, and tuples,
-                lists and dicts of them.
+            function: takes no arguments; yields arrays, numbers, strings, and tuples, lists and
+                dicts of them.
 
         >>> def squares():
         ...     for number in range(3):
@@ -89,11 +207,11 @@ class Dataset(Transformations):
     def from_iterable(iterable: Any) -> Dataset:
         """The elements of a dataset or loader of another library, or of any iterable.
 
-        A torch `DataLoader`, a Hugging Face dataset and grain's are taken as they are. Where the
-        elements can be had by number, as from a list or a torch or Hugging Face dataset, so they
-        are: `shuffle()` then needs no buffer. Where an iterator can say and set its state, as
-        grain's, that is its position in a checkpoint; elsewhere the elements in front of it are
-        passed over again, so they must come in the same order.
+        A torch `DataLoader`, a Hugging Face dataset and grain's are used as they are. Elements are
+        accessed by number where that is possible, as with a list or a torch or Hugging Face
+        dataset; `shuffle()` then needs no buffer. If an iterator can get and set its state, as
+        grain's can, that state is its position in a checkpoint. Otherwise the elements in front of
+        the position are read again and skipped, so they must come in the same order.
 
         >>> rows = [{"text": "a cat", "label": 0}, {"text": "a dog", "label": 1}]
         >>> for row in pb.data.Dataset.from_iterable(rows):
@@ -102,7 +220,7 @@ class Dataset(Transformations):
         a dog 1
 
         Raises:
-            InputTypeError: for what can be gone through once only, or not at all.
+            InputTypeError: for an object that cannot be iterated over, or only once.
         """
         iterables.check(iterable)
         if iterables.is_sequence(iterable):
@@ -112,10 +230,10 @@ class Dataset(Transformations):
 
     @staticmethod
     def from_files(files: Files) -> Dataset:
-        """The paths of files, as strings; those of a pattern in order of their names.
+        """The paths of files as strings; those of a pattern sorted by name.
 
         Raises:
-            DataError: for a path that is not there, and a pattern that nothing has.
+            DataError: for a path that does not exist, and a pattern without matches.
         """
         return Dataset.from_tensor_slices(find(files))
 
@@ -123,16 +241,16 @@ class Dataset(Transformations):
     def from_text_lines(
         files: Files, *, encoding: str = "utf-8", compression: str | None = None
     ) -> Dataset:
-        """The lines of text files, as strings without their ends.
+        """The lines of text files, as strings without line ends.
 
         Args:
             files: paths and patterns.
-            encoding: that of the text.
-            compression: "gzip", or None for files as they are. What is packed is unpacked a piece
-                at a time, however large that gets.
+            encoding: the encoding of the text.
+            compression: "gzip", or None for plain files. Compressed files are read piece by piece,
+                however large their contents.
 
         Raises:
-            DataError: for a path that is not there; while iterating, for what is no text.
+            DataError: for a path that does not exist; while iterating, for bytes that are not text.
         """
         check_compression(compression)
         paths = find(files)
@@ -145,20 +263,323 @@ class Dataset(Transformations):
         *,
         compression: str | None = None,
     ) -> Dataset:
-        """The records of TFRecord files; every checksum is checked.
+        """The records of TFRecord files; every checksum is verified.
 
         Args:
             files: paths and patterns.
-            features: what each record, a `tf.train.Example`, is expected to have; the elements
-                are dicts of these. Without, they are the records as bytes.
-            compression: "gzip", or None for files as they are. What is packed is unpacked a piece
-                at a time, however large that gets.
+            features: the expected features of each record, a `tf.train.Example`; the elements
+                are then dicts of these. Without it, they are the records as bytes.
+            compression: "gzip", or None for plain files. Compressed files are read piece by piece,
+                however large their contents.
 
         Raises:
-            DataError: for a path that is not there; while iterating, for a record that is
-                damaged, cut off or does not fit; names the file and the place.
+            DataError: for a path that does not exist; while iterating, for a record that is
+                damaged, cut off or does not match; names the file and the position.
         """
         check_compression(compression)
         paths = find(files)
         wanted = None if features is None else dict(features)
         return Dataset(lambda epoch: RecordCursor(paths, compression, wanted))
+
+    # Order ---------------------------------------------------------------------------------------
+
+    def shuffle(self, buffer_size: int | None = None, seed: int | None = None) -> Dataset:
+        """The elements in random order, a new one in each pass.
+
+        Args:
+            buffer_size: the number of next elements that each element is drawn from. If elements
+                have numbers, None, or at least the size of the data, makes all orders equally
+                likely.
+            seed: decides all orders; if None, a seed is drawn from the default generator.
+
+        Raises:
+            InputValueError: for a buffer size below 1, or None for data without numbers.
+        """
+        _at_least("shuffle", buffer_size, 1)
+        elements = self._elements
+        if elements is None and buffer_size is None:
+            raise errors.InputValueError(
+                "shuffle() without a size needs elements with numbers, right after "
+                "from_tensor_slices; elsewhere pass the number of elements to draw from"
+            )
+
+        def open_(epoch: Epoch, seed: int) -> Cursor:
+            if elements is not None and (buffer_size is None or buffer_size >= elements.size):
+                return shuffled(elements, seed, epoch)
+            assert buffer_size is not None
+            return BufferCursor(self.open(epoch), buffer_size, seed, epoch)
+
+        seed = _drawn_seed() if seed is None else int(seed)
+        return self._stage(open_, lambda: len(self), seed=seed)
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """Several passes: `count` of them, or infinitely many."""
+        _at_least("repeat", count, 0)
+        return self._stage(
+            lambda epoch: RepeatCursor(self.open, epoch, count),
+            None if count is None else lambda: count * len(self),
+        )
+
+    def concatenate(self, *others: Dataset) -> Dataset:
+        """The elements of this dataset, then those of others."""
+        datasets = (self, *others)
+        return self._stage(
+            lambda epoch: ConcatenateCursor(datasets, epoch),
+            lambda: sum(len(dataset) for dataset in datasets),
+            beside=others,
+        )
+
+    def zip(self, *others: Dataset) -> Dataset:
+        """Tuples of one element of each dataset, as many as the shortest has.
+
+        >>> numbers, names = pb.data.Dataset.range(3), ["a", "b"]
+        >>> for number, name in numbers.zip(pb.data.Dataset.from_tensor_slices(names)):
+        ...     print(int(number), name)
+        0 a
+        1 b
+        """
+        datasets = (self, *others)
+        return self._stage(
+            lambda epoch: ZipCursor([dataset.open(epoch) for dataset in datasets]),
+            lambda: min(len(dataset) for dataset in datasets),
+            beside=others,
+        )
+
+    def interleave(
+        self, function: Callable[..., Dataset], *, cycle: int = 4, block: int = 1
+    ) -> Dataset:
+        """Makes a dataset of each element, and takes elements of several of these in turns.
+
+        Args:
+            function: returns a dataset for an element. A dataset that ends in `prefetch` reads
+                ahead of its turn, in a thread of its own.
+            cycle: the number of datasets that are read at a time; 1 reads one after another.
+            block: the number of elements that each dataset yields in its turn.
+
+        >>> def repeated(number):
+        ...     return pb.data.Dataset.from_tensor_slices([int(number)] * 3)
+        >>> [int(x) for x in pb.data.Dataset.range(3).interleave(repeated, cycle=2)]
+        [0, 1, 0, 1, 0, 1, 2, 2, 2]
+        """
+        _at_least("interleave", cycle, 1)
+        _at_least("interleave", block, 1)
+        return self._stage(lambda epoch: InterleaveCursor(self.open, function, cycle, block, epoch))
+
+    # One element after another -------------------------------------------------------------------
+
+    def map(
+        self,
+        function: Callable[..., object],
+        *,
+        parallel: int | None = None,
+        processes: bool = False,
+        seed: int | None = None,
+    ) -> Dataset:
+        """Applies a function to each element; the parts of a tuple are its arguments.
+
+        Args:
+            function: takes an element, returns another. For random numbers that do not depend on
+                other users of the default generator, let it take a `generator` (see `seed`).
+            parallel: the number of elements that are processed at a time; their order stays.
+            processes: True to use processes instead of threads. The function must then be defined
+                at the top of a module; it takes and returns NumPy arrays.
+            seed: with it, the function gets a `pb.Generator` as `generator` with each element,
+                decided by this seed, the number of the pass and the number of the element.
+
+        >>> doubled = pb.data.Dataset.range(3).map(lambda x: 2 * x, parallel=2)
+        >>> [int(x) for x in doubled]
+        [0, 2, 4]
+
+        Raises:
+            InputTypeError: for a function that cannot be sent to other processes.
+        """
+        _at_least("map", parallel, 1)
+        count = parallel
+        shared: worker_processes.SharedProcesses | None = None
+        if processes:
+            worker_processes.check(function)
+            count = count or os.cpu_count() or 1
+            shared = worker_processes.SharedProcesses(function, count)
+
+        def open_(epoch: Epoch, seed: int | None = None) -> Cursor:
+            each = MapCursor(self.open(epoch), function, seed, epoch)
+            if count is None:
+                return each
+            if shared is not None:
+                return ParallelMapCursor(each, shared.hold(), 2 * count)
+            call = functools.partial(call_on_tensors, function)
+            return ParallelMapCursor(each, Threads(call, count, as_device(None)), 2 * count)
+
+        return self._stage(open_, lambda: len(self), seed=seed)
+
+    def filter(self, function: Callable[..., object]) -> Dataset:
+        """The elements for which a function is true; the parts of a tuple are its arguments."""
+        return self._stage(lambda epoch: FilterCursor(self.open(epoch), function))
+
+    def enumerate(self, start: int = 0) -> Dataset:
+        """Pairs of an element's number and the element."""
+        return self._stage(
+            lambda epoch: EnumerateCursor(self.open(epoch), start), lambda: len(self)
+        )
+
+    def take(self, count: int) -> Dataset:
+        """The first elements of each pass."""
+        _at_least("take", count, 0)
+        return self._stage(
+            lambda epoch: TakeCursor(self.open(epoch), count),
+            lambda: min(count, len(self)),
+        )
+
+    def skip(self, count: int) -> Dataset:
+        """All but the first elements of each pass."""
+        _at_least("skip", count, 0)
+        return self._stage(
+            lambda epoch: SkipCursor(self.open(epoch), count),
+            lambda: max(len(self) - count, 0),
+        )
+
+    def shard(self, shards: int, shard: int) -> Dataset:
+        """Every element whose number is `shard`, modulo `shards`: one part for each machine.
+
+        Call it before `shuffle`, so that the parts have no element in common.
+
+        >>> [int(x) for x in pb.data.Dataset.range(5).shard(2, 1)]
+        [1, 3]
+
+        Raises:
+            InputValueError: unless 0 <= shard < shards.
+        """
+        if not 0 <= shard < shards:
+            raise errors.InputValueError(
+                f"shard must be at least 0 and below shards={shards}, got {shard}"
+            )
+        return self._stage(
+            lambda epoch: ShardCursor(self.open(epoch), shards, shard),
+            lambda: (len(self) - shard + shards - 1) // shards,
+        )
+
+    # Several elements as one ---------------------------------------------------------------------
+
+    def batch(self, size: int, *, drop_remainder: bool = False) -> Dataset:
+        """Groups of `size` elements, stacked; the last may be smaller, or is dropped.
+
+        Raises:
+            InputValueError: for a size below 1.
+            ShapeError: while iterating, for elements of different shapes.
+        """
+        _at_least("batch", size, 1)
+        return self._stage(
+            lambda epoch: BatchCursor(self.open(epoch), size, drop_remainder),
+            lambda: _groups(len(self), size, drop_remainder),
+        )
+
+    def padded_batch(
+        self,
+        size: int,
+        *,
+        shapes: Sequence[Sequence[int | None]] | None = None,
+        value: object = 0,
+        drop_remainder: bool = False,
+    ) -> Dataset:
+        """Groups of elements of different sizes, padded at their ends and stacked.
+
+        Args:
+            size: the number of elements in a batch.
+            shapes: the padded shape of each part of an element, in order; None in a shape, or for
+                `shapes`, stands for the longest in the batch.
+            value: the padding value, or a list of one for each part.
+            drop_remainder: True to drop the last batch if it is smaller.
+
+        >>> rows = pb.data.Dataset.from_generator(lambda: [[1], [2, 3], [4, 5, 6]])
+        >>> [batch.tolist() for batch in rows.padded_batch(2)]
+        [[[1, 0], [2, 3]], [[4, 5, 6]]]
+
+        Raises:
+            InputValueError: for a size below 1.
+            ShapeError: while iterating, for elements larger than their shape.
+        """
+        _at_least("padded_batch", size, 1)
+        return self._stage(
+            lambda epoch: PaddedBatchCursor(self.open(epoch), size, drop_remainder, shapes, value),
+            lambda: _groups(len(self), size, drop_remainder),
+        )
+
+    def unbatch(self) -> Dataset:
+        """The slices of each element along the first axes of its parts, one by one."""
+        return self._stage(lambda epoch: UnbatchCursor(self.open(epoch)))
+
+    def window(
+        self, size: int, *, shift: int | None = None, drop_remainder: bool = True
+    ) -> Dataset:
+        """Sliding windows: consecutive elements, stacked.
+
+        Args:
+            size: the number of elements in a window.
+            shift: the distance between the first elements of two windows; `size` if None.
+            drop_remainder: True to drop smaller windows at the end.
+
+        >>> [w.tolist() for w in pb.data.Dataset.range(4).window(3, shift=1)]
+        [[0, 1, 2], [1, 2, 3]]
+
+        Raises:
+            InputValueError: for a size or shift below 1.
+        """
+        _at_least("window", size, 1)
+        _at_least("window", shift, 1)
+        by = size if shift is None else shift
+        return self._stage(lambda epoch: WindowCursor(self.open(epoch), size, by, drop_remainder))
+
+    # Working ahead, and keeping ------------------------------------------------------------------
+
+    def prefetch(self, size: int = 2) -> Dataset:
+        """Makes up to `size` elements ahead, in another thread.
+
+        An error there is raised where the element is asked for, and ends the pass.
+        """
+        _at_least("prefetch", size, 1)
+        return self._stage(
+            lambda epoch: PrefetchCursor(self.open(epoch), size, as_device(None)),
+            lambda: len(self),
+        )
+
+    def cache(self, path: str | os.PathLike[str] | None = None) -> Dataset:
+        """Makes the elements once, and keeps them: later passes yield the same objects.
+
+        The cache is complete once a pass has reached its end. Shuffle after it for a new order in
+        each pass.
+
+        Args:
+            path: a file, which later programs can use as well; it is read if it exists. None
+                keeps the elements in memory.
+
+        Raises:
+            DataError: while iterating, for a file that is damaged or not a cache.
+        """
+        if path is not None:
+            file = Path(path)
+            return self._stage(
+                lambda epoch: FileCursor(lambda: self.open((0,)), file),
+                lambda: len(self),
+            )
+        kept: list[list[Element]] = []
+        return self._stage(
+            lambda epoch: MemoryCursor(lambda: self.open((0,)), kept),
+            lambda: len(self),
+        )
+
+
+def _at_least(method: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise errors.InputValueError(
+            f"{method} takes a number that is at least {least}, got {value}"
+        )
+
+
+def _groups(count: int, size: int, drop_remainder: bool) -> int:
+    whole, rest = divmod(count, size)
+    return whole + bool(rest and not drop_remainder)
+
+
+def _drawn_seed() -> int:
+    """Draws a seed from the default generator: `pb.random.seed` decides the order of data too."""
+    return default_generator.split(1)[0].state[0] % (1 << 63)

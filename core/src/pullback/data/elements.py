@@ -18,27 +18,31 @@ from pullback.tensor import Tensor
 Element: TypeAlias = Any
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+#: One part of an element.
+Leaf: TypeAlias = "Tensor | StringTensor | Array | str | bytes"
+#: The same leaf of several elements.
+Column: TypeAlias = tuple[Any, ...]
 
 
 # ---------------------------------------------------------------------------------------------
-# What comes in.
+# Elements from other libraries.
 
 
-def from_foreign(value: Any) -> Element:
-    """What another library or a generator gave, as an element.
+def from_foreign(value: object) -> Element:
+    """Converts a value from another library or a generator to an element.
 
-    Arrays are copied, for whoever made them may fill them again. A list of numbers, strings or
-    lists of them is an array; a list of anything else is a tuple.
+    Arrays are copied, as whoever made them may fill them again. A list of numbers, strings or
+    lists of them becomes an array, any other list a tuple.
 
     Raises:
-        ConversionError: for objects that are no data.
+        ConversionError: for objects that cannot be converted to arrays.
     """
     if value is None or isinstance(value, (str, bytes, Tensor, StringTensor)):
         return value
     if isinstance(value, dict):
         return {key: from_foreign(item) for key, item in value.items()}
     if isinstance(value, tuple) or (isinstance(value, list) and not _is_plain(value)):
-        return _tuple_like(value, [from_foreign(item) for item in value])
+        return tuple_like(value, [from_foreign(item) for item in value])
     if hasattr(type(value), "__pullback_tensor__"):
         return from_any(value)
     if is_text(value):
@@ -47,39 +51,40 @@ def from_foreign(value: Any) -> Element:
         return np.array(host_array(value))
     except (TypeError, ValueError, RuntimeError) as error:
         raise errors.ConversionError(
-            f"an element holds {type(value).__name__}, which is no array, number or string: "
-            f"{error}; turn it into one where it is made"
+            f"an element must hold arrays, numbers or strings, got {type(value).__name__}: "
+            f"{error}; convert it where it is made"
         ) from error
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a list is made of numbers and strings, and of lists of them."""
+def _is_plain(value: object) -> bool:
+    """True if a list holds only numbers, strings, and lists of them."""
     if isinstance(value, list):
         return all(_is_plain(item) for item in value)
     return isinstance(value, (bool, int, float, complex, str, bytes, np.generic))
 
 
-def _has_bytes(value: Any) -> bool:
+def _has_bytes(value: object) -> bool:
     # NumPy's own strings of bytes lose the zeros at their ends.
     if isinstance(value, (list, tuple)):
         return any(_has_bytes(item) for item in value)
     return isinstance(value, bytes)
 
 
-def _tuple_like(structure: Any, items: list[Any]) -> Any:
+def tuple_like(structure: Element, items: list[Element]) -> Element:
+    """Returns items as a tuple, named if `structure` is."""
     return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
 
 
 # ---------------------------------------------------------------------------------------------
-# What goes out.
+# Tensors and arrays of elements.
 
 
 def as_tensors(element: Element) -> Element:
-    """The element with tensors for its arrays; strings stay on the host."""
+    """Converts the arrays of an element to tensors; strings stay on the host."""
     return like(element, iter([_tensor(leaf) for leaf in leaves(element)]))
 
 
-def _tensor(leaf: Any) -> Any:
+def _tensor(leaf: object) -> Tensor | StringTensor | str | bytes:
     if type(leaf) is Tensor:
         return leaf
     if isinstance(leaf, (str, bytes)):
@@ -89,7 +94,7 @@ def _tensor(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "USO":
         if not is_text(leaf):
             raise errors.ConversionError(
-                "an array of Python objects is neither numbers nor strings; convert it first, "
+                "an array of Python objects holds neither numbers nor strings; convert it first, "
                 "such as with x.astype('float32')"
             )
         return StringTensor(leaf)
@@ -97,11 +102,11 @@ def _tensor(leaf: Any) -> Any:
 
 
 def as_arrays(element: Element) -> Element:
-    """The element with NumPy arrays for its tensors, for other processes and for files."""
+    """Converts the tensors of an element to NumPy arrays, for other processes and for files."""
     return like(element, iter([_array(leaf) for leaf in leaves(element)]))
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: object) -> Any:
     if isinstance(leaf, (str, bytes)):
         return leaf.item() if isinstance(leaf, np.generic) else leaf
     if isinstance(leaf, StringTensor):
@@ -110,34 +115,34 @@ def _array(leaf: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# Several as one.
+# Stacking.
 
 
 def stacked(items: Sequence[Element]) -> Element:
-    """Elements of one structure as one, with an axis in front of each leaf.
+    """Stacks elements of the same structure along a new first axis of each leaf.
 
     Raises:
-        ShapeError: when shapes or structures differ; names the fix.
+        ShapeError: if shapes or structures differ; names the fix.
     """
     return _by_leaf(items, _stack)
 
 
 def joined(batches: Sequence[Element]) -> Element:
-    """Stacked elements one after another."""
+    """Concatenates stacked elements."""
     return batches[0] if len(batches) == 1 else _by_leaf(batches, _join)
 
 
-def _by_leaf(items: Sequence[Element], together: Callable[[tuple[Any, ...]], Any]) -> Element:
+def _by_leaf(items: Sequence[Element], combine: Callable[[Column], Leaf]) -> Element:
     rows = [leaves(item) for item in items]
     if len({len(row) for row in rows}) > 1:
         raise errors.ShapeError(
             f"a batch needs elements with the same parts, got some with "
             f"{' and some with '.join(map(str, sorted({len(row) for row in rows})))}"
         )
-    return like(items[0], iter([together(column) for column in zip(*rows, strict=True)]))
+    return like(items[0], iter([combine(column) for column in zip(*rows, strict=True)]))
 
 
-def _stack(column: tuple[Any, ...]) -> Any:
+def _stack(column: Column) -> Leaf:
     if any(type(leaf) is Tensor for leaf in column):
         return stack(list(column))
     if isinstance(column[0], (str, bytes)):
@@ -147,12 +152,12 @@ def _stack(column: tuple[Any, ...]) -> Any:
     if len(shapes) > 1:
         raise errors.ShapeError(
             f"a batch needs elements of one shape, got {' and '.join(map(str, shapes[:4]))}; "
-            f"padded_batch fills the shorter ones up"
+            f"padded_batch pads the shorter ones"
         )
     return np.stack(arrays)
 
 
-def _join(column: tuple[Any, ...]) -> Any:
+def _join(column: Column) -> Leaf:
     if any(type(leaf) is Tensor for leaf in column):
         return concat(list(column))
     return np.concatenate([np.asarray(leaf) for leaf in column])
@@ -161,29 +166,30 @@ def _join(column: tuple[Any, ...]) -> Any:
 def padded(
     items: Sequence[Element],
     shapes: Sequence[Sequence[int | None]] | None,
-    values: Sequence[Any] | Any,
+    values: object,
 ) -> Element:
-    """Elements stacked, each leaf filled up behind to one shape.
+    """Pads each leaf of some elements at its end to one shape, and stacks them.
 
     Args:
-        items: elements of one structure.
-        shapes: one for each leaf; None in it, or for it, takes the longest of these elements.
-        values: what is filled in: one, or one for each leaf; strings are filled with empty ones.
+        items: elements of the same structure.
+        shapes: a shape for each leaf; None in a shape, or for it, is the longest of the elements.
+        values: the padding value, or a list of one for each leaf; strings are padded with empty
+            strings.
 
     Raises:
-        ShapeError: when an element is longer than its shape, or ranks differ.
+        ShapeError: if an element is larger than its shape, or ranks differ.
     """
-    place = iter(range(len(leaves(items[0]))))
+    numbers = iter(range(len(leaves(items[0]))))
 
-    def together(column: tuple[Any, ...]) -> Any:
-        i = next(place)
+    def combine(column: Column) -> Leaf:
+        i = next(numbers)
         value = values[i] if isinstance(values, (list, tuple)) else values
         return _pad(column, None if shapes is None else shapes[i], value)
 
-    return _by_leaf(items, together)
+    return _by_leaf(items, combine)
 
 
-def _pad(column: tuple[Any, ...], wanted: Sequence[int | None] | None, value: Any) -> Any:
+def _pad(column: Column, wanted: Sequence[int | None] | None, value: object) -> Leaf:
     if isinstance(column[0], (str, bytes)):
         return np.array(column, dtype=object)
     arrays = [_array(leaf) for leaf in column]
@@ -198,25 +204,26 @@ def _pad(column: tuple[Any, ...], wanted: Sequence[int | None] | None, value: An
     )
     if len(shape) != len(longest) or any(n < m for n, m in zip(shape, longest, strict=True)):
         raise errors.ShapeError(
-            f"padded_batch: an element of shape {tuple(longest)} does not go into {tuple(shape)}; "
-            f"give None for a size that is to follow the longest element"
+            f"padded_batch: an element of shape {tuple(longest)} does not fit into {tuple(shape)}; "
+            f"use None for a size that follows the longest element"
         )
     if arrays[0].dtype.kind in "USO":
         empty = type(arrays[0].flat[0])() if arrays[0].size else ""
-        filled = np.full((len(arrays), *shape), empty, dtype=object)
+        filled: Array = np.full((len(arrays), *shape), empty, dtype=object)
     else:
-        filled = np.full((len(arrays), *shape), value, dtype=np.result_type(*arrays))
+        fill: Any = value
+        filled = np.full((len(arrays), *shape), fill, dtype=np.result_type(*arrays))
     for i, array in enumerate(arrays):
-        where: tuple[Any, ...] = (i, *[slice(n) for n in array.shape])
-        filled[where] = array
+        index: tuple[int | slice, ...] = (i, *[slice(n) for n in array.shape])
+        filled[index] = array
     return filled
 
 
 def parts(batch: Element) -> list[Element]:
-    """The elements of a batch: the slices of its leaves along the first axis.
+    """Returns the elements of a batch: the slices of its leaves along the first axis.
 
     Raises:
-        ShapeError: when leaves have no first axis, or of different sizes.
+        ShapeError: if leaves have no first axis, or first axes of different sizes.
     """
     flat = leaves(batch)
     sizes = {len(leaf) if getattr(leaf, "shape", ()) else None for leaf in flat}

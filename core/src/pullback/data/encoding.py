@@ -13,10 +13,10 @@ from pullback.strings import StringTensor
 
 
 def encode(element: Element) -> bytes:
-    """An element as bytes. Named tuples become plain ones.
+    """Converts an element to bytes. Named tuples become plain tuples.
 
     Raises:
-        ConversionError: for keys that are no strings.
+        ConversionError: for keys that are not strings.
     """
     buffers: list[bytes] = []
     structure = json.dumps(_describe(as_arrays(element), buffers)).encode()
@@ -24,15 +24,15 @@ def encode(element: Element) -> bytes:
 
 
 def decode(data: bytes) -> Element:
-    """The element that `encode` made the bytes of."""
+    """Converts bytes from `encode` back to the element."""
     begin = 8 + int.from_bytes(data[:8], "little")
     return _build(json.loads(data[8:begin]), data, [begin])
 
 
-def _describe(value: Any, buffers: list[bytes]) -> Any:
+def _describe(value: Element, buffers: list[bytes]) -> dict[str, Any]:
     if isinstance(value, dict):
         if any(type(key) is not str for key in value):
-            raise errors.ConversionError(f"keys of elements are strings, got {list(value)}")
+            raise errors.ConversionError(f"keys of elements must be strings, got {list(value)}")
         return {"dict": [[key, _describe(item, buffers)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"
@@ -49,24 +49,24 @@ def _describe(value: Any, buffers: list[bytes]) -> Any:
     return {"array": value.dtype.name, "shape": list(value.shape)}
 
 
-def _build(said: Any, data: bytes, at: list[int]) -> Element:
-    """The value that a description is of; `at` is where its bytes begin, and moves on."""
-    if "dict" in said:
-        return {key: _build(item, data, at) for key, item in said["dict"]}
-    if "list" in said:
-        return [_build(item, data, at) for item in said["list"]]
-    if "tuple" in said:
-        return tuple([_build(item, data, at) for item in said["tuple"]])
-    if "value" in said:
-        return said["value"]
+def _build(description: dict[str, Any], data: bytes, at: list[int]) -> Element:
+    """Builds a value from its description; `at` is where its bytes begin, and moves on."""
+    if "dict" in description:
+        return {key: _build(item, data, at) for key, item in description["dict"]}
+    if "list" in description:
+        return [_build(item, data, at) for item in description["list"]]
+    if "tuple" in description:
+        return tuple([_build(item, data, at) for item in description["tuple"]])
+    if "value" in description:
+        return description["value"]
     begin = at[0]
-    if "bytes" in said:
-        at[0] += said["bytes"]
+    if "bytes" in description:
+        at[0] += description["bytes"]
         return data[begin : at[0]]
-    if "strings" in said:
-        flat = np.empty(len(said["items"]), dtype=object)
-        flat[:] = [_build(item, data, at) for item in said["items"]]
-        return StringTensor(flat.reshape(said["strings"]))
-    array = np.ndarray(said["shape"], dtypes.as_dtype(said["array"]), data, begin)
+    if "strings" in description:
+        flat = np.empty(len(description["items"]), dtype=object)
+        flat[:] = [_build(item, data, at) for item in description["items"]]
+        return StringTensor(flat.reshape(description["strings"]))
+    array = np.ndarray(description["shape"], dtypes.as_dtype(description["array"]), data, begin)
     at[0] += array.nbytes
     return array

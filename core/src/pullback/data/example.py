@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,15 +21,18 @@ __all__ = ["Feature", "decode_example", "encode_example"]
 
 _REQUIRED = object()
 
+#: The values of a feature in an example.
+Values: TypeAlias = "list[bytes] | np.ndarray[Any, Any]"
+
 
 class Feature:
-    """What is expected of one feature of the examples in a TFRecord file.
+    """The expected shape and dtype of one feature of the examples in a TFRecord file.
 
     Args:
         shape: the shape of its values; None for a list of any length.
-        dtype: "bytes", "str", or that of the array. Lists of bytes with the dtype of an array
-            are its memory, as `tobytes()` gives it.
-        default: what examples have that lack it; without it, to lack it is an error.
+        dtype: "bytes", "str", or the dtype of the array. With the dtype of an array, bytes are
+            its memory, as from `tobytes()`.
+        default: the value for examples without the feature; if omitted, they are an error.
 
     >>> feature = pb.data.Feature((28, 28), "uint8")
     """
@@ -39,23 +42,23 @@ class Feature:
         shape: Sequence[int] | None,
         dtype: DTypeLike | str,
         *,
-        default: Any = _REQUIRED,
+        default: object = _REQUIRED,
     ) -> None:
         self.shape = None if shape is None else tuple(shape)
         self.text = dtype if dtype in ("bytes", "str") else None
         self.dtype = None if self.text else dtypes.as_dtype(dtype)
         self.default = default
 
-    def value(self, name: str, values: Any) -> Any:
-        """The value of the feature, from what an example has: bytes, an array, or None.
+    def value(self, name: str, values: Values | None) -> Element:
+        """Converts the values of an example (bytes, an array, or None) to an element.
 
         Raises:
-            DataError: when it does not fit.
+            DataError: if they do not match.
         """
         if values is None:
             if self.default is _REQUIRED:
                 raise errors.DataError(
-                    f"there is no {name!r}; give its Feature a default if it may be left out"
+                    f"the feature {name!r} is missing; give its Feature a default if it is optional"
                 )
             return from_foreign(self.default)
         if self.text is not None:
@@ -64,21 +67,24 @@ class Feature:
             try:
                 array = np.frombuffer(b"".join(values), self.dtype)
             except ValueError as error:
-                raise errors.DataError(f"{name!r} is no memory of {self.dtype}: {error}") from None
+                raise errors.DataError(
+                    f"the bytes of {name!r} do not fill an array of {self.dtype}: {error}"
+                ) from None
         else:
             array = values.astype(self.dtype)
         return self._shaped(name, array)
 
-    def _strings(self, name: str, values: Any) -> Any:
+    def _strings(self, name: str, values: Values) -> Element:
         if not isinstance(values, list):
             raise errors.DataError(f"{name!r} holds {values.dtype}, not {self.text}")
+        items: list[bytes] | list[str] = values
         if self.text == "str":
             try:
-                values = [value.decode() for value in values]
+                items = [value.decode() for value in values]
             except UnicodeDecodeError as error:
-                raise errors.DataError(f"{name!r} is no UTF-8: {error}") from None
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
+                raise errors.DataError(f"{name!r} is not UTF-8: {error}") from None
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
         shaped = self._shaped(name, array)
         return shaped if shaped.shape else shaped.item()
 
@@ -87,40 +93,40 @@ class Feature:
             return array
         if array.size != math.prod(self.shape):
             raise errors.DataError(
-                f"{name!r} has {array.size} values, which are no {self.shape} of "
+                f"{name!r} has {array.size} values, expected the shape {self.shape} of "
                 f"{self.text or self.dtype}"
             )
         return array.reshape(self.shape)
 
 
 def decode_example(record: bytes, features: Mapping[str, Feature] | None = None) -> Element:
-    """The features of a serialized `tf.train.Example`.
+    """Decodes the features of a serialized `tf.train.Example`.
 
     Args:
         record: a record of a TFRecord file.
-        features: those that are wanted, and what is expected of them; None for all, as lists of
-            bytes, float32 arrays and int64 arrays.
+        features: the expected features; None for all, as lists of bytes, float32 arrays and
+            int64 arrays.
 
     >>> record = pb.data.encode_example({"label": 3, "name": "cat"})
     >>> pb.data.decode_example(record)
     {'label': array([3]), 'name': [b'cat']}
 
     Raises:
-        DataError: when it is no such record, or does not fit.
+        DataError: for bytes that are not such a record, or do not match the features.
     """
     example = _message()()
     try:
         example.ParseFromString(record)
     except Exception as error:
-        # The library's DecodeError; which class it is depends on its implementation.
-        raise errors.DataError(f"is no tf.train.Example: {error}") from error
-    found = {name: _values(feature) for name, feature in example.features.feature.items()}
+        # The library's DecodeError, whose class depends on its implementation.
+        raise errors.DataError(f"not a tf.train.Example: {error}") from error
+    values = {name: _values(feature) for name, feature in example.features.feature.items()}
     if features is None:
-        return {name: found[name] for name in sorted(found)}
-    return {name: feature.value(name, found.get(name)) for name, feature in features.items()}
+        return {name: values[name] for name in sorted(values)}
+    return {name: feature.value(name, values.get(name)) for name, feature in features.items()}
 
 
-def _values(feature: Any) -> Any:
+def _values(feature: Any) -> Values | None:
     match feature.WhichOneof("kind"):
         case "bytes_list":
             return list(feature.bytes_list.value)
@@ -131,35 +137,35 @@ def _values(feature: Any) -> Any:
     return None
 
 
-def encode_example(features: Mapping[str, Any]) -> bytes:
-    """A serialized `tf.train.Example`.
+def encode_example(features: Mapping[str, object]) -> bytes:
+    """Serializes a `tf.train.Example`.
 
     Args:
-        features: by name, strings or bytes, numbers, or arrays of them. Integers and booleans
-            become int64, floats float32; arrays are flattened. To keep another dtype, give the
+        features: strings, bytes, numbers, or arrays of them, by name. Integers and booleans
+            become int64, floats float32; arrays are flattened. To keep another dtype, pass the
             memory: `array.tobytes()`.
 
     Raises:
-        InputTypeError: for values that it has no form for.
+        InputTypeError: for values of other types.
     """
     example = _message()()
-    for name, given in features.items():
+    for name, item in features.items():
         feature = example.features.feature[name]
-        value = as_arrays(from_foreign(given))
+        value = as_arrays(from_foreign(item))
         if isinstance(value, (str, bytes)):
             value = np.array([value], dtype=object)
         kind = getattr(getattr(value, "dtype", None), "kind", None)
         if kind in ("U", "S", "O"):
-            items = [item.encode() if isinstance(item, str) else item for item in value.flat]
-            feature.bytes_list.value.extend(items)
+            strings = [text.encode() if isinstance(text, str) else text for text in value.flat]
+            feature.bytes_list.value.extend(strings)
         elif kind in ("i", "u", "b"):
-            feature.int64_list.value.extend([int(item) for item in value.flat])
+            feature.int64_list.value.extend([int(number) for number in value.flat])
         elif kind in ("f", "V"):
             feature.float_list.value.extend(value.astype("float32").reshape(-1).tolist())
         else:
             raise errors.InputTypeError(
-                f"an example has no form for {name!r}, a {type(given).__name__}; give numbers, "
-                f"strings, bytes or arrays of them"
+                f"a feature must be numbers, strings, bytes or arrays of them, got a "
+                f"{type(item).__name__} for {name!r}; convert it first"
             )
     data: bytes = example.SerializeToString(deterministic=True)
     return data
@@ -167,7 +173,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
 
 @functools.cache
 def _message() -> Any:
-    """The class of messages."""
+    """Returns the class of the message."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError as error:
@@ -198,8 +204,8 @@ def _message() -> Any:
     feature.oneof_decl.add(name="kind")
     names = ("bytes_list", "float_list", "int64_list")
     for number, (name, of) in enumerate(zip(names, lists, strict=True), 1):
-        one = add(feature, name, number, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, of)
-        one.oneof_index = 0
+        member = add(feature, name, number, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, of)
+        member.oneof_index = 0
     features = file.message_type.add(name="Features")
     # A map is a list of entries with a key and a value.
     entry = features.nested_type.add(name="FeatureEntry")

@@ -1,6 +1,6 @@
-"""Files: which ones, and what is in them, one piece after another."""
+"""Files, found by path or pattern, and read piece by piece."""
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
@@ -8,58 +8,59 @@ import glob
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from pullback import errors
 from pullback.data.elements import Element
-from pullback.data.source import Cursor
+from pullback.data.source import Cursor, Position
 
 #: A path, a pattern such as "data/*.txt", or several of them.
 Files: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 
 def find(files: Files) -> list[str]:
-    """The paths that are meant; those of a pattern in order of their names.
+    """Returns the paths for some files and patterns; those of a pattern sorted by name.
 
     Raises:
-        DataError: for a path that is not there, and a pattern that nothing has.
+        DataError: for a path that does not exist, and a pattern without matches.
     """
-    found: list[str] = []
-    for one in [files] if isinstance(files, (str, os.PathLike)) else files:
-        path = os.fspath(one)
+    paths: list[str] = []
+    for file in [files] if isinstance(files, (str, os.PathLike)) else files:
+        path = os.fspath(file)
         if os.path.exists(path):
-            found.append(path)
+            paths.append(path)
             continue
         matches = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
         if not matches:
             raise errors.DataError(f"there is no file {path!r} (in {Path.cwd()})")
-        found += matches
-    return found
+        paths += matches
+    return paths
 
 
 def open_file(path: str | os.PathLike[str], mode: str, compression: str | None) -> BinaryIO:
-    """A file of bytes, packed or as it is."""
-    opened: Any = gzip.open if compression == "gzip" else open
-    return cast("BinaryIO", opened(path, mode))
+    """Opens a binary file, compressed or plain."""
+    if compression == "gzip":
+        return cast("BinaryIO", gzip.open(path, mode))
+    return cast("BinaryIO", open(path, mode))
 
 
 class FileCursor(Cursor):
-    """Pieces of files, one file after another. The position is a file and a byte in it.
+    """Pieces of files, one file after another. The position is a file and a byte offset.
 
     Args:
         paths: the files.
-        compression: "gzip", or None for files as they are.
+        compression: "gzip", or None for plain files.
     """
 
     def __init__(self, paths: list[str], compression: str | None) -> None:
         self.paths = paths
         self.compression = compression
-        #: The file and the byte in it, unpacked, where the next piece begins.
+        #: The file, and the byte offset (decompressed) where the next piece begins.
         self.which = 0
         self.offset = 0
-        #: How many pieces of the file have been read, for messages.
+        #: The number of pieces read from the file, for messages.
         self.number = 0
         self.file: BinaryIO | None = None
 
@@ -67,11 +68,11 @@ class FileCursor(Cursor):
         self.close()
 
     def read(self, file: BinaryIO) -> bytes | None:
-        """The bytes of the next piece; None at the end of the file. Moves `offset` on."""
+        """Returns the bytes of the next piece, or None at the end. Moves `offset` on."""
         raise NotImplementedError
 
     def element(self, piece: bytes) -> Element:
-        """What a piece is given as."""
+        """Converts a piece to an element."""
         raise NotImplementedError
 
     def next(self) -> Element:
@@ -113,15 +114,15 @@ class FileCursor(Cursor):
         return self.file
 
     def error(self, why: str) -> errors.DataError:
-        """An error that names the place."""
+        """Returns an error that names the file and the position."""
         return errors.DataError(
             f"{self.paths[self.which]}, piece {self.number} (at byte {self.offset}) {why}"
         )
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"file": self.which, "offset": self.offset, "number": self.number}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.which = int(state["file"])
         self.offset = int(state["offset"])
         self.number = int(state["number"])
@@ -133,7 +134,7 @@ class FileCursor(Cursor):
 
 
 class LinesCursor(FileCursor):
-    """Lines of text, without their ends."""
+    """Lines of text, without line ends."""
 
     def __init__(self, paths: list[str], compression: str | None, encoding: str) -> None:
         super().__init__(paths, compression)
@@ -148,14 +149,14 @@ class LinesCursor(FileCursor):
         try:
             return piece.removesuffix(b"\n").removesuffix(b"\r").decode(self.encoding)
         except UnicodeDecodeError as error:
-            raise self.error(f"is no text: {error}; give its encoding") from error
+            raise self.error(f"is not {self.encoding} text: {error}; pass its encoding") from error
 
 
 def check_compression(compression: str | None) -> None:
-    """Refuses what is no way of packing files.
+    """Checks the name of a compression.
 
     Raises:
         InputValueError: unless it is "gzip" or None.
     """
     if compression not in (None, "gzip"):
-        raise errors.InputValueError(f"compression is 'gzip' or None, got {compression!r}")
+        raise errors.InputValueError(f"compression must be 'gzip' or None, got {compression!r}")

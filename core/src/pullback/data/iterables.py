@@ -1,13 +1,12 @@
-"""What other libraries and generators give: torch loaders, Hugging Face datasets, grain, ...
+"""Elements of other libraries and generators: torch loaders, Hugging Face datasets, grain, ...
 
-They are known by what they can do, not by what they are. The position in an iterator that gives
-and takes one itself, by `get_state()` and `set_state(state)` as grain's, is saved as that. Anything
-else is gone through again up to there. A `state_dict()` of the iterable is not used: those of
-Hugging Face's streams lose what was in a shuffle buffer, and what they are set to stays for later
-passes.
+They are known by their methods, not by their types. The position of an iterator with `get_state()`
+and `set_state(state)`, such as grain's, is that state. Any other iterator is read again up to its
+position. A `state_dict()` of the iterable is not used: those of Hugging Face's streams lose the
+contents of a shuffle buffer, and stay set for later passes.
 """
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from typing import Any
 
 from pullback import errors
 from pullback.data.elements import Element, from_foreign
-from pullback.data.source import Cursor
+from pullback.data.source import Cursor, Position
 
 
-def is_sequence(value: Any) -> bool:
-    """Whether elements can be had by number."""
+def is_sequence(value: object) -> bool:
+    """True if elements can be accessed by number."""
     return (
         hasattr(value, "__getitem__")
         and hasattr(value, "__len__")
@@ -28,32 +27,33 @@ def is_sequence(value: Any) -> bool:
     )
 
 
-def check(value: Any) -> None:
-    """Refuses what cannot be gone through pass after pass.
+def check(value: object) -> None:
+    """Checks that an object can be iterated over several times.
 
     Raises:
-        InputTypeError: for what is no iterable, a dict, or an iterator.
+        InputTypeError: for an object that is not iterable, a dict, or an iterator.
     """
     if isinstance(value, (Mapping, str, bytes)):
         raise errors.InputTypeError(
-            f"from_iterable takes the data themselves, got {type(value).__name__}; for one of "
-            f"several datasets in a dict, give that one; for arrays, from_tensor_slices"
+            f"from_iterable takes a dataset, got {type(value).__name__}; for a dict of datasets, "
+            f"pass one of them; for arrays, use from_tensor_slices"
         )
     if isinstance(value, Iterator):
         raise errors.InputTypeError(
-            f"{type(value).__name__} can be gone through once only; give what it was made from, "
-            f"or from_generator(function) with a function that makes it"
+            f"{type(value).__name__} can be iterated over only once; pass the object it was made "
+            f"from, or use from_generator(function) with a function that makes it"
         )
     if not isinstance(value, Iterable) and not is_sequence(value):
         raise errors.InputTypeError(
-            f"from_iterable takes what can be iterated over, got {type(value).__name__}"
+            f"from_iterable takes an iterable, got {type(value).__name__}; for a function that "
+            f"makes one, use from_generator"
         )
 
 
 class IterableCursor(Cursor):
-    """One pass over what a function gives, which is called when the pass begins."""
+    """One pass over an iterable, which a function makes when the pass begins."""
 
-    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, make: Callable[[], Iterable[object]]) -> None:
         self.make = make
         self.given = 0
         self.iterator: Any = None
@@ -78,11 +78,11 @@ class IterableCursor(Cursor):
             self.iterator = iter(self.make())
         return self.iterator
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         own = self.iterator.get_state() if _has_state(self.iterator) else None
         return {"given": self.given, "own": own if _is_plain(own) else None}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         own = state["own"]
         if own is not None:
             self._begun().set_state(own)
@@ -97,12 +97,12 @@ class IterableCursor(Cursor):
         self.iterator = None
 
 
-def _has_state(iterator: Any) -> bool:
+def _has_state(iterator: object) -> bool:
     return hasattr(iterator, "get_state") and hasattr(iterator, "set_state")
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value comes back from a checkpoint as it is."""
+def _is_plain(value: object) -> bool:
+    """True if a value is restored from a checkpoint unchanged."""
     if isinstance(value, list):
         return all(_is_plain(item) for item in value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Workers in processes of their own. They get and give host arrays, and touch no device."""
+"""Workers in processes of their own. They exchange host arrays, and use no device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 import signal
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,18 +16,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback import errors
-from pullback.data.elements import as_arrays
+from pullback.data.elements import Element, as_arrays
 from pullback.data.stages import call
 
 
 class Processes:
-    """Workers that call a function in processes, which end when nobody holds them any more.
+    """Workers that call a function in processes, which end when they have no holder any more.
 
-    They are started afresh (`spawn`), for a copy of this process would have its locks without its
-    threads, and no device.
+    They are started by `spawn`: a copy of this process would have its locks without its threads,
+    and no device.
     """
 
-    def __init__(self, function: Callable[..., Any], count: int) -> None:
+    def __init__(self, function: Callable[..., object], count: int) -> None:
         self._pool = ProcessPoolExecutor(
             count, multiprocessing.get_context("spawn"), _begin, (function,)
         )
@@ -34,18 +35,18 @@ class Processes:
         self._holders = 0
 
     def hold(self) -> bool:
-        """Counts one more that needs the processes; False when they have ended."""
+        """Counts one more holder; returns False if the processes have ended."""
         with self._lock:
             if self._holders < 0:
                 return False
             self._holders += 1
             return True
 
-    def submit(self, element: Any, key: int | None) -> Future[Any]:
-        """What the function gives for an element, later.
+    def submit(self, element: Element, key: int | None) -> Future[Any]:
+        """Returns the future result of the function for an element.
 
         Raises:
-            DataError: when a process has died.
+            DataError: if a process has died.
         """
         arrays = as_arrays(element)
         try:
@@ -55,7 +56,7 @@ class Processes:
             raise died(error) from error
 
     def release(self) -> None:
-        """Counts one less; the last one ends the processes."""
+        """Counts one holder less; the last one ends the processes."""
         with self._lock:
             self._holders -= 1
             if self._holders:
@@ -64,12 +65,30 @@ class Processes:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+class SharedProcesses:
+    """The processes of a stage: started when a pass begins, and shared by passes that overlap."""
+
+    def __init__(self, function: Callable[..., object], count: int) -> None:
+        self._function = function
+        self._count = count
+        self._running: Callable[[], Processes | None] = lambda: None
+
+    def hold(self) -> Processes:
+        """Returns the processes, for one more holder that will release them."""
+        processes = self._running()
+        if processes is None or not processes.hold():
+            processes = Processes(self._function, self._count)
+            processes.hold()
+            self._running = weakref.ref(processes)
+        return processes
+
+
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Ctrl-C waits, in this thread and in the processes that it starts.
+    """Blocks Ctrl-C in this thread, and in the processes that it starts.
 
     A terminal sends it to all processes. Those that are still importing would end by it, and the
-    data with them, before they can say that it is not for them.
+    data with them, before they can ignore it.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -82,30 +101,30 @@ def _held_back() -> Iterator[None]:
 
 
 def broke(error: BaseException) -> bool:
-    """Whether an error is that of a worker that has ended by itself."""
+    """True if an error is that of a worker process that died."""
     return isinstance(error.__cause__, BrokenProcessPool)
 
 
 def died(error: BrokenProcessPool) -> errors.DataError:
-    """The error for a worker that has ended by itself, or never begun."""
+    """Returns the error for a worker process that died, or never started."""
     return errors.DataError(
-        f"a process of map ended by itself ({error}). Either it was killed, by the system for its "
-        f"memory perhaps, or it could not begin: with processes, a script has its statements "
+        f"a process of map ended by itself ({error}). Either it was killed, perhaps by the system "
+        f"for its memory, or it could not start: with processes, a script has its statements "
         f'under `if __name__ == "__main__":`, and the function at the top of a module'
     )
 
 
-def check(function: Callable[..., Any]) -> None:
-    """Refuses functions that other processes cannot get.
+def check(function: Callable[..., object]) -> None:
+    """Checks that a function can be sent to other processes.
 
     Raises:
-        InputTypeError: for what cannot be pickled.
+        InputTypeError: for a function that cannot be pickled.
     """
     try:
         pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise errors.InputTypeError(
-            f"map cannot give {getattr(function, '__name__', function)} to other processes: "
+            f"map cannot send {getattr(function, '__name__', function)} to other processes: "
             f"{error}; define it at the top of a module, or leave out processes=True for threads"
         ) from error
 
@@ -113,13 +132,13 @@ def check(function: Callable[..., Any]) -> None:
 # ---------------------------------------------------------------------------------------------
 # In the other process.
 
-_function: Callable[..., Any]
+_function: Callable[..., object]
 
 
-def _begin(function: Callable[..., Any]) -> None:
+def _begin(function: Callable[..., object]) -> None:
     global _function
     _function = function
-    # Ctrl-C is for the program, which ends its workers. One that has been held back goes too.
+    # Ctrl-C is for the program, which ends its workers. A blocked one is discarded as well.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -133,7 +152,7 @@ def _begin(function: Callable[..., Any]) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _call(element: Any, key: int | None) -> Any:
+def _call(element: Element, key: int | None) -> Element:
     try:
         return as_arrays(call(_function, element, key))
     except BaseException as error:
@@ -142,10 +161,10 @@ def _call(element: Any, key: int | None) -> Any:
 
 
 def _check_error(error: BaseException) -> None:
-    """Refuses errors that cannot be sent: on the other side they would end all workers.
+    """Checks that an error can be sent: otherwise it would end all workers on the other side.
 
     Raises:
-        DataError: names what was raised; where it was is told with it.
+        DataError: if it cannot; names the error.
     """
     try:
         pickle.loads(pickle.dumps(error))

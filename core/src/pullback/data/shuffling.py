@@ -1,21 +1,23 @@
-"""Elements drawn from a buffer of those that come next."""
+"""Shuffling with a buffer."""
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 from pullback.data.elements import Element
-from pullback.data.source import Cursor, Epoch, bits
+from pullback.data.source import Cursor, Epoch, Position, bits
+
+T = TypeVar("T")
 
 
 class BufferCursor(Cursor):
-    """Elements of any cursor, each drawn from a buffer of those that come next.
+    """Elements of any cursor, each drawn from a buffer of the next elements.
 
-    Nothing of the data is in its state: to go to a position it draws the numbers of the elements
-    again, passes over those that have been given, and reads those that were in the buffer.
+    Its state holds no data: to go to a position it draws the numbers of the elements again, skips
+    those that were yielded, and reads those that were in the buffer.
     """
 
     def __init__(self, source: Cursor, size: int, seed: int, epoch: Epoch) -> None:
@@ -23,16 +25,16 @@ class BufferCursor(Cursor):
         self.size = size
         self.random = bits(seed, epoch, "buffer").random_raw
         self.buffer: list[Element] = []
-        #: How many elements have been read from the source, and given.
+        #: The number of elements read from the source, and yielded.
         self.read = 0
-        self.given = 0
+        self.yielded = 0
         self.drained = False
 
     def next(self) -> Element:
         self._fill()
         if not self.buffer:
             raise StopIteration
-        self.given += 1
+        self.yielded += 1
         return _draw(self.buffer, self.random)
 
     def _fill(self) -> None:
@@ -45,10 +47,10 @@ class BufferCursor(Cursor):
                 self.buffer.append(element)
                 self.read += 1
 
-    def state(self) -> Mapping[str, Any]:
-        return {"given": self.given, "read": self.read, "drained": self.drained}
+    def state(self) -> Position:
+        return {"given": self.yielded, "read": self.read, "drained": self.drained}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         total = int(state["read"])
         numbers: list[int] = []
         read = 0
@@ -61,26 +63,26 @@ class BufferCursor(Cursor):
         elements = self._elements(sorted(numbers), total)
         self.buffer = [elements[number] for number in numbers]
         self.read = total
-        self.given = int(state["given"])
+        self.yielded = int(state["given"])
         self.drained = bool(state["drained"])
 
     def _elements(self, numbers: list[int], total: int) -> dict[int, Element]:
-        """The elements with these numbers, out of the next `total` of the source."""
-        found = {}
+        """Reads the elements with these numbers, out of the next `total` of the source."""
+        elements = {}
         at = 0
         for number in numbers:
             self.source.skip(number - at)
-            found[number] = self.source.next()
+            elements[number] = self.source.next()
             at = number + 1
         self.source.skip(total - at)
-        return found
+        return elements
 
     def close(self) -> None:
         self.source.close()
 
 
-def _draw(buffer: list[Any], random: Callable[[], int]) -> Any:
+def _draw(buffer: list[T], random: Callable[[], int]) -> T:
     chosen = int(random()) % len(buffer)
-    # The last one takes the place of the one drawn: no element is moved twice.
+    # The last element takes the place of the drawn one: no element is moved twice.
     buffer[chosen], buffer[-1] = buffer[-1], buffer[chosen]
     return buffer.pop()

@@ -1,18 +1,20 @@
-"""Data with an index: arrays in memory and sequences, in order or shuffled."""
+"""Elements by number: arrays in memory and sequences, in order or shuffled."""
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from pullback import errors
 from pullback._tree import leaves, like
-from pullback.data.elements import Element, from_foreign
-from pullback.data.source import Cursor, Epoch, permutation
+from pullback.data.elements import Element, from_foreign, tuple_like
+from pullback.data.source import Cursor, Epoch, Position, permutation
+
+#: A number, or several.
+Index: TypeAlias = "int | slice | np.ndarray[Any, Any]"
 
 
 class Indexed(Protocol):
@@ -20,27 +22,36 @@ class Indexed(Protocol):
 
     size: int
 
-    def at(self, index: Any) -> Element:
-        """The element with a number."""
+    def at(self, index: Index) -> Element:
+        """Returns the element with a number."""
+
+
+class SizedItems(Protocol):
+    """A sequence, as far as it is used here."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> object: ...
 
 
 class Items:
     """The elements of a sequence of another library, by number."""
 
-    def __init__(self, sequence: Any) -> None:
+    def __init__(self, sequence: SizedItems) -> None:
         self.sequence = sequence
         self.size = len(sequence)
 
-    def at(self, index: Any) -> Element:
-        """The element with a number."""
+    def at(self, index: Index) -> Element:
+        """Returns the element with a number."""
+        assert not isinstance(index, slice)
         return from_foreign(self.sequence[int(index)])
 
 
 class Slices:
     """Arrays of one length, as elements by index."""
 
-    def __init__(self, arrays: Any) -> None:
-        arrays = _as_arrays(arrays)
+    def __init__(self, values: object) -> None:
+        arrays = _as_arrays(values)
         flat = leaves(arrays)
         if not flat:
             raise errors.InputValueError("from_tensor_slices needs at least one array, got none")
@@ -53,33 +64,33 @@ class Slices:
         sizes = sorted({len(array) for array in flat})
         if len(sizes) > 1:
             raise errors.ShapeError(
-                f"from_tensor_slices: the first axes have the sizes {sizes}; there must be one "
-                f"element of each array for every other"
+                f"from_tensor_slices: the first axes must have one size, got the sizes {sizes}; "
+                f"pass arrays with the same number of elements"
             )
         self.arrays = arrays
         self.flat = flat
         self.size = sizes[0]
 
-    def at(self, index: Any) -> Element:
-        """The element at an index, or those at several, stacked."""
+    def at(self, index: Index) -> Element:
+        """Returns the element at an index, or those at several, stacked."""
         return like(self.arrays, iter([array[index] for array in self.flat]))
 
 
-def _as_arrays(value: Any) -> Any:
-    """Host arrays in the structure that was given; a list is one array, a tuple are several."""
+def _as_arrays(value: object) -> Element:
+    """Converts a structure to host arrays; a list is one array, a tuple several."""
     if isinstance(value, tuple):
         items = [_as_arrays(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return tuple_like(value, items)
     if isinstance(value, dict):
         return {key: _as_arrays(item) for key, item in value.items()}
     try:
         array = np.asarray(value)
     except ValueError:
         raise errors.ConversionError(
-            "nested lists of unequal lengths are no array; pad them to one length"
+            "nested lists of unequal lengths cannot be an array; pad them to one length"
         ) from None
     if not isinstance(value, np.ndarray) and not hasattr(type(value), "__array__"):
-        # Python numbers have the defaults that they have everywhere.
+        # Python numbers get the default dtypes, as everywhere.
         narrow = {"f": "float32", "i": "int32", "c": "complex64"}.get(array.dtype.kind)
         if narrow is not None and (
             array.dtype.kind != "i" or (array.astype(narrow) == array).all()
@@ -89,7 +100,7 @@ def _as_arrays(value: Any) -> Any:
 
 
 class IndexCursor(Cursor):
-    """Elements in some order of their numbers."""
+    """Elements in the order of their numbers, or in another."""
 
     def __init__(self, elements: Indexed, order: np.ndarray[Any, Any] | None = None) -> None:
         self.elements = elements
@@ -99,9 +110,9 @@ class IndexCursor(Cursor):
     def next(self) -> Element:
         if self.position >= self.elements.size:
             raise StopIteration
-        at = self.position
+        number = self.position
         self.position += 1
-        return self.elements.at(at if self.order is None else self.order[at])
+        return self.elements.at(number if self.order is None else int(self.order[number]))
 
     def next_batch(self, count: int) -> tuple[Element, int]:
         if not isinstance(self.elements, Slices):
@@ -111,7 +122,7 @@ class IndexCursor(Cursor):
         if begin >= end:
             raise StopIteration
         self.position = end
-        index = slice(begin, end) if self.order is None else self.order[begin:end]
+        index: Index = slice(begin, end) if self.order is None else self.order[begin:end]
         return self.elements.at(index), end - begin
 
     def skip(self, count: int) -> int:
@@ -119,13 +130,13 @@ class IndexCursor(Cursor):
         self.position = min(begin + count, self.elements.size)
         return self.position - begin
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"position": self.position}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.position = int(state["position"])
 
 
 def shuffled(elements: Indexed, seed: int, epoch: Epoch) -> IndexCursor:
-    """The elements in random order, all orders alike."""
+    """Returns the elements in random order, all orders equally likely."""
     return IndexCursor(elements, permutation(seed, epoch, elements.size))

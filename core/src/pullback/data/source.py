@@ -1,51 +1,66 @@
-"""What a stage of a pipeline is: something that opens a cursor for each pass over the data.
+"""`Cursor`: a position in one pass over a dataset, and the base of every stage.
 
-Everything is pulled: the consumer asks the last cursor for an element, which asks the one before
+Elements are pulled: the consumer asks the last cursor for an element, which asks the one before
 it. A new source or stage is a `Dataset` with an `open` method and a `Cursor`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from pullback.data.elements import Element, stacked
 
-#: Which pass over the data this is: the number of the iteration, and those of repeats within it.
+#: The pass over the data: the number of the iteration, and the numbers of repeats within it.
 Epoch: TypeAlias = "tuple[int, ...]"
+#: A position, as numbers, strings, and lists and dicts of them.
+Position: TypeAlias = Mapping[str, Any]
+
+
+class Source(Protocol):
+    """A dataset, as its iterators and the stages behind it know it."""
+
+    def open(self, epoch: Epoch) -> Cursor:
+        """Opens a cursor at the beginning of one pass."""
+
+    def seeds(self) -> list[int]:
+        """Returns the seeds of all stages."""
+
+    def set_seeds(self, seeds: Sequence[int]) -> None:
+        """Sets the seeds of all stages."""
 
 
 class Cursor:
     """A position in one pass over a dataset.
 
-    The state says where it is, not what it has read: a cursor opened for the same pass that gets
-    the state goes on with the very same elements.
+    The state is the position, not what was read: a cursor that is opened for the same pass and
+    restored to that state goes on with the same elements.
     """
 
     def next(self) -> Element:
-        """The next element.
+        """Returns the next element.
 
         Raises:
             StopIteration: after the last.
         """
         raise NotImplementedError(f"{type(self).__name__}.next")
 
-    def state(self) -> Mapping[str, Any]:
-        """The position, as numbers, strings, and lists and dicts of them."""
+    def state(self) -> Position:
+        """Returns the position."""
         raise NotImplementedError(f"{type(self).__name__}.state")
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         """Goes to a position; called before the first `next`."""
         raise NotImplementedError(f"{type(self).__name__}.restore")
 
     def next_batch(self, count: int) -> tuple[Element, int]:
-        """Up to `count` elements, stacked, and how many they are.
+        """Returns up to `count` elements, stacked, and their number.
 
         Raises:
-            StopIteration: when there are none.
+            StopIteration: if there are none.
         """
         items = []
         for _ in range(count):
@@ -58,9 +73,9 @@ class Cursor:
         return stacked(items), len(items)
 
     def skip(self, count: int) -> int:
-        """Passes over up to `count` elements, and says how many there were.
+        """Skips up to `count` elements, and returns how many there were.
 
-        Cursors that can go on without making the elements do so.
+        Cursors that can skip elements without making them do so.
         """
         for done in range(count):
             try:
@@ -70,21 +85,21 @@ class Cursor:
         return count
 
     def close(self) -> None:
-        """Lets go of threads and files; called when nobody will ask for more."""
+        """Releases threads and files; called when no more elements are needed."""
 
 
 def key_of(seed: int, epoch: Epoch, purpose: str) -> int:
-    """A key of 128 bits for random numbers, which depends on nothing else."""
+    """Returns a key of 128 bits for random numbers, from these arguments alone."""
     text = f"{purpose}:{seed}:{','.join(map(str, epoch))}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "little")
 
 
 def bits(seed: int, epoch: Epoch, purpose: str) -> np.random.Philox:
-    """Random bits that depend on nothing else; the same with every version of NumPy."""
+    """Returns random bits from these arguments alone, the same with every version of NumPy."""
     return np.random.Philox(key=key_of(seed, epoch, purpose))
 
 
 def permutation(seed: int, epoch: Epoch, size: int) -> np.ndarray[Any, Any]:
-    """All integers below `size`, in random order."""
+    """Returns all integers below `size`, in random order."""
     words: np.ndarray[Any, Any] = bits(seed, epoch, "permutation").random_raw(size)
     return np.argsort(words, kind="stable")

@@ -1,20 +1,22 @@
-"""The stages of a pipeline: cursors that pull from the cursor before them."""
+"""The stages of a pipeline: cursors that pull from another cursor."""
 
-# ruff: noqa: D102  (what the methods of a cursor do is said where `Cursor` is defined)
+# ruff: noqa: D102  (the methods of a cursor are documented in `Cursor`)
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from pullback import errors
 from pullback._dispatch.recording import paused
 from pullback.data.elements import Element, as_tensors, joined, padded, parts, stacked
-from pullback.data.source import Cursor, Epoch, key_of
+from pullback.data.source import Cursor, Epoch, Position, key_of
 from pullback.random import Generator
+
+R = TypeVar("R")
 
 
 class Stage(Cursor):
@@ -23,10 +25,10 @@ class Stage(Cursor):
     def __init__(self, source: Cursor) -> None:
         self.source = source
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"source": self.source.state()}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.source.restore(state["source"])
 
     def close(self) -> None:
@@ -34,16 +36,16 @@ class Stage(Cursor):
 
 
 class CountingStage(Stage):
-    """A stage that knows how many elements have passed."""
+    """A stage that counts its elements."""
 
     def __init__(self, source: Cursor) -> None:
         super().__init__(source)
         self.count = 0
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"count": self.count, "source": self.source.state()}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.count = int(state["count"])
         self.source.restore(state["source"])
 
@@ -57,16 +59,16 @@ class CountingStage(Stage):
 # Functions of elements.
 
 
-def call(function: Callable[..., Any], element: Element, key: int | None = None) -> Any:
-    """A function of an element; the parts of a tuple are its arguments.
+def call(function: Callable[..., R], element: Element, key: int | None = None) -> R:
+    """Calls a function with an element; the parts of a tuple are its arguments.
 
     Args:
-        function: what is called.
-        element: what it is called with.
-        key: of the generator that it gets as `generator`; None for no generator.
+        function: the function.
+        element: its argument, or a tuple of arguments.
+        key: the key of the generator that it gets as `generator`; None for no generator.
 
     Raises:
-        DataError: when the function raises StopIteration, which would end the data unseen.
+        DataError: if the function raises StopIteration, which would silently end the data.
     """
     more = {} if key is None else {"generator": Generator(key)}
     arguments = element if isinstance(element, tuple) else (element,)
@@ -76,29 +78,29 @@ def call(function: Callable[..., Any], element: Element, key: int | None = None)
     except StopIteration as error:
         raise errors.DataError(
             f"{getattr(function, '__name__', function)} raised StopIteration, which would end the "
-            f"data; use take, or filter to leave elements out"
+            f"data; use take, or filter to drop elements"
         ) from error
 
 
-def call_on_tensors(function: Callable[..., Any], element: Element, key: int | None) -> Any:
-    """A function of an element that has arrays yet."""
+def call_on_tensors(function: Callable[..., R], element: Element, key: int | None) -> R:
+    """Calls a function with an element whose arrays become tensors."""
     return call(function, as_tensors(element), key)
 
 
 class MapCursor(CountingStage):
-    """A function of each element.
+    """Applies a function to each element.
 
     Args:
-        source: where elements come from.
-        function: what is called.
-        seed: of the generators that the function gets; None for no generator.
+        source: the cursor before it.
+        function: the function.
+        seed: the seed of the generators that the function gets; None for no generators.
         epoch: the pass.
     """
 
     def __init__(
         self,
         source: Cursor,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         seed: int | None,
         epoch: Epoch,
     ) -> None:
@@ -112,7 +114,7 @@ class MapCursor(CountingStage):
         return call_on_tensors(self.function, element, self.next_key())
 
     def next_key(self) -> int | None:
-        """The key of the generator for the element that has just been read."""
+        """Returns the key of the generator for the last element read."""
         self.count += 1
         if self.seed is None:
             return None
@@ -120,9 +122,9 @@ class MapCursor(CountingStage):
 
 
 class FilterCursor(Stage):
-    """The elements for which a function is true."""
+    """The elements for which a function returns true."""
 
-    def __init__(self, source: Cursor, function: Callable[..., Any]) -> None:
+    def __init__(self, source: Cursor, function: Callable[..., object]) -> None:
         super().__init__(source)
         self.function = function
 
@@ -134,7 +136,7 @@ class FilterCursor(Stage):
 
 
 # ---------------------------------------------------------------------------------------------
-# Several elements as one, and one as several.
+# Batches and windows.
 
 
 class BatchCursor(Stage):
@@ -152,7 +154,7 @@ class BatchCursor(Stage):
         return batch
 
     def next_elements(self) -> tuple[Element, int]:
-        """The next elements as one, and how many they are."""
+        """Returns the next elements as one, and their number."""
         return self.source.next_batch(self.size)
 
     def skip(self, count: int) -> int:
@@ -161,7 +163,7 @@ class BatchCursor(Stage):
 
 
 class PaddedBatchCursor(BatchCursor):
-    """Several elements of different sizes, filled up and stacked."""
+    """Several elements of different sizes, padded and stacked."""
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class PaddedBatchCursor(BatchCursor):
         size: int,
         drop_remainder: bool,
         shapes: Sequence[Sequence[int | None]] | None,
-        values: Any,
+        values: object,
     ) -> None:
         super().__init__(source, size, drop_remainder)
         self.shapes = shapes
@@ -187,11 +189,12 @@ class PaddedBatchCursor(BatchCursor):
 
 
 class UnbatchCursor(Stage):
-    """The elements of batches. In its state is where the batch is that it is in."""
+    """The elements of batches. Its state holds the position of the current batch."""
 
     def __init__(self, source: Cursor) -> None:
         super().__init__(source)
-        self.before: Mapping[str, Any] = source.state()
+        #: The position in front of the current batch.
+        self.before: Position = source.state()
         self.items: list[Element] = []
         self.at = 0
 
@@ -203,17 +206,17 @@ class UnbatchCursor(Stage):
         self.at += 1
         return self.items[self.at - 1]
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         return {"source": self.before, "at": self.at}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.source.restore(state["source"])
         self.before, self.at = state["source"], int(state["at"])
         self.items = parts(self.source.next()) if self.at else []
 
 
 class WindowCursor(Stage):
-    """Elements stacked that follow one another, from each place on."""
+    """Consecutive elements, stacked."""
 
     def __init__(self, source: Cursor, size: int, shift: int, drop_remainder: bool) -> None:
         super().__init__(source)
@@ -221,14 +224,15 @@ class WindowCursor(Stage):
         self.shift = shift
         self.drop_remainder = drop_remainder
         #: The elements of the window, each with the position in front of it.
-        self.window: deque[tuple[Mapping[str, Any], Element]] = deque()
-        self.passed_over = 0
+        self.window: deque[tuple[Position, Element]] = deque()
+        #: The number of elements to skip before the next window.
+        self.to_skip = 0
 
     def next(self) -> Element:
-        while self.passed_over and self.window:
+        while self.to_skip and self.window:
             self.window.popleft()
-            self.passed_over -= 1
-        self.passed_over -= self.source.skip(self.passed_over)
+            self.to_skip -= 1
+        self.to_skip -= self.source.skip(self.to_skip)
         while len(self.window) < self.size:
             before = self.source.state()
             try:
@@ -237,20 +241,20 @@ class WindowCursor(Stage):
                 if self.drop_remainder or not self.window:
                     raise
                 break
-        self.passed_over = self.shift
+        self.to_skip = self.shift
         return stacked([element for _, element in self.window])
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         source = self.window[0][0] if self.window else self.source.state()
-        return {"source": source, "passed over": self.passed_over}
+        return {"source": source, "passed over": self.to_skip}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.source.restore(state["source"])
-        self.passed_over = int(state["passed over"])
+        self.to_skip = int(state["passed over"])
 
 
 # ---------------------------------------------------------------------------------------------
-# Some of the elements, and more of them.
+# Fewer elements, and more.
 
 
 class TakeCursor(CountingStage):
@@ -304,7 +308,7 @@ class SkipCursor(CountingStage):
 
 
 class ShardCursor(CountingStage):
-    """Every element whose number is that of the shard, modulo how many there are."""
+    """Every element whose number is that of the shard, modulo the number of shards."""
 
     def __init__(self, source: Cursor, shards: int, shard: int) -> None:
         super().__init__(source)
@@ -322,11 +326,11 @@ class ShardCursor(CountingStage):
         end = begin + super().skip(
             (self.shard - begin) % self.shards + 1 + (count - 1) * self.shards
         )
-        return _held(end, self.shards, self.shard) - _held(begin, self.shards, self.shard)
+        return _in_shard(end, self.shards, self.shard) - _in_shard(begin, self.shards, self.shard)
 
 
-def _held(count: int, shards: int, shard: int) -> int:
-    """How many of the first `count` elements are in a shard."""
+def _in_shard(count: int, shards: int, shard: int) -> int:
+    """Returns how many of the first `count` elements are in a shard."""
     return (count - shard + shards - 1) // shards
 
 
@@ -344,14 +348,14 @@ class EnumerateCursor(CountingStage):
 
 
 class RepeatCursor(Cursor):
-    """One pass after another; None as their number repeats until a pass is empty."""
+    """Several passes; with None as their number, until a pass is empty."""
 
     def __init__(self, open_: Callable[[Epoch], Cursor], epoch: Epoch, times: int | None) -> None:
         self.open = open_
         self.epoch = epoch
         self.times = times
         self.round = 0
-        #: The pass that is under way, and whether it has given anything.
+        #: The current pass, and whether it has yielded anything.
         self.source: Cursor | None = None
         self.any = False
 
@@ -393,7 +397,7 @@ class RepeatCursor(Cursor):
         return count - left
 
     def _current(self) -> Cursor | None:
-        """The cursor of the pass under way; None after the last."""
+        """Returns the cursor of the current pass; None after the last."""
         if self.times is not None and self.round >= self.times:
             return None
         if self.source is None:
@@ -402,21 +406,21 @@ class RepeatCursor(Cursor):
         return self.source
 
     def _end(self) -> None:
-        """Goes on to the next pass; after an empty one there is none."""
+        """Goes on to the next pass; an empty pass is the last."""
         assert self.source is not None
         old, self.source = self.source, None
         self.round += 1
         if not self.any:
             self.times = self.round
-        # The next one is opened first, so that it can take over the workers of this one.
+        # The next pass is opened first, so that it can take over the workers of this one.
         self._current()
         old.close()
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Position:
         source = None if self.source is None else self.source.state()
         return {"round": self.round, "any": self.any, "source": source}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Position) -> None:
         self.round = int(state["round"])
         if state["source"] is not None:
             self.source = self.open((*self.epoch, self.round))

@@ -2,8 +2,8 @@
 
     uint64 length, uint32 masked CRC-32C of the length, the bytes, uint32 masked CRC-32C of these
 
-all little-endian, as TensorFlow's documentation of the format (`tf.data`, "TFRecord and
-tf.train.Example") and `tensorflow/core/lib/io/record_writer.h` give it. Every checksum is checked.
+all little-endian, as in TensorFlow's documentation of the format (`tf.data`, "TFRecord and
+tf.train.Example") and `tensorflow/core/lib/io/record_writer.h`. Every checksum is verified.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 import stat
 import struct
 from collections.abc import Callable
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from pullback import errors
+from pullback._closing import Closing
 from pullback.data.elements import Element
 from pullback.data.example import Feature, decode_example
 from pullback.data.files import FileCursor, check_compression, open_file
@@ -25,16 +25,16 @@ __all__ = ["TFRecordWriter"]
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-#: Longer records are not asked for by the length that they say they have.
+#: Longer records are read piece by piece: their stated length may be wrong.
 _AT_ONCE = 1 << 24
 _GZIP = b"\x1f\x8b"
 
 
 def checksums() -> Callable[[bytes], int]:
-    """The function for masked checksums.
+    """Returns the function for masked checksums.
 
     Raises:
-        DataError: when the library for them is not installed.
+        DataError: if the library for them is not installed.
     """
     try:
         from google_crc32c import value
@@ -44,7 +44,7 @@ def checksums() -> Callable[[bytes], int]:
         ) from error
 
     def masked(data: bytes) -> int:
-        # Masked, for a checksum of data that hold checksums is a poor one.
+        # Masked: a checksum of data that contain checksums is a poor one.
         crc: int = value(data)
         return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -52,7 +52,7 @@ def checksums() -> Callable[[bytes], int]:
 
 
 class RecordCursor(FileCursor):
-    """The records of TFRecord files, as bytes or taken apart."""
+    """The records of TFRecord files, as bytes or as features."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class RecordCursor(FileCursor):
             raise self.error(f"is cut off: the file ends inside its length; {_FIX}")
         length, expected = _LENGTH.unpack(header)
         if self.checksum(header[:8]) != expected:
-            packed = header.startswith(_GZIP) and self.offset == 0 and self.compression is None
+            is_gzip = header.startswith(_GZIP) and self.offset == 0 and self.compression is None
             raise self.error(
-                "is no record: the file is packed; say compression='gzip'"
-                if packed
+                "is not a TFRecord; the file is gzip-compressed: pass compression='gzip'"
+                if is_gzip
                 else f"is damaged: the checksum of its length is wrong; {_FIX}"
             )
         data = file.read(length) if length <= _AT_ONCE else self._long(file, length)
@@ -88,7 +88,7 @@ class RecordCursor(FileCursor):
         return data
 
     def _long(self, file: BinaryIO, length: int) -> bytes:
-        """Up to so many bytes; what the length says is not believed before they are there."""
+        """Reads up to `length` bytes, without trusting the length before they are there."""
         if self.compression is None:
             status = os.fstat(file.fileno())
             left = status.st_size - self.offset - _LENGTH.size
@@ -96,7 +96,7 @@ class RecordCursor(FileCursor):
                 if left < length:
                     raise self._cut_off(length, left)
                 return file.read(length)
-        # What is packed, and a pipe, says how long it is only by its end.
+        # A compressed file or a pipe shows its length only by its end.
         data = io.BytesIO()
         try:
             while length and (part := file.read(min(length, _AT_ONCE))):
@@ -115,18 +115,18 @@ class RecordCursor(FileCursor):
         try:
             return decode_example(piece, self.features)
         except errors.DataError as error:
-            raise self.error(f"does not fit: {error}") from error
+            raise self.error(f"does not match its features: {error}") from error
 
 
 _FIX = "make or copy the file again"
 
 
-class TFRecordWriter:
-    """Writes records into a file, which is whole when the writer is closed.
+class TFRecordWriter(Closing):
+    """Writes records into a file, which is complete when the writer is closed.
 
     Args:
-        path: the file, which is replaced.
-        compression: "gzip", or None for a file as it is.
+        path: the file; an existing one is replaced.
+        compression: "gzip", or None for a plain file.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.tfrecord"
@@ -134,11 +134,11 @@ class TFRecordWriter:
     ...     for number in range(3):
     ...         writer.write(pb.data.encode_example({"number": number}))
     >>> features = {"number": pb.data.Feature((), "int64")}
-    >>> [int(one["number"]) for one in pb.data.Dataset.from_tfrecord(path, features)]
+    >>> [int(row["number"]) for row in pb.data.Dataset.from_tfrecord(path, features)]
     [0, 1, 2]
 
     Raises:
-        DataError: when the library for checksums is not installed.
+        DataError: if the library for checksums is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, compression: str | None = None) -> None:
@@ -153,16 +153,5 @@ class TFRecordWriter:
         self._file.write(record + _CHECKSUM.pack(self._checksum(record)))
 
     def close(self) -> None:
-        """Writes what is left, and closes the file."""
+        """Writes remaining data, and closes the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

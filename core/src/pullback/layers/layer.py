@@ -363,7 +363,7 @@ class Layer(Configurable):
         self.built = True
         if not self._trainable:
             self.trainable = False
-        if objects.WAITING:
+        if objects.PENDING_RESTORES:
             self._restore_pending(before)
 
     def _restore_pending(self, before: tuple[int, int]) -> None:
@@ -375,7 +375,7 @@ class Layer(Configurable):
         values = (*vars(self).values(), *vars(self).get("_variables", {}).values())
         own = [value for value in values if isinstance(value, Variable)]
         first, after = [variable._array for variable in own], default_generator.state
-        objects.settle()
+        objects.restore_pending()
         replaced = [
             variable._array is not array for variable, array in zip(own, first, strict=True)
         ]

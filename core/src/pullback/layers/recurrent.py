@@ -186,8 +186,8 @@ class Recurrent(Layer):
         with paused():
             zeros = full(shape, 0, dtype=self._state_dtype(x), device=x.device)
             self.states = [Variable(zeros, trainable=False) for _ in range(self.state_count)]
-        if objects.WAITING:
-            objects.settle()
+        if objects.PENDING_RESTORES:
+            objects.restore_pending()
 
     def _keep(self, after: Sequence[Tensor]) -> None:
         if not self.states:

@@ -151,8 +151,8 @@ class Optimizer(Configurable):
             ShapeError: when a gradient has another shape than its variable.
             InputTypeError: for a value that is not a variable. No error changes anything.
         """
-        if objects.WAITING:
-            objects.settle()
+        if objects.PENDING_RESTORES:
+            objects.restore_pending()
         checked = _checked(pairs)
         self._restored.clear()
         with paused():

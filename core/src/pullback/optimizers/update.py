@@ -23,6 +23,7 @@ class Update:
     recording.
     """
 
+    opaque_state = True
     __slots__ = ("_attributes", "_guard", "_op", "_plan", "_unsure")
 
     def __init__(self) -> None:

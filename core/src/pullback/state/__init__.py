@@ -1,4 +1,4 @@
-"""The state of plain objects: a walk over names, and how the objects were made.
+"""The state of plain objects, by path, and the configurations that make them again.
 
 >>> import pullback as pb
 >>> [path for path in pb.state.named_variables({"a": [pb.Variable(1.0)]})]
@@ -7,6 +7,14 @@
 
 from __future__ import annotations
 
-from pullback.state.objects import Place, Stateful, escape, join, named_variables, path_of, walk
+from pullback.state.objects import (
+    StateEntry,
+    Stateful,
+    escape,
+    join,
+    named_variables,
+    path_of,
+    walk,
+)
 
-__all__ = ["Place", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]
+__all__ = ["StateEntry", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]

@@ -1,52 +1,61 @@
-"""Where state is: a walk over the attributes of plain objects, each found under its path.
+"""The state of plain objects: a traversal of their attributes, in which each has a path.
 
-Layers, models, optimizers and whatever a program puts them in need no registration. What they hold
-is found by walking over their attributes, and over lists, tuples and dicts among these. A path is
-made of the names on the way: `layers/0/kernel`. Names that hold a slash are escaped as in JSON
-Pointer (RFC 6901), "~1" for "/" and "~0" for "~", so that a path has one meaning.
+Layers, models, optimizers and whatever a program puts them in need no registration. Their state is
+found by following attributes, slots, and the items of lists, tuples and dicts. A path is made of
+the names on the way: `layers/0/kernel`. Names that contain a slash are escaped as in JSON Pointer
+(RFC 6901), "~1" for "/" and "~0" for "~", so that a path has one meaning.
+
+A class with `opaque_state = True` keeps its attributes to itself: nothing in them is state, except
+what its `checkpoint_state` returns, if it has one.
 """
 
 from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import ml_dtypes
 import numpy as np
 
+from pullback._autodiff.tape import GradientTape
+from pullback.devices import Device
+from pullback.dtypes import NamedDType
+from pullback.spec import Op
+from pullback.strings import StringTensor
+from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["Place", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]
+__all__ = ["StateEntry", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]
 
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What outlives a process besides variables: generators, iterators, metrics, counters.
+    """An object with state besides variables: a generator, iterator, metric or counter.
 
     The state is made of numbers, strings, arrays, and lists and dicts of them. Variables in the
-    object's attributes are found besides, unless its class has `opaque_state = True`.
+    object's attributes are saved as well, unless its class has `opaque_state = True`.
     """
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The state, by name."""
+        """Returns the state by name."""
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes the state over; `checkpoint_state` gives the same from then on."""
+        """Takes the state over; from then on `checkpoint_state` returns the same."""
 
 
-class Place(NamedTuple):
-    """An object that a walk has met."""
+class StateEntry(NamedTuple):
+    """An object in a traversal."""
 
     path: str
     value: Any
-    #: The path under which it was met first; None if this is that one.
+    #: The first path of an object that has several; None for the entry with that path.
     first: str | None
 
 
-def escape(name: Any) -> str:
-    """A name as one part of a path.
+def escape(name: object) -> str:
+    """Returns a name as one part of a path.
 
     >>> from pullback.state import escape
     >>> escape("conv1/pool")
@@ -58,43 +67,43 @@ def escape(name: Any) -> str:
     return text
 
 
-def join(path: str, name: Any) -> str:
-    """The path of what is called `name` in the object at `path`."""
+def join(path: str, name: object) -> str:
+    """Returns the path of `name` in the object at `path`."""
     return f"{path}/{escape(name)}" if path else escape(name)
 
 
-def walk(root: Any) -> Iterator[Place]:
-    """Every object under `root` that is or may hold state, itself first, in order of attributes.
+def walk(root: object) -> Iterator[StateEntry]:
+    """Yields every object under `root` that is or may hold state, itself first.
 
-    Each is entered once, under the first of its paths; its other paths are given with that one.
-    Integers, strings, arrays, tensors, functions, classes and the objects of Python's and NumPy's
-    own types are passed over.
+    Objects come in the order of attributes. Each is entered once, under its first path; under its
+    other paths it comes with that one. Integers, strings, arrays, tensors, devices, functions,
+    classes and the objects of Python's and NumPy's own types are skipped.
     """
     seen: dict[int, str] = {}
-    # Objects that exist during the walk only would have their ids used again.
-    kept: list[Any] = []
-    stack: list[tuple[str, Any, Children]] = []
-    enter = _entering(type(root))
+    # Keeps temporary objects alive, so that their ids are not used again.
+    kept: list[object] = []
+    stack: list[tuple[str, object, Children]] = []
+    enter = _children_of(type(root))
     if enter is not None:
         stack.append(("", root, enter))
     while stack:
         path, value, enter = stack.pop()
         first = seen.get(id(value))
-        yield Place(path, value, first)
+        yield StateEntry(path, value, first)
         if first is None:
             seen[id(value)] = path
             kept.append(value)
             parts = []
             for name, child in enter(value):
-                into = _entering(type(child))
-                if into is not None:
-                    parts.append((join(path, name), child, into))
+                enter_child = _children_of(type(child))
+                if enter_child is not None:
+                    parts.append((join(path, name), child, enter_child))
             parts.reverse()
             stack += parts
 
 
-def named_variables(root: Any) -> dict[str, Variable]:
-    """The variables under `root` by path, each once.
+def named_variables(root: object) -> dict[str, Variable]:
+    """Returns the variables under `root` by path, each once.
 
     >>> from pullback.state import named_variables
     >>> v = pb.Variable(1.0)
@@ -102,50 +111,59 @@ def named_variables(root: Any) -> dict[str, Variable]:
     ['a~1b/0']
     """
     return {
-        place.path: place.value
-        for place in walk(root)
-        if place.first is None and isinstance(place.value, Variable)
+        entry.path: entry.value
+        for entry in walk(root)
+        if entry.first is None and isinstance(entry.value, Variable)
     }
 
 
-def path_of(root: Any, target: Any) -> str | None:
-    """The path of `target` under `root`; None when it is not there."""
-    for place in walk(root):
-        if place.value is target:
-            return place.path
+def path_of(root: object, target: object) -> str | None:
+    """Returns the path of `target` under `root`, or None if it is not there."""
+    for entry in walk(root):
+        if entry.value is target:
+            return entry.path
     return None
 
 
 # ---------------------------------------------------------------------------------------------
-# What is entered, decided once per type.
+# The children of an object, decided once per type.
 
-Children = Callable[[Any], Iterable[tuple[Any, Any]]]
+Children: TypeAlias = Callable[[Any], Iterable[tuple[object, object]]]
 
 _TYPES: dict[type, Children | None] = {}
 _MANY_TYPES = 4096
-_PASSED_OVER = sys.stdlib_module_names | {np.__name__, ml_dtypes.__name__}
+#: The packages whose objects are skipped.
+_FOREIGN = sys.stdlib_module_names | {np.__name__, ml_dtypes.__name__}
+#: Values of this library, and what belongs to a device or to a tape: they hold no state.
+_VALUES = (Tensor, StringTensor, NamedDType, Device, Op, GradientTape)
 
 
-def _entering(cls: type) -> Children | None:
-    """What gives the children of objects of a type; None if those are passed over."""
+def _children_of(cls: type) -> Children | None:
+    """Returns the function that lists the children of a type's objects; None to skip them."""
     try:
         return _TYPES[cls]
     except KeyError:
         if len(_TYPES) >= _MANY_TYPES:
             _TYPES.clear()
-        found = _TYPES[cls] = _decide(cls)
-        return found
+        children = _TYPES[cls] = _decide(cls)
+        return children
 
 
 def _decide(cls: type) -> Children | None:
-    if issubclass(cls, Variable) or getattr(cls, "opaque_state", False):
+    if issubclass(cls, Variable):
         return _none
+    if issubclass(cls, _VALUES):
+        return None
+    if getattr(cls, "opaque_state", False):
+        return _none if hasattr(cls, "checkpoint_state") else None
     if issubclass(cls, dict):
         return _items
     if issubclass(cls, (list, tuple)):
         return enumerate
-    own = cls.__module__.partition(".")[0] not in _PASSED_OVER
-    if own or issubclass(cls, types.SimpleNamespace):
+    if not _is_foreign(cls) or issubclass(cls, types.SimpleNamespace):
+        slots = _slots(cls)
+        if slots:
+            return _slots_and_attributes(slots)
         if cls.__dictoffset__ and not issubclass(cls, type):
             return _attributes
         if hasattr(cls, "checkpoint_state"):
@@ -153,26 +171,60 @@ def _decide(cls: type) -> Children | None:
     return None
 
 
-def _none(value: Any) -> Iterable[tuple[Any, Any]]:
+def _is_foreign(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in _FOREIGN
+
+
+def _slots(cls: type) -> list[str]:
+    """Returns the names of the slots of a class, those of its bases first."""
+    return [
+        name
+        for base in reversed(cls.__mro__)
+        if not _is_foreign(base)
+        for name, member in sorted(vars(base).items())
+        if isinstance(member, types.MemberDescriptorType)
+    ]
+
+
+def _none(value: object) -> Iterable[tuple[object, object]]:
     return ()
 
 
-def _items(value: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
+def _items(value: dict[object, object]) -> Iterable[tuple[object, object]]:
     return list(value.items())
 
 
-def _attributes(value: Any) -> Iterable[tuple[Any, Any]]:
+def _attributes(value: object) -> Iterable[tuple[object, object]]:
     return list(vars(value).items())
 
 
+def _slots_and_attributes(slots: list[str]) -> Children:
+    def children(value: object) -> Iterable[tuple[object, object]]:
+        attributes = list(getattr(value, "__dict__", {}).items())
+        return [(name, getattr(value, name)) for name in slots if hasattr(value, name)] + attributes
+
+    return children
+
+
 # ---------------------------------------------------------------------------------------------
-# Values that wait for objects which do not exist yet.
-
-#: Called when variables may have come into being; each is taken out when it has nothing left.
-WAITING: list[Callable[[], None]] = []
+# Saved values that wait for objects which do not exist yet.
 
 
-def settle() -> None:
-    """Hands values that wait (see `pullback.checkpoint`) to the objects made since."""
-    for hand_out in list(WAITING):
-        hand_out()
+class PendingRestore(Protocol):
+    """A restoration with values for variables that do not exist yet."""
+
+    def restore_deferred(self) -> None:
+        """Gives the values to the variables made since."""
+
+    def forget(self, objects: Collection[object]) -> None:
+        """Gives up on objects that another restoration is for."""
+
+
+#: Restorations that still have values. Each leaves the list when it has none left.
+PENDING_RESTORES: list[PendingRestore] = []
+
+
+def restore_pending() -> None:
+    """Gives deferred values (see `pullback.checkpoint`) to the variables made since."""
+    for pending in list(PENDING_RESTORES):
+        pending.restore_deferred()

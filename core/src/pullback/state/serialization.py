@@ -1,8 +1,8 @@
-"""Configurations: how an object was made, as plain data, and the object made anew from them.
+"""Configurations: the constructor arguments of an object as plain data, to make it again.
 
-A configuration is what JSON can hold: the class and the arguments that its constructor was given.
-Nothing is imported and no code is run to read one: classes are found among those that exist,
-functions among the ops, the recipes, and what the caller names.
+A configuration is data that JSON can hold: the class and the arguments of its constructor. Reading
+one imports nothing and runs no code from it: classes are looked up among those that exist,
+functions among the ops, the recipes, and the names that the caller passes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,9 @@ __all__ = ["Configurable", "recipe"]
 P = ParamSpec("P")
 R = TypeVar("R", bound=Callable[..., Any])
 C = TypeVar("C", bound="Configurable")
-Config = dict[str, Any]
+#: Data that JSON can hold.
+Data: TypeAlias = Any
+Config: TypeAlias = dict[str, Data]
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 #: Types that stand for dtypes.
@@ -35,114 +37,115 @@ _CLASSES: weakref.WeakValueDictionary[str, type[Configurable]] = weakref.WeakVal
 _RECIPES: dict[str, Callable[..., Any]] = {}
 
 
-class Made:
-    """The arguments that something was made with."""
+class ConstructorCall:
+    """The arguments that an object was made with."""
 
-    # Without a __dict__ a walk over state passes it over: layers among the arguments are found in
-    # the attributes that hold them.
+    opaque_state = True
+    # Layers among the arguments are found in the attributes that hold them.
     __slots__ = ("args", "kwargs")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         self.args = args
         self.kwargs = dict(kwargs)
 
 
 class Configurable:
-    """An object that knows the arguments of its constructor, and can be made again from them."""
+    """An object that records the arguments of its constructor, and can be made again from them."""
 
-    _made: Made
+    _made: ConstructorCall
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Records the arguments: a subclass's constructor need do nothing for it."""
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Records the arguments; constructors of subclasses need not."""
         made = super().__new__(cls)
-        object.__setattr__(made, "_made", Made(args, kwargs))
+        object.__setattr__(made, "_made", ConstructorCall(args, kwargs))
         made._begin()
         return made
 
     def _begin(self) -> None:
-        """For what a base does in front of every constructor, even one that calls no other."""
+        """Runs before every constructor; bases that prepare an object override it."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         _CLASSES[name_of(cls)] = cls
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor by name, defaults included."""
+        """Returns the arguments of the constructor by name, defaults included."""
         made = self._made
         bound = inspect.signature(type(self).__init__).bind(self, *made.args, **made.kwargs)
         bound.apply_defaults()
-        found = dict(list(bound.arguments.items())[1:])
+        arguments = dict(list(bound.arguments.items())[1:])
         for parameter in inspect.signature(type(self).__init__).parameters.values():
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                found |= found.pop(parameter.name, {})
-        return found
+                arguments |= arguments.pop(parameter.name, {})
+        return arguments
 
-    def made_again(self: C, **changes: Any) -> C:
-        """Another object of this class, made with the same arguments but for `changes`."""
+    def made_again(self: C, **changes: object) -> C:
+        """Makes another object of this class with the same arguments, except for `changes`."""
         return self.from_constructor_arguments(self.constructor_arguments() | changes)
 
     def get_config(self) -> Config:
-        """How it was made: the class, and the arguments of the constructor, as plain data.
+        """Returns the class and the arguments of the constructor, as plain data.
 
-        An object that is met twice is written once: {"shared": path} stands for it from then on.
+        An object that occurs twice is written once; {"shared": path} refers to it.
 
         >>> pb.layers.Flatten(name="flat").get_config()
         {'class': 'pullback.layers.Flatten', 'name': 'flat'}
 
         Raises:
-            InputValueError: for an argument that has no form in a configuration, such as a lambda.
+            InputValueError: for an argument that cannot be written as data, such as a lambda.
         """
         config: Config = _Encoder().encode(self, "")
         return config
 
     @classmethod
     def from_config(
-        cls: type[C], config: Mapping[str, Any], *, custom: Mapping[str, Any] | None = None
+        cls: type[C], config: Mapping[str, Any], *, custom: Mapping[str, object] | None = None
     ) -> C:
-        """Makes an object of this class, or of a subclass, from what `get_config` gave.
+        """Makes an object of this class, or of a subclass, from a configuration.
 
         Args:
-            config: the configuration. It is data: nothing is imported, and only constructors of
-                subclasses of this library's bases are called.
-            custom: functions and classes by the names they have in the configuration.
+            config: a configuration from `get_config`. It is data: nothing is imported, and only
+                constructors of subclasses of this library's bases are called.
+            custom: functions and classes by their names in the configuration.
 
         >>> layer = pb.layers.Dense(3, activation="relu")
         >>> pb.layers.Layer.from_config(layer.get_config()).units
         3
 
         Raises:
-            InputValueError: for a class or function that is not known, or another kind of object.
+            InputValueError: for an unknown class or function, or another configuration.
         """
         made = _Decoder(custom or {}).decode(dict(config), "")
         if not isinstance(made, cls):
             raise errors.InputValueError(
-                f"the configuration is that of a {type(made).__name__}, which is no {cls.__name__}"
+                f"expected the configuration of a {cls.__name__}, got that of a "
+                f"{type(made).__name__}; call {type(made).__name__}.from_config"
             )
         return made
 
     @classmethod
     def from_constructor_arguments(cls: type[C], arguments: dict[str, Any]) -> C:
-        """Makes an object from what `constructor_arguments` gave."""
+        """Makes an object from its `constructor_arguments`."""
         return make(cls, arguments)
 
 
 def make(cls: type[C], arguments: Mapping[str, Any]) -> C:
-    """Calls a class with arguments by name, those that go by position included."""
+    """Calls a class with arguments by name, including those that are positional."""
     rest = dict(arguments)
-    args: list[Any] = []
+    args: list[object] = []
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[1:]:
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             args += rest.pop(parameter.name, ())
         elif parameter.kind in _BY_POSITION and parameter.name in rest:
             args.append(rest.pop(parameter.name))
         elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            # What follows has to go by name.
+            # The arguments after it must be passed by name.
             break
     return cls(*args, **rest)
 
 
 def recipe(factory: Callable[P, R]) -> Callable[P, R]:
-    """Lets the functions that `factory` makes appear in configurations."""
+    """Allows the functions that `factory` makes in configurations."""
     name = f"{factory.__module__}.{factory.__qualname__}"
 
     @functools.wraps(factory)
@@ -157,7 +160,7 @@ def recipe(factory: Callable[P, R]) -> Callable[P, R]:
 
 
 def name_of(cls: type) -> str:
-    """The name of a class: for this library's own the one by which readers know it."""
+    """Returns the name of a class; for this library's own its public name."""
     module = cls.__module__
     if module.startswith("pullback."):
         module = ".".join(module.split(".")[:2])
@@ -165,13 +168,13 @@ def name_of(cls: type) -> str:
 
 
 class _Encoder:
-    """Objects as plain data."""
+    """Writes objects as plain data."""
 
     def __init__(self) -> None:
         self.seen: dict[int, str] = {}
-        self.kept: list[Any] = []
+        self.kept: list[object] = []
 
-    def encode(self, value: Any, path: str) -> Any:
+    def encode(self, value: object, path: str) -> Data:
         if value is None or type(value) in (bool, int, float, str):
             return value
         if isinstance(value, Configurable):
@@ -182,7 +185,7 @@ class _Encoder:
             return {"dict": self._items(value, path)}
         return self._leaf(value, path)
 
-    def _items(self, value: Mapping[str, Any], path: str) -> Config:
+    def _items(self, value: Mapping[str, object], path: str) -> Config:
         return {name: self.encode(item, join(path, name)) for name, item in value.items()}
 
     def _object(self, value: Configurable, path: str) -> Config:
@@ -192,7 +195,7 @@ class _Encoder:
         self.kept.append(value)
         return {"class": name_of(type(value)), **self._items(value.constructor_arguments(), path)}
 
-    def _leaf(self, value: Any, path: str) -> Any:
+    def _leaf(self, value: Any, path: str) -> Data:
         if hasattr(value, "config_name"):
             return value.config_name
         if isinstance(value, (np.dtype, dtypes.NamedDType)) or (
@@ -212,46 +215,50 @@ class _Encoder:
         name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
         if not callable(value) or "<" in name or name[0] == "." or name[-1] == ".":
             raise errors.InputValueError(
-                f"{path or 'the object'}: {value!r} has no form in a configuration; give numbers, "
-                f"strings, layers, ops, or a function with a name, defined in a module"
+                f"{path or 'the object'}: {value!r} cannot be in a configuration; use numbers, "
+                f"strings, layers, ops, or a named function, defined in a module"
             )
         return {"function": name}
 
 
 class _Decoder:
-    """Plain data as objects."""
+    """Makes objects from plain data."""
 
-    def __init__(self, custom: Mapping[str, Any]) -> None:
+    def __init__(self, custom: Mapping[str, object]) -> None:
         self.custom = custom
-        self.made: dict[str, Any] = {}
+        self.made: dict[str, object] = {}
 
-    def decode(self, value: Any, path: str) -> Any:
+    def decode(self, value: Data, path: str) -> Any:
         if isinstance(value, list):
             return [self.decode(item, join(path, i)) for i, item in enumerate(value)]
         if not isinstance(value, dict):
             return value
         kinds = ("class", "shared", "dict", "generator", "recipe", "function")
-        kind = next((one for one in kinds if one in value), None)
+        kind = next((kind for kind in kinds if kind in value), None)
         if kind is None:
-            raise errors.InputValueError(f"{path or 'the object'}: {value!r} is no configuration")
+            raise errors.InputValueError(
+                f"{path or 'the object'}: {value!r} is not a configuration; use get_config()"
+            )
         rest = {name: item for name, item in value.items() if name != kind}
-        found = getattr(self, f"_{kind}")(value[kind], rest, path)
-        self.made[path] = found
-        return found
+        made = getattr(self, f"_{kind}")(value[kind], rest, path)
+        self.made[path] = made
+        return made
 
     def _items(self, items: Mapping[str, Any], path: str) -> dict[str, Any]:
         return {name: self.decode(item, join(path, name)) for name, item in items.items()}
 
-    def _class(self, name: str, rest: Config, path: str) -> Any:
-        cls = self._named(name, _CLASSES, path, "class; define or import it first")
+    def _class(self, name: str, rest: Config, path: str) -> object:
+        cls = self._named(name, _CLASSES, path, "class")
         return cls.from_constructor_arguments(self._items(rest, path))
 
-    def _shared(self, name: str, rest: Config, path: str) -> Any:
+    def _shared(self, name: str, rest: Config, path: str) -> object:
         if name not in self.made:
-            raise errors.InputValueError(f"{path}: nothing has been made at {name!r} to be shared")
+            raise errors.InputValueError(
+                f"{path}: no object at {name!r} to share; it must come before this one"
+            )
         return self.made[name]
 
-    def _dict(self, items: Config, rest: Config, path: str) -> Any:
+    def _dict(self, items: Config, rest: Config, path: str) -> dict[str, object]:
         return self._items(items, path)
 
     def _generator(self, state: Mapping[str, str], rest: Config, path: str) -> Generator:
@@ -259,18 +266,19 @@ class _Decoder:
         generator.restore_state(state)
         return generator
 
-    def _recipe(self, name: str, rest: Config, path: str) -> Any:
+    def _recipe(self, name: str, rest: Config, path: str) -> object:
         return self._named(name, _RECIPES, path, "recipe")(**self._items(rest, path))
 
-    def _function(self, name: str, rest: Config, path: str) -> Any:
+    def _function(self, name: str, rest: Config, path: str) -> object:
         return self._named(name, vars(OPERATORS), path, "op")
 
-    def _named(self, name: str, known: Mapping[str, Any], path: str, what: str) -> Any:
+    def _named(self, name: str, known: Mapping[str, Any], path: str, kind: str) -> Any:
         short = name.rpartition(".")[2]
-        for names, one in ((self.custom, name), (self.custom, short), (known, name)):
-            if one in names:
-                return names[one]
+        for names, key in ((self.custom, name), (self.custom, short), (known, name)):
+            if key in names:
+                return names[key]
+        fix = "; define or import it first, or" if kind == "class" else ";"
         raise errors.InputValueError(
-            f"{path or 'the object'}: {name!r} is no known {what}; or hand it in: "
+            f"{path or 'the object'}: unknown {kind} {name!r}{fix} pass it: "
             f"from_config(config, custom={{{short!r}: {short}}})"
         )

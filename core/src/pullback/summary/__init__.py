@@ -4,8 +4,8 @@
     with writer.as_default():
         pb.summary.scalar("loss", loss, step=step)
 
-A summary goes to the writer in force, and nowhere where there is none: code that records runs as it
-is without. They need tensorboardX: `pip install 'pullback[tensorboard]'`.
+A summary goes to the active writer. Without one nothing is recorded, so that the same code runs
+with and without summaries. They need tensorboardX: `pip install 'pullback[tensorboard]'`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Event files, which TensorBoard reads: records of events, with checksums.
 
-The framing is that of TFRecord, the messages are those of TensorFlow's `event.proto` and
-`summary.proto`, as tensorboardX brings them. tensorboardX's own writer is not used: its queue of
-processes copies every event twice, and loses what is in it when a program forks or is stopped.
+The framing is that of TFRecord, the messages are TensorFlow's `event.proto` and `summary.proto`
+from tensorboardX. tensorboardX's own writer is not used: its queue between processes copies every
+event twice, and loses events when a program forks or is stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pullback import errors
 
 __all__ = ["EventFile", "messages"]
 
-#: As much as is kept back at most, however rarely the file is to be flushed.
+#: The largest buffer in bytes, however rarely the file is flushed.
 _LARGEST = 1 << 20
 _COUNTER = itertools.count()
 _OPEN: weakref.WeakSet[EventFile] = weakref.WeakSet()
@@ -36,10 +36,10 @@ def _missing(error: ImportError) -> errors.SummaryError:
 
 
 def messages() -> Any:
-    """The module with the messages of summaries.
+    """Returns the module with the messages of summaries.
 
     Raises:
-        SummaryError: when tensorboardX is not installed.
+        SummaryError: if tensorboardX is not installed.
     """
     try:
         from tensorboardX.proto import summary_pb2
@@ -49,10 +49,10 @@ def messages() -> Any:
 
 
 def events() -> Any:
-    """The module with the messages of events.
+    """Returns the module with the messages of events.
 
     Raises:
-        SummaryError: when tensorboardX is not installed.
+        SummaryError: if tensorboardX is not installed.
     """
     try:
         from tensorboardX.proto import event_pb2
@@ -75,18 +75,18 @@ def _checksum() -> Callable[[bytes], int]:
 
 
 class EventFile:
-    """A file of events. What is added is in the file after so many milliseconds, at the latest.
+    """A file of events, which is flushed at regular times.
 
-    It is flushed when the program ends, however many references there are; a process that forks
-    leaves its file to the parent, and has one of its own from its first event on.
+    It is flushed when the program ends, even if references to it remain. A forked process leaves
+    the file to its parent, and opens one of its own at its first event.
 
     Args:
-        directory: where the file is made, with the folder.
-        flush_millis: how long events may be kept back; 0 writes each at once.
-        suffix: what the name of the file ends with.
+        directory: the folder of the file, which is made.
+        flush_millis: the number of milliseconds until events are written; 0 writes each at once.
+        suffix: the end of the name of the file.
 
     Raises:
-        SummaryError: when the file cannot be made, or tensorboardX is not installed.
+        SummaryError: if the file cannot be made, or tensorboardX is not installed.
     """
 
     def __init__(self, directory: Path, flush_millis: int, suffix: str) -> None:
@@ -106,7 +106,7 @@ class EventFile:
         _OPEN.add(self)
 
     def _open(self) -> None:
-        # No two files of one run have one name, whatever processes write them.
+        # The files of a run have different names, whatever processes write them.
         name = (
             f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}."
             f"{os.getpid()}.{next(_COUNTER)}{self._suffix}"
@@ -117,7 +117,7 @@ class EventFile:
             self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise errors.SummaryError(
-                f"no event file can be made in {str(self.directory)!r}: {error}"
+                f"cannot make an event file in {str(self.directory)!r}: {error}; check the folder"
             ) from error
         self._put(self._event(wall_time=time.time(), file_version="brain.Event:2"))
 
@@ -150,7 +150,7 @@ class EventFile:
                 self._timer.start()
 
     def flush(self) -> None:
-        """Hands what has been added to the system: it survives the process."""
+        """Writes all events to the file, where they survive the process."""
         with self._lock:
             self._write()
 
@@ -169,7 +169,7 @@ class EventFile:
                 raise errors.SummaryError(f"{str(self.path)!r}: {error}") from error
 
     def close(self) -> None:
-        """Writes what is left, and closes the file."""
+        """Writes remaining events, and closes the file."""
         with self._lock:
             if not self.closed:
                 self._write()
@@ -179,7 +179,7 @@ class EventFile:
                     self._handle = None
 
     def forked(self) -> None:
-        """In the child: what is in memory is the parent's to write, and so is the file."""
+        """Runs in a forked child: buffer and file belong to the parent."""
         self._lock = threading.Lock()
         self._buffer, self._waiting, self._timer = [], 0, None
         if self._handle is not None:

@@ -1,4 +1,4 @@
-"""The graph of a model, as TensorBoard draws it: ops inside of layers, and what flows between."""
+"""The graph of a model for TensorBoard: ops inside layers, and the tensors between them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pullback.tensor import Tensor
 __all__ = ["graph"]
 
 
-class _Span(NamedTuple):
-    """A call of a layer: what was computed in it has serial numbers in between."""
+class _Interval(NamedTuple):
+    """A call of a layer: the ops in it have serial numbers in this interval."""
 
     path: str
     begin: int
@@ -29,19 +29,18 @@ class _Span(NamedTuple):
 
 
 def graph(model: Layer, *inputs: Any, step: Step = 0, name: str = "model") -> bool:
-    """Records how a model computes, by calling it once.
+    """Records the graph of a model, by calling it once.
 
-    Shown are the ops that gradients flow through, in the layers they are computed in, with the
-    variables they read.
+    It shows the ops that gradients flow through, inside their layers, with the variables they read.
 
     Args:
         model: a model or layer.
-        inputs: what it is called with.
-        step: when.
-        name: what the model is called in the picture.
+        inputs: the inputs of the call.
+        step: the step of the summary.
+        name: the name of the model in the graph.
 
     Returns:
-        Whether it was recorded.
+        True if it was recorded.
 
     >>> import tempfile
     >>> model = pb.Sequential([pb.layers.Dense(4, activation="relu"), pb.layers.Dense(2)])
@@ -50,14 +49,14 @@ def graph(model: Layer, *inputs: Any, step: Step = 0, name: str = "model") -> bo
     True
 
     Raises:
-        InputTypeError: for what is no layer.
+        InputTypeError: for an object that is not a layer.
     """
     if not isinstance(model, Layer):
-        raise errors.InputTypeError(f"a graph is drawn of a layer, got {type(model).__name__}")
-    found = recording(step)
-    if found is None:
+        raise errors.InputTypeError(f"graph takes a model or layer, got {type(model).__name__}")
+    active = recording(step)
+    if active is None:
         return False
-    writer, number = found
+    writer, number = active
     messages()
     from tensorboardX.proto.graph_pb2 import GraphDef
 
@@ -68,20 +67,20 @@ def graph(model: Layer, *inputs: Any, step: Step = 0, name: str = "model") -> bo
 
 def _drawn(model: Layer, inputs: tuple[Any, ...], name: str) -> Iterator[Any]:
     tensors = [like(value, iter([from_any(leaf) for leaf in leaves(value)])) for value in inputs]
-    spans: list[_Span] = []
+    intervals: list[_Interval] = []
     known: dict[int, str] = {}
     with GradientTape() as tape:
         flat = leaves(tensors)
         for index, tensor in enumerate(flat):
-            given = f"input/{index}" if len(flat) > 1 else "input"
-            yield _node(given, "Placeholder", [], tensor)
+            label = f"input/{index}" if len(flat) > 1 else "input"
+            yield _node(label, "Placeholder", [], tensor)
             if dtypes.is_floating(tensor.dtype):
                 tape.watch(tensor)
-                known[id(tensor._node)] = given
-        with _noted(model, spans):
+                known[id(tensor._node)] = label
+        with _noted(model, intervals):
             outputs = [leaf for leaf in leaves(model(*tensors)) if isinstance(leaf, Tensor)]
         for path, variable in model.named_variables.items():
-            # A variable that is read again has the mark that it got when it was read first.
+            # A variable has the same leaf node each time it is read.
             value = variable.value
             if value._node is not None:
                 known[id(value._node)] = f"{name}/{path}"
@@ -92,7 +91,7 @@ def _drawn(model: Layer, inputs: tuple[Any, ...], name: str) -> Iterator[Any]:
         if isinstance(node, Output) or node.op is None:
             (known[id(node)],) = [known[id(p)] for p in node.parents[:1] if p is not None] or [""]
             continue
-        scope = _scope(node.serial, spans)
+        scope = _scope(node.serial, intervals)
         label = "/".join(part for part in (name, scope, node.op.name) if part)
         numbers[label] += 1
         label += f"_{numbers[label]}" if numbers[label] > 1 else ""
@@ -106,27 +105,27 @@ def _drawn(model: Layer, inputs: tuple[Any, ...], name: str) -> Iterator[Any]:
 
 
 def _ordered(ends: list[Node], known: dict[int, str]) -> Iterator[Node]:
-    """The nodes that lead to the ends, each after those it was made of."""
-    found: dict[int, Node] = {}
+    """Returns the nodes that lead to the ends, each after its parents."""
+    nodes: dict[int, Node] = {}
     stack = list(ends)
     while stack:
         node = stack.pop()
-        if id(node) not in found and id(node) not in known:
-            found[id(node)] = node
+        if id(node) not in nodes and id(node) not in known:
+            nodes[id(node)] = node
             stack += [parent for parent in node.parents if parent is not None]
-    # Serial numbers are in the order of time.
-    yield from sorted(found.values(), key=lambda node: node.serial)
+    # Serial numbers are in order of time.
+    yield from sorted(nodes.values(), key=lambda node: node.serial)
 
 
-def _scope(serial: int, spans: list[_Span]) -> str:
-    """The path of the innermost layer that was being called."""
-    inside = [span for span in spans if span.begin < serial < span.end]
-    return max(inside, key=lambda span: span.begin).path if inside else ""
+def _scope(serial: int, intervals: list[_Interval]) -> str:
+    """Returns the path of the innermost layer that was being called."""
+    inside = [interval for interval in intervals if interval.begin < serial < interval.end]
+    return max(inside, key=lambda interval: interval.begin).path if inside else ""
 
 
 @contextmanager
-def _noted(model: Layer, spans: list[_Span]) -> Iterator[None]:
-    """Inside the block every call of a layer in the model is noted."""
+def _noted(model: Layer, intervals: list[_Interval]) -> Iterator[None]:
+    """Notes every call of a layer in the model inside the block."""
     layers = model.sublayers
 
     def noting(path: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,7 +134,7 @@ def _noted(model: Layer, spans: list[_Span]) -> Iterator[None]:
             try:
                 return call(*args, **kwargs)
             finally:
-                spans.append(_Span(path, begin, LOCAL.state.next_serial()))
+                intervals.append(_Interval(path, begin, LOCAL.state.next_serial()))
 
         return noted
 

@@ -1,4 +1,4 @@
-"""What is recorded: scalars, histograms, images, texts, hyperparameters."""
+"""Summaries: scalars, histograms, images, texts, hyperparameters."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def scalar(name: str, value: Any, step: Step = None) -> bool:
     """Records a number.
 
     Args:
-        name: what it is called; what stands before a slash groups it.
+        name: its name; the part before a slash groups it.
         value: a number, a tensor of one element, or a metric, whose result is recorded.
-        step: when; that of `pb.summary.set_step` if None.
+        step: the step; that of `pb.summary.set_step` if None.
 
     Returns:
-        Whether it was recorded: there is a writer in force, and conditions hold.
+        True if it was recorded: there is an active writer, and conditions hold.
 
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
@@ -48,16 +48,16 @@ def scalar(name: str, value: Any, step: Step = None) -> bool:
     Raises:
         InputValueError: for a value of several elements, or without a step.
     """
-    found = recording(step)
-    if found is None:
+    active = recording(step)
+    if active is None:
         return False
-    writer, number = found
+    writer, number = active
     if isinstance(value, Metric):
         value = value.result()
     if getattr(value, "size", 1) != 1:
         raise errors.InputValueError(
-            f"the scalar {name!r} has the shape {tuple(value.shape)}; record its mean, or a "
-            f"histogram"
+            f"the scalar {name!r} must have one element, got the shape {tuple(value.shape)}; "
+            f"record its mean, or a histogram"
         )
     pb2 = messages()
     summary = pb2.Summary(value=[pb2.Summary.Value(tag=name, simple_value=float(value))])
@@ -66,16 +66,16 @@ def scalar(name: str, value: Any, step: Step = None) -> bool:
 
 
 def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int = 30) -> bool:
-    """Records how values are distributed.
+    """Records the distribution of values.
 
     Args:
-        name: what they are called.
-        values: numbers in any shape; those that are not finite are left out.
-        step: when; that of `pb.summary.set_step` if None.
-        buckets: into how many equal parts their range is divided.
+        name: their name.
+        values: numbers in any shape; NaN and infinities are skipped.
+        step: the step; that of `pb.summary.set_step` if None.
+        buckets: the number of equal parts of their range.
 
     Returns:
-        Whether it was recorded.
+        True if it was recorded.
 
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
@@ -86,11 +86,11 @@ def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int 
         InputValueError: for fewer than one bucket, or without a step.
     """
     if buckets < 1:
-        raise errors.InputValueError(f"a histogram has 1 bucket or more, got {buckets}")
-    found = recording(step)
-    if found is None:
+        raise errors.InputValueError(f"buckets must be at least 1, got {buckets}")
+    active = recording(step)
+    if active is None:
         return False
-    writer, number = found
+    writer, number = active
     with paused():
         content = _histogram(from_any(values), buckets)
     pb2 = messages()
@@ -114,7 +114,7 @@ def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
         place = astype(floor((values - low) / width), "int64")
         place = clip(place, 0, buckets - 1)
     else:
-        # Values that are all alike, or too far apart for their difference, are in one bucket.
+        # Values that are all equal, or whose range overflows, are in one bucket.
         edges = [low - 0.5, low + 0.5] if low == high else [low, high]
         buckets, place = 1, full(values.shape, 0, dtype="int64", device=values.device)
     ones = astype(finite, "float64")
@@ -136,15 +136,15 @@ def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int 
     """Records images.
 
     Args:
-        name: what they are called.
+        name: their name.
         images: (images, height, width, channels) with 1 (grey), 2 (grey, opacity), 3 (colours) or 4
-            channels (colours, opacity); floating numbers from 0 to 1, beyond which they are cut
-            off, or unsigned integers of 8 bits.
-        step: when; that of `pb.summary.set_step` if None.
-        max_outputs: how many of them at most.
+            channels (colours, opacity); floating-point numbers, which are clipped to 0 to 1, or
+            unsigned integers of 8 bits.
+        step: the step; that of `pb.summary.set_step` if None.
+        max_outputs: the largest number of them to record.
 
     Returns:
-        Whether they were recorded.
+        True if they were recorded.
 
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
@@ -155,15 +155,15 @@ def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int 
         ShapeError: for another shape.
         InputValueError: without a step.
     """
-    found = recording(step)
-    if found is None:
+    active = recording(step)
+    if active is None:
         return False
-    writer, number = found
+    writer, number = active
     with paused():
         tensor = from_any(images)
         if tensor.ndim != 4 or tensor.shape[-1] not in (1, 2, 3, 4):
             raise errors.ShapeError(
-                f"images are of shape (images, height, width, channels) with 1 to 4 channels, got "
+                f"images must have the shape (images, height, width, 1 to 4 channels), got "
                 f"{tensor.shape}"
             )
         tensor = tensor[:max_outputs]
@@ -191,7 +191,7 @@ def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int 
 
 
 def _png(data: bytes, height: int, width: int, channels: int) -> bytes:
-    """Rows of pixels of 8 bits as a PNG file (ISO/IEC 15948)."""
+    """Encodes rows of pixels of 8 bits as a PNG file (ISO/IEC 15948)."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         checked = kind + body
@@ -210,12 +210,12 @@ def text(name: str, value: str, step: Step = None) -> bool:
     """Records a text, which is shown as Markdown.
 
     Args:
-        name: what it is called.
+        name: its name.
         value: the text.
-        step: when; that of `pb.summary.set_step` if None.
+        step: the step; that of `pb.summary.set_step` if None.
 
     Returns:
-        Whether it was recorded.
+        True if it was recorded.
 
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
@@ -225,35 +225,35 @@ def text(name: str, value: str, step: Step = None) -> bool:
     Raises:
         InputValueError: without a step.
     """
-    found = recording(step)
-    if found is None:
+    active = recording(step)
+    if active is None:
         return False
-    writer, number = found
+    writer, number = active
     from tensorboardX.summary import text as message
 
     writer.add(number, summary=message(name, str(value)))
     return True
 
 
-def hparams(values: Mapping[str, Any], figures: Mapping[str, float] | None = None) -> bool:
-    """Records the hyperparameters of a run, by which TensorBoard compares runs.
+def hparams(values: Mapping[str, Any], metrics: Mapping[str, float] | None = None) -> bool:
+    """Records the hyperparameters of a run, to compare runs in TensorBoard.
 
     Args:
-        values: numbers, booleans and strings by name; other values as their text.
-        figures: what the run came to, by name; each is recorded as a scalar, too.
+        values: numbers, booleans and strings by name; other values are recorded as text.
+        metrics: the results of the run by name; each is recorded as a scalar, too.
 
     Returns:
-        Whether they were recorded.
+        True if they were recorded.
 
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
     ...     pb.summary.hparams({"rate": 0.01, "layers": 2}, {"accuracy": 0.97})
     True
     """
-    found = recording(0)
-    if found is None:
+    active = recording(0)
+    if active is None:
         return False
-    writer, number = found
+    writer, number = active
     messages()
     from tensorboardX.summary import hparams as message
 
@@ -265,7 +265,7 @@ def hparams(values: Mapping[str, Any], figures: Mapping[str, float] | None = Non
         else json.dumps(value, default=str)
         for name, value in values.items()
     }
-    results = dict(figures or {})
+    results = dict(metrics or {})
     for summary in message(plain, results):
         writer.add(number, summary=summary)
     for name, value in results.items():

@@ -1,4 +1,4 @@
-"""Writers of summaries, and which of them is in force."""
+"""Writers of summaries, and the active writer and step."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from pullback import errors
+from pullback._closing import Closing
 from pullback.summary.events import EventFile, events
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "should_record",
 ]
 
-#: A step: an integer, or what can be read as one: a variable, a tensor.
+#: A step: an integer, a variable or a tensor, or a function that returns one.
 Step: TypeAlias = Any
 
 _WRITER: ContextVar[Writer | None] = ContextVar("summary writer", default=None)
@@ -33,14 +33,14 @@ _STEP: ContextVar[Step] = ContextVar("summary step", default=None)
 _CONDITION: ContextVar[Callable[[int], bool] | None] = ContextVar("summary condition", default=None)
 
 
-class Writer:
-    """Writes summaries into an event file. Made by `pb.summary.create_file_writer`.
+class Writer(Closing):
+    """Writes summaries to an event file, made by `pb.summary.create_file_writer`.
 
-    What has been recorded is in the file at the latest when the program ends; nothing need be
-    closed for that.
+    All summaries are in the file when the program ends, even if the writer is not closed.
     """
 
-    # A run is resumed with a writer of its own: nothing of this one is in a checkpoint.
+    opaque_state = True
+    # A resumed run has a writer of its own, so checkpoints do not hold this one.
     __slots__ = ("__weakref__", "_entered", "_file", "_finalizer")
 
     def __init__(self, file: EventFile) -> None:
@@ -56,10 +56,10 @@ class Writer:
 
     @contextmanager
     def as_default(self, step: Step = None) -> Iterator[Self]:
-        """Inside the block summaries go to this writer.
+        """Makes this writer the active one inside a block.
 
         Args:
-            step: the step of summaries that are given none; read anew for each.
+            step: the step of summaries without one; read again for each.
         """
         writer = _WRITER.set(self)
         before = None if step is None else _STEP.set(step)
@@ -71,31 +71,20 @@ class Writer:
                 _STEP.reset(before)
 
     def set_as_default(self) -> None:
-        """From now on summaries of this thread go to this writer."""
+        """Makes this writer the active one of this thread."""
         _WRITER.set(self)
 
-    def add(self, step: int, **content: Any) -> None:
-        """Adds an event with some content, such as `summary=...`, which the message has."""
+    def add(self, step: int, **content: object) -> None:
+        """Adds an event with fields of the message, such as `summary=...`."""
         self._file.add(events().Event(wall_time=time.time(), step=step, **content))
 
     def flush(self) -> None:
-        """Writes what has been recorded into the file."""
+        """Writes all summaries to the file."""
         self._file.flush()
 
     def close(self) -> None:
-        """Writes what is left, and closes the file; recording again is an error."""
+        """Writes remaining summaries, and closes the file; recording again is an error."""
         self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<summary writer for {str(self._file.directory)!r}>"
@@ -108,13 +97,13 @@ def create_file_writer(
     filename_suffix: str = "",
     purge_step: int | None = None,
 ) -> Writer:
-    """A writer into a new event file in a folder, which TensorBoard shows.
+    """Makes a writer to a new event file in a folder, which TensorBoard shows.
 
     Args:
         directory: the folder, which is made; one for each run.
-        flush_millis: what is recorded is in the file after so many milliseconds.
-        filename_suffix: what the name of the file ends with.
-        purge_step: for a run that goes on: what an earlier file has from this step on is not shown.
+        flush_millis: the number of milliseconds after which summaries are written to the file.
+        filename_suffix: the end of the name of the file.
+        purge_step: for a resumed run: summaries of earlier files from this step on are not shown.
 
     >>> import tempfile
     >>> writer = pb.summary.create_file_writer(tempfile.mkdtemp(), flush_millis=10000)
@@ -124,11 +113,11 @@ def create_file_writer(
     >>> writer.close()
 
     Raises:
-        SummaryError: when the file cannot be made, or tensorboardX is not installed.
+        SummaryError: if the file cannot be made, or tensorboardX is not installed.
         InputValueError: for a negative time.
     """
     if flush_millis < 0:
-        raise errors.InputValueError(f"flush_millis is 0 or more, got {flush_millis}")
+        raise errors.InputValueError(f"flush_millis must be at least 0, got {flush_millis}")
     writer = Writer(EventFile(Path(directory), flush_millis, filename_suffix))
     if purge_step is not None:
         start = events().SessionLog(status=events().SessionLog.START)
@@ -137,11 +126,11 @@ def create_file_writer(
 
 
 # ---------------------------------------------------------------------------------------------
-# Whether, and at which step.
+# Conditions and steps.
 
 
 def set_step(step: Step) -> None:
-    """Sets the step of summaries that are given none: a number, or a variable that counts.
+    """Sets the step of summaries without one: a number, or a variable that counts.
 
     >>> step = pb.Variable(0)
     >>> pb.summary.set_step(step)
@@ -152,7 +141,7 @@ def set_step(step: Step) -> None:
 
 @contextmanager
 def record_if(condition: bool | Callable[[int], bool]) -> Iterator[None]:
-    """Inside the block summaries are recorded only where a condition holds.
+    """Records summaries inside a block only if a condition holds.
 
     Args:
         condition: True or False, or a function of the step.
@@ -171,7 +160,7 @@ def record_if(condition: bool | Callable[[int], bool]) -> Iterator[None]:
 
 @contextmanager
 def record_every(steps: int) -> Iterator[None]:
-    """Inside the block summaries are recorded at steps that are multiples of a number.
+    """Records summaries inside a block only at steps that are multiples of a number.
 
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
@@ -183,13 +172,13 @@ def record_every(steps: int) -> Iterator[None]:
         InputValueError: for a number below 1.
     """
     if steps < 1:
-        raise errors.InputValueError(f"record every 1 step or more, got {steps}")
+        raise errors.InputValueError(f"steps must be at least 1, got {steps}")
     with record_if(lambda step: step % steps == 0):
         yield
 
 
 def should_record(step: Step = None) -> bool:
-    """Whether a summary would be recorded here: there is a writer, and the condition holds.
+    """Returns True if a summary would be recorded: there is a writer, and the condition holds.
 
     Args:
         step: the step; that of `set_step` or `as_default` if None.
@@ -198,23 +187,23 @@ def should_record(step: Step = None) -> bool:
 
 
 def recording(step: Step, *, required: bool = True) -> tuple[Writer, int] | None:
-    """The writer and the step of a summary; None where it is not recorded.
+    """Returns the writer and the step of a summary; None if it is not recorded.
 
     Raises:
-        InputValueError: when there is a writer and no step.
+        InputValueError: for a writer without a step.
     """
     writer = _WRITER.get()
     if writer is None:
         return None
-    found = _STEP.get() if step is None else step
-    if found is None:
+    current = _STEP.get() if step is None else step
+    if current is None:
         if not required:
             condition = _CONDITION.get()
             return (writer, 0) if condition is None or condition(0) else None
         raise errors.InputValueError(
-            "a summary needs its step: pass step=, or say it once for all: "
+            "a summary needs a step: pass step=, or set it once with "
             "pb.summary.set_step(step) or writer.as_default(step)"
         )
-    number = int(found() if callable(found) else found)
+    number = int(current() if callable(current) else current)
     condition = _CONDITION.get()
     return (writer, number) if condition is None or condition(number) else None

@@ -1,4 +1,4 @@
-"""The training loop that models have: `compile`, `fit`, `evaluate`, `predict`."""
+"""The training loop of models: `compile`, `fit`, `evaluate`, `predict`."""
 
 from __future__ import annotations
 

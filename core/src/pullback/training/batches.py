@@ -1,4 +1,4 @@
-"""Batches for training, from whatever gives them: (inputs, targets, weights), pass after pass."""
+"""Batches for training, from arrays or iterables: (inputs, targets, weights), pass after pass."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._tree import leaves
 from pullback.data import Dataset
+from pullback.state import Stateful
 from pullback.tensor import Tensor
+from pullback.training.types import Structure
 
 __all__ = ["Batch", "Batches", "Columns", "of_arrays", "split"]
 
-#: Which columns of batches that are dicts stand for the inputs, the targets and the weights.
+#: The columns of batches that are dicts: the inputs, the targets and the weights.
 Columns: TypeAlias = "Sequence[str | Sequence[str] | None]"
 
 
 class Batch(NamedTuple):
-    """What one step takes."""
+    """The arguments of one step."""
 
-    inputs: Any
-    targets: Any = None
-    weights: Any = None
+    inputs: Structure
+    targets: Structure = None
+    weights: Structure = None
 
     @property
     def size(self) -> int:
@@ -41,8 +43,8 @@ class Batch(NamedTuple):
 # Arrays.
 
 
-def is_batches(x: Any) -> bool:
-    """Whether x gives batches, rather than being the data itself."""
+def is_batches(x: object) -> bool:
+    """True if x yields batches, rather than being the data itself."""
     if isinstance(x, list):
         return bool(x) and isinstance(x[0], (tuple, dict))
     if isinstance(x, (tuple, dict)) or hasattr(type(x), "__array__"):
@@ -52,58 +54,61 @@ def is_batches(x: Any) -> bool:
 
 def of_arrays(
     name: str,
-    parts: Sequence[Any],
+    parts: Sequence[Structure],
     batch_size: int,
     *,
     shuffle: bool = False,
-    share: float = 0.0,
+    validation_split: float = 0.0,
 ) -> tuple[Dataset, Dataset | None]:
-    """Arrays as a dataset of batches, and the last `share` of their items as another.
+    """Returns arrays as a dataset of batches, and a fraction of their items as another.
 
     Args:
         name: the method that got them, for messages.
         parts: inputs, targets and weights; those at the end may be None.
-        batch_size: items in a batch; the last batch may be smaller.
-        shuffle: whether each pass is in an order of its own.
-        share: of the items, from the end; they are in none of the first dataset's batches.
+        batch_size: the number of items in a batch; the last batch may be smaller.
+        shuffle: True for a new order in each pass.
+        validation_split: the fraction of the items, from the end, for the second dataset.
 
     Raises:
-        InputValueError: when there are no items.
-        ShapeError: when there are not as many of each part.
+        InputValueError: if there are no items.
+        ShapeError: if the parts differ in their number of items.
     """
-    given = list(parts)
-    while given[-1] is None:
-        given.pop()
-    if any(part is None for part in given):
-        raise errors.InputValueError(f"{name} got weights and no targets; give y as well")
-    structure = _mapped(_as_array, tuple(given))
+    present = list(parts)
+    while present[-1] is None:
+        present.pop()
+    if any(part is None for part in present):
+        raise errors.InputValueError(f"{name} got weights without targets; pass y as well")
+    structure = _mapped(_as_array, tuple(present))
     sizes = [len(leaf) for leaf in leaves(structure) if leaf.ndim]
     if not sizes or not sizes[0]:
-        raise errors.InputValueError(f"{name} got no data: x holds no items")
+        raise errors.InputValueError(f"{name} got no data: x is empty; pass at least one item")
     whole = int(sizes[0])
-    kept = whole - round(whole * share)
-    if not 0 < kept <= whole or not 0 <= share < 1:
+    kept = whole - round(whole * validation_split)
+    if not 0 < kept <= whole or not 0 <= validation_split < 1:
         raise errors.InputValueError(
-            f"validation_split={share} of {whole} items leaves {kept} to train on; "
-            f"it is a share from 0 to less than 1"
+            f"validation_split={validation_split} of {whole} items leaves {kept} to train on; "
+            f"it must be a fraction from 0 to less than 1"
         )
-    if not share:
+    if not validation_split:
         return _batched(structure, batch_size, shuffle), None
-    # Before they are shuffled: what is held out must not depend on the order of the pass.
+    # Split before shuffling, so that the split does not depend on the order of the pass.
     first = _mapped(lambda array: array[:kept], structure)
     last = _mapped(lambda array: array[kept:], structure)
     if kept == whole:
-        raise errors.InputValueError(f"validation_split={share} of {whole} items is none of them")
+        raise errors.InputValueError(
+            f"validation_split={validation_split} of {whole} items leaves no validation items; "
+            f"use a larger fraction, or validation_data"
+        )
     return _batched(first, batch_size, shuffle), _batched(last, batch_size, False)
 
 
-def _batched(structure: Any, batch_size: int, shuffle: bool) -> Dataset:
+def _batched(structure: Structure, batch_size: int, shuffle: bool) -> Dataset:
     dataset = Dataset.from_tensor_slices(structure)
     return (dataset.shuffle() if shuffle else dataset).batch(batch_size)
 
 
-def _mapped(function: Callable[[Any], Any], structure: Any) -> Any:
-    """A function of each array; a list is one array, as for datasets."""
+def _mapped(function: Callable[[Any], object], structure: Structure) -> Structure:
+    """Applies a function to each array; a list is one array, as for datasets."""
     if isinstance(structure, tuple):
         items = [_mapped(function, item) for item in structure]
         return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
@@ -112,14 +117,14 @@ def _mapped(function: Callable[[Any], Any], structure: Any) -> Any:
     return function(structure)
 
 
-def _as_array(value: Any) -> Any:
+def _as_array(value: object) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
         return value
-    # A list of Python numbers gets the dtype that it has everywhere.
-    return np.asarray(from_any(value) if _numbers(value) else value)
+    # A list of Python numbers gets the default dtype, as everywhere.
+    return np.asarray(from_any(value) if _is_numbers(value) else value)
 
 
-def _numbers(value: Any) -> bool:
+def _is_numbers(value: object) -> bool:
     while isinstance(value, list) and value:
         value = value[0]
     return isinstance(value, (bool, int, float))
@@ -129,14 +134,14 @@ def _numbers(value: Any) -> bool:
 # Parts.
 
 
-def split(element: Any, columns: Columns | None = None) -> Batch:
-    """The parts of what an iterable gave.
+def split(element: Structure, columns: Columns | None = None) -> Batch:
+    """Splits an element of an iterable into the parts of a batch.
 
     A tuple, or a list of arrays, is (inputs,), (inputs, targets) or (inputs, targets, weights);
     anything else is inputs.
 
     Raises:
-        InputValueError: for more than three parts, or columns that are not there.
+        InputValueError: for more than three parts, or columns that do not exist.
     """
     if columns is not None:
         return Batch(*[_column(element, names) for names in columns])
@@ -147,13 +152,13 @@ def split(element: Any, columns: Columns | None = None) -> Batch:
         return Batch(_tensors(element))
     if not 1 <= len(element) <= 3:
         raise errors.InputValueError(
-            f"a batch is (inputs, targets, weights) or the first of these, got {len(element)} "
-            f"parts; several inputs are a tuple of their own: ((first, second), targets)"
+            f"a batch must be (inputs, targets, weights), or the first of these, got "
+            f"{len(element)} parts; write several inputs as a tuple: ((first, second), targets)"
         )
     return Batch(*[_tensors(part) for part in element])
 
 
-def _column(element: Any, names: str | Sequence[str] | None) -> Any:
+def _column(element: Structure, names: str | Sequence[str] | None) -> Structure:
     if names is None:
         return None
     if not isinstance(element, Mapping):
@@ -165,13 +170,13 @@ def _column(element: Any, names: str | Sequence[str] | None) -> Any:
         return {name: _column(element, name) for name in names}
     if names not in element:
         raise errors.InputValueError(
-            f"a batch has no column {names!r}; it has {', '.join(map(repr, element))}"
+            f"unknown column {names!r}; a batch has {', '.join(map(repr, element))}"
         )
     return _tensors(element[names])
 
 
-def _tensors(value: Any) -> Any:
-    """Arrays of other libraries as tensors; a list of numbers is one array."""
+def _tensors(value: Structure) -> Structure:
+    """Converts arrays of other libraries to tensors; a list of numbers is one array."""
     if type(value) is Tensor or value is None:
         return value
     if isinstance(value, tuple):
@@ -179,7 +184,7 @@ def _tensors(value: Any) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, Mapping):
         return {key: _tensors(item) for key, item in value.items()}
-    if isinstance(value, list) and not _numbers(value):
+    if isinstance(value, list) and not _is_numbers(value):
         return [_tensors(item) for item in value]
     if hasattr(type(value), "__array__") or isinstance(value, (list, int, float)):
         return from_any(value)
@@ -194,10 +199,11 @@ class Batches:
     """Passes over a source of batches; the position in a pass is part of its state.
 
     Args:
-        source: a dataset or another iterable of batches, or a function that gives one for each
+        source: a dataset or another iterable of batches, or a function that returns one for each
             pass. An iterator, such as a generator, has one pass.
-        columns: for batches that are dicts.
-        endless: whether a pass follows another without an end, for so many steps an epoch.
+        columns: the columns of batches that are dicts.
+        endless: True to start the next pass at the end of one, for a fixed number of steps an
+            epoch.
     """
 
     opaque_state = True
@@ -208,16 +214,16 @@ class Batches:
         self.source = source
         self.columns = None if columns is None else tuple(columns)
         self.endless = endless
-        #: Batches given since the iterator was made.
-        self.given = 0
-        #: Whether the pass is over, and no other has begun.
+        #: The number of batches since the iterator was made.
+        self.yielded = 0
+        #: True if the pass is over, and no other has begun.
         self.ended = False
-        self._iterator: Iterator[Any] | None = None
-        self._ahead: list[Any] = []
+        self._iterator: Iterator[Structure] | None = None
+        self._ahead: list[Structure] = []
 
     @property
     def size(self) -> int | None:
-        """How many batches a pass has, where that is known."""
+        """The number of batches in a pass, or None if it is not known."""
         try:
             return len(self.source)
         except TypeError:
@@ -225,13 +231,13 @@ class Batches:
 
     @property
     def once(self) -> bool:
-        """Whether the source can be gone through only once."""
+        """True if the source can be iterated over only once."""
         return hasattr(self.source, "__next__")
 
     def begin(self) -> None:
-        """Begins a pass; the one that an endless source is in goes on."""
-        # One from which nothing has been taken yet was opened to look ahead.
-        if self._iterator is None or (self.given and not (self.endless or self.once)):
+        """Begins a pass, or goes on with that of an endless source."""
+        # A pass without batches so far was opened to look ahead.
+        if self._iterator is None or (self.yielded and not (self.endless or self.once)):
             self._open()
         self.ended = False
 
@@ -241,11 +247,11 @@ class Batches:
         if callable(source) and not hasattr(source, "__iter__"):
             source = source()
         self._iterator = iter(source)
-        self.given = 0
+        self.yielded = 0
         self._ahead = []
 
     def next(self) -> Batch:
-        """The next batch.
+        """Returns the next batch.
 
         Raises:
             StopIteration: at the end of the pass.
@@ -257,23 +263,23 @@ class Batches:
         try:
             element = self._next()
         except StopIteration:
-            if not self.endless or self.once or not self.given:
+            if not self.endless or self.once or not self.yielded:
                 self.ended = True
                 raise
             self._open()
             element = self._next()
-        self.given += 1
+        self.yielded += 1
         return split(element, self.columns)
 
-    def _next(self) -> Any:
+    def _next(self) -> Structure:
         assert self._iterator is not None
         return self._ahead.pop() if self._ahead else next(self._iterator)
 
     def peek(self) -> Batch:
-        """The next batch, which stays the next one.
+        """Returns the next batch without consuming it.
 
         Raises:
-            StopIteration: when there is none.
+            StopIteration: if there is none.
         """
         if self._iterator is None:
             self._open()
@@ -282,7 +288,7 @@ class Batches:
         return split(element, self.columns)
 
     def close(self) -> None:
-        """Lets go of what the iterator holds, such as threads."""
+        """Releases the iterator, and its threads."""
         close = getattr(self._iterator, "close", None)
         if close is not None and not self.once:
             close()
@@ -291,10 +297,10 @@ class Batches:
     # State ---------------------------------------------------------------------------------------
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The position; that of datasets is exact, others are read again up to it."""
+        """Returns the position. Sources other than datasets are read again up to it."""
         iterator = None if self._iterator is self.source else self._iterator
         return {
-            "given": self.given,
+            "given": self.yielded,
             "ended": self.ended,
             "open": self._iterator is not None,
             "source": _state(self.source),
@@ -302,20 +308,21 @@ class Batches:
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Goes to a position that `checkpoint_state` gave."""
-        given = int(state["given"])
+        """Goes to a position from `checkpoint_state`."""
+        yielded = int(state["given"])
         if state["open"] and (self.once or not state["ended"]):
             if state["iterator"] is not None:
                 self._open()
-                iterator: Any = self._iterator
+                iterator = self._iterator
+                assert isinstance(iterator, Stateful)
                 iterator.restore_state(state["iterator"])
             elif state["source"] is None:
-                self._skip(given)
+                self._skip(yielded)
         if state["source"] is not None:
             self.source.restore_state(state["source"])
             if self._iterator is self.source:
                 self._ahead = []
-        self.given = given
+        self.yielded = yielded
         self.ended = bool(state["ended"])
 
     def _skip(self, count: int) -> None:
@@ -326,10 +333,10 @@ class Batches:
                 self._next()
             except StopIteration:
                 raise errors.TrainingError(
-                    f"the data end after {done} batches, and training was saved after {count}; "
-                    f"resume with the data that it was begun with"
+                    f"the data end after {done} batches, but training was saved after {count}; "
+                    f"resume with the same data"
                 ) from None
 
 
-def _state(thing: Any) -> Mapping[str, Any] | None:
-    return thing.checkpoint_state() if hasattr(thing, "checkpoint_state") else None
+def _state(value: object) -> Mapping[str, Any] | None:
+    return value.checkpoint_state() if isinstance(value, Stateful) else None

@@ -1,4 +1,4 @@
-"""`Callback`: what is done at the turns of training, evaluation and prediction."""
+"""`Callback`: methods that run at the events of training, evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pullback import errors
+from pullback.training.model import Model
+from pullback.training.types import Logs
 
 if TYPE_CHECKING:
     from pullback.training.run import Run
 
 __all__ = ["Callback", "Callbacks", "History"]
 
-#: Figures by name, such as {"loss": 0.3, "val_loss": 0.4}.
-Logs = Mapping[str, Any]
-
 
 class Callback:
-    """The base of every callback: a subclass writes the methods for the turns it is for.
+    """The base of every callback: a subclass overrides the methods for the events it needs.
 
-    `self.model` is the model, `self.run` what is known of the run: `run.epoch` and `run.epochs`,
-    `run.step` of `run.steps` in this epoch, `run.total` steps of all. Setting
-    `self.model.stop_training = True` ends training after the step. A callback with
-    `checkpoint_state` and `restore_state` has its state in checkpoints.
+    `self.model` is the model, `self.run` the progress: `run.epoch` of `run.epochs`, `run.step` of
+    `run.steps` in this epoch, and `run.total` steps in all epochs. Setting
+    `self.model.stop_training = True` ends training after the step. Checkpoints hold the state of
+    callbacks with `checkpoint_state` and `restore_state`.
 
-    Figures are computed when they are read: a callback that does not look costs no wait for the
-    device.
+    Metrics are computed when they are read: a callback that does not read them does not wait for
+    the device.
 
     >>> class Best(pb.callbacks.Callback):
     ...     def on_epoch_end(self, epoch, logs):
@@ -36,66 +35,66 @@ class Callback:
     epoch 0: loss 1.00
     """
 
-    #: Callbacks run in the order of these, then in that of the list. Checkpoints come last.
+    #: Callbacks run by `order`, then in the order of the list. Checkpoints come last.
     order: int = 0
 
     model: Any = None
     run: Run = None  # type: ignore[assignment]
 
     def on_restore(self, logs: Logs) -> None:
-        """Before all else: brings the model and the run to where they were saved."""
+        """Runs first of all: restores a saved model and run."""
 
     def on_train_begin(self, logs: Logs) -> None:
-        """Before the first epoch, or before the rest of one that was interrupted."""
+        """Runs before the first epoch, or before the rest of an interrupted one."""
 
     def on_train_end(self, logs: Logs) -> None:
-        """After the last epoch, with its figures."""
+        """Runs after the last epoch, with its metrics."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
-        """Before an epoch; also before one that goes on after an interruption."""
+        """Runs before an epoch, also if it resumes after an interruption."""
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """After an epoch and its validation, with the figures of both."""
+        """Runs after an epoch and its validation, with the metrics of both."""
 
     def on_train_batch_begin(self, batch: int, logs: Logs) -> None:
-        """Before a step; `batch` is its number in the epoch."""
+        """Runs before a step; `batch` is its number in the epoch."""
 
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
-        """After a step, with the figures of the epoch so far."""
+        """Runs after a step, with the metrics of the epoch so far."""
 
     def on_test_begin(self, logs: Logs) -> None:
-        """Before an evaluation, also before a validation."""
+        """Runs before an evaluation or a validation."""
 
     def on_test_end(self, logs: Logs) -> None:
-        """After an evaluation, with its figures."""
+        """Runs after an evaluation, with its metrics."""
 
     def on_test_batch_begin(self, batch: int, logs: Logs) -> None:
-        """Before a batch of an evaluation."""
+        """Runs before a batch of an evaluation."""
 
     def on_test_batch_end(self, batch: int, logs: Logs) -> None:
-        """After a batch of an evaluation."""
+        """Runs after a batch of an evaluation."""
 
     def on_predict_begin(self, logs: Logs) -> None:
-        """Before a prediction."""
+        """Runs before a prediction."""
 
     def on_predict_end(self, logs: Logs) -> None:
-        """After a prediction."""
+        """Runs after a prediction."""
 
     def on_predict_batch_begin(self, batch: int, logs: Logs) -> None:
-        """Before a batch of a prediction."""
+        """Runs before a batch of a prediction."""
 
     def on_predict_batch_end(self, batch: int, logs: Logs) -> None:
-        """After a batch of a prediction."""
+        """Runs after a batch of a prediction."""
 
     def on_interrupt(self, logs: Logs) -> None:
-        """After Ctrl-C, between two steps."""
+        """Runs after Ctrl-C, between two steps."""
 
     def close(self) -> None:
-        """Lets go of files; called at the end, however it came."""
+        """Releases files; runs at the end, also after an error."""
 
 
 class History(Callback):
-    """The figures of each epoch; what `fit` returns.
+    """The metrics of each epoch, which `fit` returns.
 
     >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
     >>> model.compile("sgd", "mean_squared_error")
@@ -107,11 +106,11 @@ class History(Callback):
     def __init__(self) -> None:
         #: The numbers of the epochs.
         self.epoch: list[int] = []
-        #: For each figure its value after each of them; None where there was none.
+        #: The values of each metric, one an epoch; None where there was none.
         self.history: dict[str, list[Any]] = {}
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Takes the figures down."""
+        """Records the metrics."""
         for name, value in logs.items():
             column = self.history.setdefault(name, [])
             column += [None] * (len(self.epoch) - len(column))
@@ -121,11 +120,11 @@ class History(Callback):
             column += [None] * (len(self.epoch) - len(column))
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """All figures."""
+        """Returns all metrics."""
         return {"epoch": list(self.epoch), "history": dict(self.history)}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         self.epoch = [int(epoch) for epoch in state["epoch"]]
         self.history = {name: list(column) for name, column in state["history"].items()}
 
@@ -134,34 +133,34 @@ class History(Callback):
 
 
 class Callbacks:
-    """Several callbacks; only those that do something at a turn are called there."""
+    """Several callbacks; for each event those that have a method for it."""
 
-    def __init__(self, callbacks: Iterable[Callback], model: Any, run: Any) -> None:
+    def __init__(self, callbacks: Iterable[Callback], model: Model, run: Run) -> None:
         self.all = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
         for callback in self.all:
             if not isinstance(callback, Callback):
                 raise errors.InputTypeError(
-                    f"callbacks are of pb.callbacks, got {callback!r}"
+                    f"callbacks must be of pb.callbacks, got {callback!r}"
                     + ("; call it" if isinstance(callback, type) else "")
                 )
             callback.model, callback.run = model, run
         self._at: dict[str, list[Callable[..., None]]] = {}
 
-    def __call__(self, turn: str, *arguments: Any) -> None:
-        """Calls each callback that has a method of its own for a turn."""
-        methods = self._at.get(turn)
+    def __call__(self, event: str, *arguments: object) -> None:
+        """Calls each callback that has a method of its own for an event."""
+        methods = self._at.get(event)
         if methods is None:
-            general = getattr(Callback, turn)
-            methods = self._at[turn] = [
-                getattr(callback, turn)
+            general = getattr(Callback, event)
+            methods = self._at[event] = [
+                getattr(callback, event)
                 for callback in self.all
-                if getattr(type(callback), turn) is not general or turn in vars(callback)
+                if getattr(type(callback), event) is not general or event in vars(callback)
             ]
         for method in methods:
             method(*arguments)
 
     def close(self) -> None:
-        """Closes all; the first error is raised when all have been."""
+        """Closes all callbacks, then raises the first error."""
         failed: Exception | None = None
         for callback in self.all:
             try:

@@ -1,15 +1,19 @@
-"""Ctrl-C during training: it waits for the end of the step, so that what is saved is whole."""
+"""Ctrl-C during training: it waits for the end of the step, so that checkpoints are complete."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = ["Interrupted", "Interruption"]
+
+#: A handler of signals, as `signal.signal` returns it.
+Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | signal.Handlers | None"
 
 _NOTE = b"\nStopping after this step. Ctrl-C again stops at once, and saves nothing.\n"
 
@@ -19,20 +23,20 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """Inside it, a first Ctrl-C is only noted, and `check` raises it. A second is not held up.
+    """A block in which a first Ctrl-C waits until `check` raises it; a second stops at once.
 
-    A handler of the program's own stays in force, and in threads other than the main one, which get
-    no signals, nothing is done.
+    A handler of the program's own stays active. Outside the main thread, which alone gets signals,
+    the block does nothing.
     """
 
     def __init__(self) -> None:
         self.asked = False
-        self._before: Any = None
+        self._before: Handler = None
 
     def __enter__(self) -> Interruption:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._hear)
+            self._before = signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(
@@ -45,19 +49,19 @@ class Interruption:
             signal.signal(signal.SIGINT, self._before)
             self._before = None
         if self.asked and error is None:
-            # It came after the last step: the program still wants to be stopped.
+            # It came after the last step: the program must still stop.
             raise KeyboardInterrupt
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        # Not by print: the signal may have come in the middle of one.
+        # Not by print: the signal may interrupt a print.
         with suppress(OSError):
             os.write(2, _NOTE)
 
     def check(self) -> None:
-        """Raises what has been noted.
+        """Raises a Ctrl-C that waits.
 
         Raises:
             Interrupted: after a Ctrl-C.

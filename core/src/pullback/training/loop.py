@@ -14,28 +14,30 @@ from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches
 from pullback.training.callback import Callbacks
 from pullback.training.interruption import Interrupted, Interruption
+from pullback.training.model import Model
 from pullback.training.objective import by_class
 from pullback.training.run import Run
+from pullback.training.types import Logs, Structure, Values
 
-__all__ = ["Fitting", "evaluate", "predict"]
+__all__ = ["FitLoop", "evaluate", "predict"]
 
 
-class Fitting:
+class FitLoop:
     """One call of `fit`.
 
     Args:
-        model: what is trained.
-        run: where it is; its data and validation data are set.
-        callbacks: what is called at each turn.
-        class_weight: what the items of each class count.
-        validation_steps: batches of a validation; all if None.
-        validation_freq: there is a validation after so many epochs.
-        steps: of an epoch; to the end of the data if None.
+        model: the model.
+        run: the progress, with data and validation data.
+        callbacks: called at each event.
+        class_weight: the weights of items by class.
+        validation_steps: the number of batches in a validation; all if None.
+        validation_freq: the number of epochs from one validation to the next.
+        steps: the number of steps in an epoch; to the end of the data if None.
     """
 
     def __init__(
         self,
-        model: Any,
+        model: Model,
         run: Run,
         callbacks: Callbacks,
         class_weight: Mapping[int, float] | None,
@@ -53,29 +55,29 @@ class Fitting:
         self.interruption = Interruption()
 
     def __call__(self) -> None:
-        """Trains to the end, or to a Ctrl-C.
+        """Runs all epochs, or stops at Ctrl-C.
 
         Raises:
-            KeyboardInterrupt: after a Ctrl-C, when callbacks have seen to what is to be kept.
-            TrainingError: when there are no data.
+            KeyboardInterrupt: after Ctrl-C, once callbacks have saved their state.
+            TrainingError: if there are no data.
         """
         with self.interruption:
             try:
                 self.callbacks("on_restore", {})
                 self.callbacks("on_train_begin", {})
-                logs: Mapping[str, Any] = {}
+                logs: Logs = {}
                 while self.run.epoch < self.run.epochs and not self.run.stopped:
                     logs = self._epoch()
                 self.callbacks("on_train_end", logs)
             except Interrupted:
-                self.callbacks("on_interrupt", self.run.scores.figures())
-                # As it came: a program that ends by it ends as by any Ctrl-C.
+                self.callbacks("on_interrupt", self.run.metrics.logs())
+                # A program ends as by any Ctrl-C.
                 raise KeyboardInterrupt from None
             except errors.DataError as error:
                 if not (self.interruption.asked and broke(error)):
                     raise
-                # Ctrl-C has ended the workers too, where it cannot be held back from them. What
-                # they had taken of the data is lost, so there is no position to save.
+                # Ctrl-C has ended the workers too, where it cannot be blocked for them. Their data
+                # are lost, so there is no position to save.
                 raise KeyboardInterrupt from error
             finally:
                 self.callbacks.close()
@@ -83,15 +85,15 @@ class Fitting:
                     if data is not None:
                         data.close()
 
-    def _epoch(self) -> Mapping[str, Any]:
+    def _epoch(self) -> Logs:
         run, callbacks, data = self.run, self.callbacks, self.run.data
         assert data is not None
         epoch = run.epoch
         callbacks("on_epoch_begin", epoch, {})
         if not run.step:
-            run.scores.reset()
+            run.metrics.reset()
             data.begin()
-        figures = run.scores.figures()
+        metrics: Logs = run.metrics.logs()
         while (self.steps is None or run.step < self.steps) and not self.model.stop_training:
             try:
                 batch = data.next()
@@ -99,61 +101,58 @@ class Fitting:
                 self._ended(data)
                 break
             callbacks("on_train_batch_begin", run.step, {})
-            with _where("fit", f"epoch {epoch + 1}, step {run.step + 1}", batch):
-                run.scores.add(self._step(batch), batch.size)
+            with _located("fit", f"epoch {epoch + 1}, step {run.step + 1}", batch):
+                run.metrics.add(self._step(batch), batch.size)
             run.step += 1
             run.total += 1
-            figures = run.scores.figures()
-            callbacks("on_train_batch_end", run.step - 1, figures)
+            metrics = run.metrics.logs()
+            callbacks("on_train_batch_end", run.step - 1, metrics)
             self.interruption.check()
-        logs = {**figures, **self._validate()}
-        # A checkpoint at the end of an epoch is one of the beginning of the next.
+        logs = {**metrics, **self._validate()}
+        # A checkpoint at the end of an epoch resumes at the beginning of the next.
         run.epoch, run.step = epoch + 1, 0
         callbacks("on_epoch_end", epoch, logs)
         run.stopped = bool(self.model.stop_training)
         self.interruption.check()
         return logs
 
-    def _step(self, batch: Batch) -> Mapping[str, Any] | None:
+    def _step(self, batch: Batch) -> Values | None:
         weights = batch.weights
         if self.class_weight is not None:
             weights = by_class(batch.targets, self.class_weight, weights)
-        values: Mapping[str, Any] | None = self.model.train_step(
-            batch.inputs, batch.targets, weights
-        )
-        return values
+        return self.model.train_step(batch.inputs, batch.targets, weights)
 
     def _ended(self, data: Batches) -> None:
-        """Refuses an epoch without steps, or with fewer than were asked for."""
+        """Raises if an epoch has no steps, or fewer than requested."""
         run = self.run
         if run.step and self.steps is None:
             return
         if data.once and run.total:
             raise errors.TrainingError(
-                f"the data ended in epoch {run.epoch + 1}, after {run.step} steps: an iterator is "
-                f"gone through once; give a Dataset, a list of batches, or a function that makes "
-                f"an iterator for each epoch"
+                f"the data ended in epoch {run.epoch + 1}, after {run.step} steps: an iterator has "
+                f"one pass; use a Dataset, a list of batches, or a function that makes an "
+                f"iterator for each epoch"
             )
-        raise errors.TrainingError("fit got no data: there is no batch in them")
+        raise errors.TrainingError("fit got no data: x yields no batches; pass at least one")
 
-    def _validate(self) -> Mapping[str, Any]:
+    def _validate(self) -> Logs:
         run = self.run
         if run.validation is None or (run.epoch + 1) % self.validation_freq:
             return {}
-        # An interruption finds the figures of the training, which the validation's displace.
-        kept = run.scores.checkpoint_state()
+        # After an interruption the metrics are those of the training again.
+        kept = run.metrics.checkpoint_state()
         try:
             return evaluate(
                 self.model, run, run.validation, self.validation_steps, self.callbacks,
                 prefix="val_", check=self.interruption.check,
             )  # fmt: skip
         except Interrupted:
-            run.scores.restore_state(kept)
+            run.metrics.restore_state(kept)
             raise
 
 
 def evaluate(
-    model: Any,
+    model: Model,
     run: Run,
     data: Batches,
     steps: int | None,
@@ -162,13 +161,13 @@ def evaluate(
     prefix: str = "",
     check: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """The figures over one pass.
+    """Returns the metrics over one pass.
 
     Raises:
-        TrainingError: when there are no data.
+        TrainingError: if there are no data.
     """
     callbacks("on_test_begin", {})
-    run.scores.reset()
+    run.metrics.reset()
     data.begin()
     step = 0
     while steps is None or step < steps:
@@ -177,50 +176,50 @@ def evaluate(
         except StopIteration:
             break
         callbacks("on_test_batch_begin", step, {})
-        with _where("evaluate", f"batch {step + 1}", batch):
+        with _located("evaluate", f"batch {step + 1}", batch):
             values = model.test_step(batch.inputs, batch.targets, batch.weights)
-            run.scores.add(values, batch.size)
-        callbacks("on_test_batch_end", step, run.scores.figures(prefix))
+            run.metrics.add(values, batch.size)
+        callbacks("on_test_batch_end", step, run.metrics.logs(prefix))
         step += 1
         check()
     if not step:
         raise errors.TrainingError(
-            "evaluation got no data: there is no batch in them"
-            + ("; an iterator is gone through once" if data.once else "")
+            "evaluation got no data: it yields no batches; "
+            + ("an iterator has one pass" if data.once else "pass at least one")
         )
-    logs = dict(run.scores.figures(prefix))
+    logs = dict(run.metrics.logs(prefix))
     callbacks("on_test_end", logs)
     return logs
 
 
-def predict(model: Any, data: Batches, steps: int | None, callbacks: Callbacks) -> Any:
-    """What the model gives for all items, one batch after another.
+def predict(model: Model, data: Batches, steps: int | None, callbacks: Callbacks) -> Structure:
+    """Returns the outputs of the model for all items.
 
     Raises:
-        TrainingError: when there are no data.
+        TrainingError: if there are no data.
     """
     callbacks("on_predict_begin", {})
     data.begin()
-    outputs: list[Any] = []
+    outputs: list[Structure] = []
     while steps is None or len(outputs) < steps:
         try:
             batch = data.next()
         except StopIteration:
             break
         callbacks("on_predict_batch_begin", len(outputs), {})
-        with _where("predict", f"batch {len(outputs) + 1}", batch):
+        with _located("predict", f"batch {len(outputs) + 1}", batch):
             outputs.append(model.predict_step(batch.inputs))
         callbacks("on_predict_batch_end", len(outputs) - 1, {})
     if not outputs:
-        raise errors.TrainingError("predict got no data: there is no batch in them")
+        raise errors.TrainingError("predict got no data: x yields no batches; pass at least one")
     callbacks("on_predict_end", {})
     columns = zip(*[leaves(output) for output in outputs], strict=True)
     return like(outputs[0], iter([concat(list(column)) for column in columns]))
 
 
 @contextmanager
-def _where(what: str, place: str, batch: Batch) -> Iterator[None]:
-    """Adds to an error where in the data it happened."""
+def _located(method: str, position: str, batch: Batch) -> Iterator[None]:
+    """Adds the position in the data to an error."""
     try:
         yield
     except errors.PullbackError as error:
@@ -229,13 +228,13 @@ def _where(what: str, place: str, batch: Batch) -> Iterator[None]:
             for name, part in zip(batch._fields, batch, strict=True)
             if part is not None
         )
-        error.add_note(f"in {what}: {place}; {parts}")
+        error.add_note(f"in {method}: {position}; {parts}")
         raise
 
 
-def _shapes(part: Any) -> Any:
-    def one(leaf: Any) -> Any:
+def _shapes(part: Structure) -> str | list[str]:
+    def shape(leaf: object) -> str:
         return f"{leaf.dtype}{leaf.shape}" if isinstance(leaf, Tensor) else type(leaf).__name__
 
-    flat = [one(leaf) for leaf in leaves(part)]
+    flat = [shape(leaf) for leaf in leaves(part)]
     return flat[0] if len(flat) == 1 and not isinstance(part, (dict, list, tuple)) else flat

@@ -1,113 +1,116 @@
-"""Optimizers, losses and metrics by their names, for `model.compile("adam", ...)`."""
+"""Optimizers, losses and metrics by name, for `model.compile("adam", ...)`."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, TypeVar
 
 from pullback import errors, losses, metrics, optimizers
 from pullback.metrics import Metric
 from pullback.optimizers import Optimizer
-from pullback.tensor import TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["as_loss", "as_metric", "as_optimizer"]
 
+T = TypeVar("T")
+
 
 def _plain(name: str) -> str:
-    """A name as it is compared: "sparse_categorical_accuracy" is SparseCategoricalAccuracy."""
+    """Returns a name for comparison: "sparse_categorical_accuracy" is SparseCategoricalAccuracy."""
     return name.lower().replace("_", "")
 
 
-def _found(what: str, name: str, named: dict[str, Any]) -> Any:
-    by_plain = {_plain(one): value for one, value in named.items()}
+def _look_up(kind: str, name: str, named: Mapping[str, T]) -> T:
+    by_plain = {_plain(known): value for known, value in named.items()}
     if _plain(name) not in by_plain:
-        lower = {one.lower(): one for one in named}
-        close = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, 3)]
+        lower = {known.lower(): known for known in named}
+        close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower, 3)]
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise errors.InputValueError(
-            f"there is no {what} {name!r}; " + (hint or f"there are {', '.join(sorted(named))}")
+            f"unknown {kind} {name!r}; " + (hint or f"there are {', '.join(sorted(named))}")
         )
     return by_plain[_plain(name)]
 
 
-def _classes(module: Any, base: type) -> dict[str, Any]:
-    found = {name: getattr(module, name) for name in module.__all__}
+def _public(module: ModuleType) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+def _classes(module: ModuleType, base: type[T]) -> dict[str, type[T]]:
     return {
         name: value
-        for name, value in found.items()
+        for name, value in _public(module).items()
         if inspect.isclass(value) and issubclass(value, base) and value is not base
     }
 
 
-def as_optimizer(given: Any) -> Optimizer:
-    """An optimizer, or one by its name with its own settings.
+def as_optimizer(optimizer: Optimizer | str) -> Optimizer:
+    """Returns an optimizer; for a name one with its default settings.
 
     Raises:
-        InputValueError: for a name that is none.
+        InputValueError: for an unknown name.
         InputTypeError: for anything else.
     """
-    if isinstance(given, str):
-        made: Optimizer = _found("optimizer", given, _classes(optimizers, Optimizer))()
-        return made
-    if inspect.isclass(given) or not hasattr(given, "minimize"):
+    if isinstance(optimizer, str):
+        makers: dict[str, Callable[[], Optimizer]] = {**_classes(optimizers, Optimizer)}
+        return _look_up("optimizer", optimizer, makers)()
+    if inspect.isclass(optimizer) or not hasattr(optimizer, "minimize"):
         raise errors.InputTypeError(
-            f"optimizer is one of pb.optimizers, or the name of one, got {given!r}"
-            + ("; call it: pb.optimizers.Adam(0.001)" if inspect.isclass(given) else "")
+            f"optimizer must be one of pb.optimizers, or its name, got {optimizer!r}"
+            + ("; call it: pb.optimizers.Adam(0.001)" if inspect.isclass(optimizer) else "")
         )
-    optimizer: Optimizer = given
     return optimizer
 
 
-def as_loss(given: Any) -> Callable[..., Any]:
-    """A function of targets and predictions, or one of `pb.losses` by its name.
+def as_loss(loss: Callable[..., Tensor] | str) -> Callable[..., Tensor]:
+    """Returns a loss function; for a name one of `pb.losses`.
 
     Raises:
-        InputValueError: for a name that is none.
-        InputTypeError: for what is no function.
+        InputValueError: for an unknown name.
+        InputTypeError: for an object that cannot be called.
     """
-    if isinstance(given, str):
-        named = {name: getattr(losses, name) for name in losses.__all__}
-        function: Callable[..., Any] = _found("loss", given, named)
-        return function
-    if not callable(given):
+    if isinstance(loss, str):
+        functions: dict[str, Callable[..., Tensor]] = _public(losses)
+        return _look_up("loss", loss, functions)
+    if not callable(loss):
         raise errors.InputTypeError(
-            f"a loss is a function of targets and predictions, got {type(given).__name__}"
+            f"a loss must be a function of targets and predictions, or its name, got "
+            f"{type(loss).__name__}"
         )
-    called: Callable[..., Any] = given
-    return called
+    return loss
 
 
-def as_metric(given: Any) -> Metric:
-    """A metric, one by its name, or the mean of a function of targets and predictions.
+def as_metric(metric: Metric | Callable[..., Any] | str) -> Metric:
+    """Returns a metric: itself, by its name, or the mean of a function of targets and predictions.
 
-    "accuracy" is the one that fits the first batch.
+    "accuracy" is the accuracy that fits the first batch.
 
     Raises:
-        InputValueError: for a name that is none.
+        InputValueError: for an unknown name.
         InputTypeError: for anything else.
     """
-    if isinstance(given, str):
-        if given.lower() == "accuracy":
+    if isinstance(metric, str):
+        if metric.lower() == "accuracy":
             return FittingAccuracy()
-        made: Metric = _found("metric", given, _classes(metrics, Metric))()
-        return made
-    if isinstance(given, Metric):
-        return given
-    if inspect.isclass(given) or not callable(given):
+        return _look_up("metric", metric, _classes(metrics, Metric))()
+    if isinstance(metric, Metric):
+        return metric
+    if inspect.isclass(metric) or not callable(metric):
         raise errors.InputTypeError(
-            f"metrics are of pb.metrics, their names, or functions of targets and predictions, "
-            f"got {given!r}" + ("; call it" if inspect.isclass(given) else "")
+            f"metrics must be of pb.metrics, names, or functions of targets and predictions, "
+            f"got {metric!r}" + ("; call it" if inspect.isclass(metric) else "")
         )
-    return metrics.MeanOf(given)
+    return metrics.MeanOf(metric)
 
 
 class FittingAccuracy(Metric):
-    """How often predictions are right; the shapes of the first batch decide what that means.
+    """The fraction of correct predictions; the shapes of the first batch decide how they compare.
 
-    Classes by number are held against the largest score, one-hot rows against the place of theirs,
-    and numbers 0 and 1 against scores by a threshold of 0.5.
+    Class numbers and one-hot rows are compared with the largest score, the numbers 0 and 1 with
+    scores by a threshold of 0.5.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -115,14 +118,14 @@ class FittingAccuracy(Metric):
         super().__init__("accuracy" if name is None else name)
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Starts over."""
         if self._chosen is not None:
             self._chosen.reset()
 
     def update(
-        self, targets: TensorLike, predictions: Any, weights: TensorLike | None = None
+        self, targets: TensorLike, predictions: Tensor, weights: TensorLike | None = None
     ) -> None:
-        """Takes a batch into account."""
+        """Updates the metric with a batch."""
         if self._chosen is None:
             self._chosen = self._choose(getattr(targets, "shape", ()), predictions.shape)
         self._chosen.update(targets, predictions, weights)
@@ -134,12 +137,15 @@ class FittingAccuracy(Metric):
             return metrics.CategoricalAccuracy(self.name)
         return metrics.BinaryAccuracy(name=self.name)
 
-    def result(self) -> Any:
-        """The share that is right; 0 before there is any."""
-        return 0.0 if self._chosen is None else self._chosen.result()
+    def result(self) -> Tensor | float:
+        """Returns the fraction of correct predictions; 0 without data."""
+        if self._chosen is None:
+            return 0.0
+        fraction: Tensor | float = self._chosen.result()
+        return fraction
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """What has been gathered, and of which kind."""
+        """Returns the sums so far, and the kind of the accuracy."""
         if self._chosen is None:
             return {"kind": None, "state": {}}
         return {
@@ -147,8 +153,8 @@ class FittingAccuracy(Metric):
             "state": dict(self._chosen.checkpoint_state()),
         }
 
-    def restore_state(self, state: Any) -> None:
-        """Takes over what `checkpoint_state` gave."""
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Restores a state from `checkpoint_state`."""
         kind = state["kind"]
         self._chosen = None if kind is None else getattr(metrics, kind)(name=self.name)
         if self._chosen is not None:
@@ -156,15 +162,15 @@ class FittingAccuracy(Metric):
 
 
 def unique(names: Iterable[str]) -> None:
-    """Refuses two figures of one name.
+    """Checks that no two metrics have the same name.
 
     Raises:
-        InputValueError: names the one that is there twice.
+        InputValueError: if they have; gives the name.
     """
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise errors.InputValueError(
-                f"two figures are called {name!r}; give one of the metrics another name"
+                f"two metrics are called {name!r}; give one of them another name"
             )
         seen.add(name)

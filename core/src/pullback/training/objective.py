@@ -1,9 +1,9 @@
-"""What a model is compiled with: an optimizer, losses of its outputs, and metrics of them."""
+"""`CompileConfig`: the optimizer, losses and metrics that a model is compiled with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
@@ -14,72 +14,86 @@ from pullback.ops.creation import full
 from pullback.ops.reductions import mean
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
+from pullback.optimizers import Optimizer
+from pullback.tensor import Tensor
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
+from pullback.training.types import LossLike, MetricsLike, Structure
 
-__all__ = ["Compiled"]
+__all__ = ["CompileConfig"]
 
 #: The keys on the way to one output among several.
-Path = tuple[Any, ...]
+Path: TypeAlias = tuple[Any, ...]
+#: The weights of losses, in their structure; 1 for those that are left out.
+LossWeights: TypeAlias = "float | Mapping[Any, LossWeights] | Sequence[LossWeights] | None"
 
 
-class Compiled:
-    """The optimizer, the losses and the metrics of a model. Made by `model.compile`."""
+class CompileConfig:
+    """The optimizer, the losses and the metrics of a model, made by `model.compile`."""
 
-    # Without a __dict__ a walk over the model passes it over: variables of the optimizer are none
-    # of the model's.
+    opaque_state = True
+    # The variables of the optimizer do not belong to the model.
     __slots__ = ("losses", "metrics", "optimizer", "output_losses")
 
     def __init__(
-        self, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any
+        self,
+        optimizer: Optimizer | str,
+        loss: LossLike,
+        loss_weights: LossWeights,
+        metrics: MetricsLike,
+        weighted_metrics: MetricsLike,
     ) -> None:
         self.optimizer = as_optimizer(optimizer)
-        #: For each output that has one: the way to it, the loss, and what it counts.
+        #: For each output with a loss: its path, the loss, and the weight of the loss.
         self.losses = [
-            (path, Loss(as_loss(part)), _share_of(loss_weights, path))
+            (path, Loss(as_loss(part)), _weight_of(loss_weights, path))
             for path, part in _parts(loss)
         ]
-        #: For each metric the way to its output, its name, and whether it is given weights.
+        #: For each metric the path of its output, its name, and whether it takes weights.
         self.metrics: list[tuple[Path, str, Metric, bool]] = []
-        for given, takes_weights in ((metrics, False), (weighted_metrics, True)):
-            for path, part in _parts(given, many=True):
+        for structure, takes_weights in ((metrics, False), (weighted_metrics, True)):
+            for path, part in _parts(structure, many=True):
                 metric = as_metric(part)
                 self.metrics.append((path, _name(path, metric.name), metric, takes_weights))
-        #: Whether the losses of outputs are figures of their own.
+        #: True to log the loss of each output.
         self.output_losses = len(self.losses) > 1
         names = [_name(path, "loss") for path, _, _ in self.losses] if self.output_losses else []
         unique(["loss", *names, *(name for _, name, _, _ in self.metrics)])
 
     @property
     def named_metrics(self) -> dict[str, Metric]:
-        """The metrics by the names of their figures."""
+        """The metrics by name."""
         return {name: metric for _, name, metric, _ in self.metrics}
 
     def loss_of(
-        self, targets: Any, predictions: Any, weights: Any, more: list[Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        """The loss of a batch, and those of its outputs by name.
+        self,
+        targets: Structure,
+        predictions: Structure,
+        weights: Structure,
+        more: Iterable[Tensor],
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the loss of a batch, and the losses of its outputs by name.
 
         Args:
-            targets: what should come out, in the structure of the losses.
-            predictions: what came out.
-            weights: of the items; one array, or one for each output that has a loss.
+            targets: the targets, in the structure of the losses.
+            predictions: the outputs of the model.
+            weights: the weights of the items: one array, or one for each output with a loss.
             more: losses that layers added.
 
         Raises:
-            TrainingError: when there is nothing to minimize.
-            InputValueError: when targets or predictions lack an output that has a loss.
+            TrainingError: if there is nothing to minimize.
+            InputValueError: if targets or predictions lack an output with a loss.
         """
-        figures: dict[str, Any] = {}
-        total: Any = None
-        for path, loss, share in self.losses:
+        values: dict[str, Tensor] = {}
+        total: Tensor | None = None
+        for path, loss, loss_weight in self.losses:
             value = loss(
                 _at(targets, path, "targets"),
                 _at(predictions, path, "predictions"),
                 _weights_at(weights, path),
             )
             if self.output_losses:
-                figures[_name(path, "loss")] = value
-            value = value if share == 1 else value * share
+                values[_name(path, "loss")] = value
+            value = value if loss_weight == 1 else value * loss_weight
             total = value if total is None else total + value
         for value in more:
             value = reductions.sum(value)
@@ -88,10 +102,12 @@ class Compiled:
             raise errors.TrainingError(
                 "there is nothing to minimize: give compile a loss, or have a layer call add_loss"
             )
-        return total, figures
+        return total, values
 
-    def update_metrics(self, targets: Any, predictions: Any, weights: Any) -> None:
-        """Takes a batch into account."""
+    def update_metrics(
+        self, targets: Structure, predictions: Structure, weights: Structure
+    ) -> None:
+        """Updates the metrics with a batch."""
         for path, _, metric, takes_weights in self.metrics:
             arguments = [_at(targets, path, "targets"), _at(predictions, path, "predictions")]
             part = _weights_at(weights, path) if takes_weights else None
@@ -101,39 +117,40 @@ class Compiled:
 
 
 class Loss:
-    """A function of targets and predictions, and what weights do to it."""
+    """A loss function, applied to items with weights."""
 
+    opaque_state = True
     __slots__ = ("function", "itemwise", "title")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        #: Whether it can be asked for the losses of the items.
+        #: True if it can return a loss for each item.
         self.itemwise = gives_items(function)
         self.title = name_of(function)
 
-    def __call__(self, targets: Any, predictions: Any, weights: Any) -> Any:
-        """The mean loss of the items of a batch, each times its weight.
+    def __call__(self, targets: Structure, predictions: Structure, weights: Structure) -> Tensor:
+        """Returns the mean loss of the items of a batch, each times its weight.
 
         Raises:
             InputValueError: for a batch without targets.
-            InputTypeError: for weights where the loss has no value for each item.
+            InputTypeError: for weights with a loss that has no value for each item.
             ShapeError: for weights that do not fit the items.
         """
         if targets is None:
             raise errors.InputValueError(
-                f"{self.title} compares predictions with targets, and the batch has none; give "
-                f"y, or batches of (inputs, targets)"
+                f"{self.title} needs targets, and the batch has none; pass y, or batches of "
+                f"(inputs, targets)"
             )
         if weights is None or not self.itemwise:
-            value = self.function(targets, predictions)
+            value: Tensor = self.function(targets, predictions)
         else:
             value = self.function(targets, predictions, reduction="none")
         if not getattr(value, "ndim", 0):
             if weights is None:
                 return value
             raise errors.InputTypeError(
-                f"{self.title} gives one number for a batch, which weights cannot be applied to; "
-                f"have it give a loss for each item"
+                f"{self.title} returns one number for a batch, so weights cannot be applied; "
+                f"return a loss for each item"
             )
         if weights is not None:
             factor = item_weights(weights, value.shape, self.title, value.device)
@@ -141,20 +158,20 @@ class Loss:
         return mean(value)
 
 
-def by_class(targets: Any, class_weight: Mapping[int, float], weights: Any) -> Any:
-    """Weights of items by their classes, times those they have.
+def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Structure) -> Tensor:
+    """Returns the weights of items by class, times their own weights.
 
     Args:
-        targets: classes by number, or one-hot rows of floating numbers (items, classes).
-        class_weight: for each class what it counts; those left out count 1.
-        weights: of the items, or None.
+        targets: class numbers, or one-hot rows of floating-point numbers (items, classes).
+        class_weight: the weight of each class; 1 for classes that are left out.
+        weights: the weights of the items, or None.
 
     Raises:
-        InputValueError: for targets in which there are no classes.
+        InputValueError: for targets that are not classes.
     """
     if isinstance(targets, (dict, tuple)) or targets is None:
         raise errors.InputValueError(
-            "class_weight is for one array of targets; for several outputs give sample_weight"
+            "class_weight is for one array of targets; for several outputs use sample_weight"
         )
     tensor = from_any(targets)
     if tensor.dtype.kind not in "iub":
@@ -162,19 +179,22 @@ def by_class(targets: Any, class_weight: Mapping[int, float], weights: Any) -> A
             tensor = argmax(tensor, axis=-1)
         tensor = tensor.astype("int32")
     factor = full(tensor.shape, 1.0, dtype="float32", device=tensor.device)
-    for number, share in class_weight.items():
-        factor = where(tensor == number, float(share), factor)
+    for number, weight in class_weight.items():
+        factor = where(tensor == number, float(weight), factor)
     if weights is None:
         return factor
-    return factor * item_weights(weights, factor.shape, "class_weight", factor.device)
+    own: Tensor = item_weights(weights, factor.shape, "class_weight", factor.device)
+    return factor * own
 
 
 # ---------------------------------------------------------------------------------------------
 # Several outputs.
 
 
-def _parts(structure: Any, path: Path = (), *, many: bool = False) -> Iterator[tuple[Path, Any]]:
-    """What stands at the ends of a structure, with the keys on the way."""
+def _parts(
+    structure: Structure, path: Path = (), *, many: bool = False
+) -> Iterator[tuple[Path, Any]]:
+    """Yields the leaves of a structure, with the keys on the way."""
     if structure is None:
         return
     if isinstance(structure, Mapping):
@@ -182,18 +202,18 @@ def _parts(structure: Any, path: Path = (), *, many: bool = False) -> Iterator[t
             yield from _parts(value, (*path, key), many=many)
     elif isinstance(structure, (list, tuple)):
         for number, value in enumerate(structure):
-            # Several metrics are of one output, several losses of several.
+            # A list of metrics belongs to one output, a list of losses to several.
             yield from _parts(value, path if many else (*path, number), many=many)
     else:
         yield path, structure
 
 
-def _at(structure: Any, path: Path, what: str) -> Any:
+def _at(structure: Structure, path: Path, kind: str) -> Structure:
     for key in path:
         try:
             structure = structure[key]
         except (KeyError, IndexError, TypeError):
-            there = (
+            parts = (
                 ", ".join(map(repr, structure))
                 if isinstance(structure, Mapping)
                 else f"{len(structure)} parts"
@@ -201,31 +221,32 @@ def _at(structure: Any, path: Path, what: str) -> Any:
                 else "one array"
             )
             raise errors.InputValueError(
-                f"compile was given a loss or metric for the output {key!r}, and the {what} of "
-                f"this batch have {there}"
+                f"compile got a loss or metric for the output {key!r}, and the {kind} of this "
+                f"batch have {parts}; use the names or numbers of the outputs"
             ) from None
     return structure
 
 
-def _weights_at(weights: Any, path: Path) -> Any:
+def _weights_at(weights: Structure, path: Path) -> Structure:
     if isinstance(weights, (Mapping, tuple)) and path:
         return _at(weights, path, "weights") if path[0] in _keys(weights) else None
     return weights
 
 
-def _keys(structure: Any) -> Any:
+def _keys(structure: Structure) -> Container[object]:
     return structure if isinstance(structure, Mapping) else range(len(structure))
 
 
-def _share_of(loss_weights: Any, path: Path) -> float:
+def _weight_of(loss_weights: LossWeights, path: Path) -> float:
+    weight: Structure = loss_weights
     for key in path:
-        if loss_weights is None:
+        if weight is None:
             break
         try:
-            loss_weights = loss_weights[key]
+            weight = weight[key]
         except (KeyError, IndexError):
-            loss_weights = None
-    return 1.0 if loss_weights is None else float(loss_weights)
+            weight = None
+    return 1.0 if weight is None else float(weight)
 
 
 def _name(path: Path, name: str) -> str:

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 from pullback.training.callback import Callback
+from pullback.training.types import Logs
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 __all__ = ["ProgressBar"]
 
 _SHOWN_EVERY = 0.1
-#: Where nobody watches, one line an epoch is enough.
+#: Without a terminal, one line an epoch is enough.
 _NEVER = 1e9
 
 
 class ProgressBar(Callback):
-    """A bar for each epoch, with the figures so far; one line an epoch where no one watches.
+    """A bar for each epoch with the metrics so far; without a terminal one line an epoch.
 
-    `fit` shows one unless it is told `verbose=False`.
+    `fit` shows one unless `verbose=False`.
     """
 
-    #: Before the others, so that what they print comes after the bar of the epoch.
+    #: Before the others, so that their output comes after the bar of the epoch.
     order = -100
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._bar: tqdm[NoReturn] | None = None
         self._watched = False
         self._shown = 0.0
 
@@ -45,64 +48,65 @@ class ProgressBar(Callback):
             leave=True,
         )
 
-    def _advance(self, logs: Mapping[str, Any]) -> None:
+    def _advance(self, logs: Logs) -> None:
         bar = self._bar
         if bar is None:
             return
-        # Reading figures waits for the device; they are read as often as they are shown.
+        # Reading metrics waits for the device: they are read only when they are shown.
         now = time.monotonic()
         if self._watched and now - self._shown >= _SHOWN_EVERY:
             self._shown = now
-            self._figures(logs)
+            self._show(logs)
         bar.update()
 
-    def _figures(self, logs: Mapping[str, Any]) -> None:
+    def _show(self, logs: Logs) -> None:
+        assert self._bar is not None
         shown = {name: f"{value:.4g}" for name, value in logs.items() if _is_number(value)}
         self._bar.set_postfix(shown, refresh=False)
 
-    def _finish(self, logs: Mapping[str, Any]) -> None:
+    def _finish(self, logs: Logs) -> None:
         if self._bar is not None:
-            self._figures(logs)
+            self._show(logs)
             self._bar.total = self._bar.n
             self.close()
 
-    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any]) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
         """Opens the bar of the epoch."""
         run = self.run
         self._open(f"epoch {epoch + 1}/{run.epochs}", run.steps, run.step)
 
-    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
-        """Moves on by one step."""
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Advances by one step."""
         self._advance(logs)
 
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Shows the figures of the epoch, with those of its validation."""
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Shows the metrics of the epoch and its validation."""
         self._finish(logs)
 
-    def on_test_begin(self, logs: Mapping[str, Any]) -> None:
-        """Opens a bar, unless this is a validation: that of the epoch goes on."""
+    def on_test_begin(self, logs: Logs) -> None:
+        """Opens a bar, except for a validation, which belongs to the bar of the epoch."""
         if self._bar is None:
             self._open("evaluate", self.run.steps)
 
-    def on_test_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
-        """Moves on by one batch."""
+    def on_test_batch_end(self, batch: int, logs: Logs) -> None:
+        """Advances by one batch."""
         if not self.run.epochs:
             self._advance(logs)
 
-    def on_test_end(self, logs: Mapping[str, Any]) -> None:
-        """Shows the figures."""
+    def on_test_end(self, logs: Logs) -> None:
+        """Shows the metrics."""
         if not self.run.epochs:
             self._finish(logs)
 
-    def on_predict_begin(self, logs: Mapping[str, Any]) -> None:
+    def on_predict_begin(self, logs: Logs) -> None:
         """Opens a bar."""
         self._open("predict", self.run.steps)
 
-    def on_predict_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
-        """Moves on by one batch."""
+    def on_predict_batch_end(self, batch: int, logs: Logs) -> None:
+        """Advances by one batch."""
         self._advance({})
 
-    def on_predict_end(self, logs: Mapping[str, Any]) -> None:
+    def on_predict_end(self, logs: Logs) -> None:
         """Ends the bar."""
         self._finish({})
 
@@ -113,5 +117,5 @@ class ProgressBar(Callback):
             self._bar = None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

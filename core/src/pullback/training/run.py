@@ -1,4 +1,4 @@
-"""`Run`: one call of `fit`, `evaluate` or `predict`: where it is, and its figures so far."""
+"""`Run`: the progress and the metrics of one call of `fit`, `evaluate` or `predict`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pullback.metrics import Mean, Metric
+from pullback.state import Stateful
 from pullback.tensor import Tensor
 from pullback.training.batches import Batches
 from pullback.training.callback import Callback, History
+from pullback.training.types import Values
 
-__all__ = ["Figures", "Run", "plain"]
+__all__ = ["LazyLogs", "Run", "RunningMetrics", "plain"]
 
 
-def plain(value: Any) -> Any:
-    """A figure as Python numbers, where it is a tensor."""
+def plain(value: object) -> Any:
+    """Converts a tensor to Python numbers; returns other values as they are."""
     return value.tolist() if isinstance(value, Tensor) else value
 
 
-class Figures(Mapping[str, Any]):
-    """Figures by name, each computed when it is read."""
+class LazyLogs(Mapping[str, Any]):
+    """Metrics by name, each computed when it is read."""
 
+    opaque_state = True
     __slots__ = ("_sources",)
 
-    def __init__(self, sources: Mapping[str, Callable[[], Any]]) -> None:
+    def __init__(self, sources: Mapping[str, Callable[[], object]]) -> None:
         self._sources = sources
 
     def __getitem__(self, name: str) -> Any:
@@ -39,36 +42,36 @@ class Figures(Mapping[str, Any]):
         return repr(dict(self))
 
 
-class Scores:
-    """The figures of one pass: means of what the steps gave, then the metrics."""
+class RunningMetrics:
+    """The metrics of one pass: means of the values of the steps, then the metrics themselves."""
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
         self.metrics = dict(metrics)
         self.means: dict[str, Mean] = {}
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Starts over."""
         self.means = {}
         for metric in self.metrics.values():
             metric.reset()
 
-    def add(self, values: Mapping[str, Any] | None, size: int) -> None:
-        """Takes what a step gave for a batch of so many items into account."""
+    def add(self, values: Values | None, size: int) -> None:
+        """Adds the values of a step for a batch of `size` items."""
         for name, value in (values or {}).items():
             mean = self.means.get(name)
             if mean is None:
                 mean = self.means[name] = Mean(name)
             mean(value, size)
 
-    def figures(self, prefix: str = "") -> Figures:
-        """What they are now."""
-        found: dict[str, Callable[[], Any]] = {}
+    def logs(self, prefix: str = "") -> LazyLogs:
+        """Returns the metrics now, by name."""
+        sources: dict[str, Callable[[], object]] = {}
         for name, source in (*self.means.items(), *self.metrics.items()):
-            found[prefix + name] = source.result
-        return Figures(found)
+            sources[prefix + name] = source.result
+        return LazyLogs(sources)
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """What has been gathered."""
+        """Returns the sums so far."""
         return {
             "means": {name: dict(mean.checkpoint_state()) for name, mean in self.means.items()},
             "metrics": {
@@ -77,7 +80,7 @@ class Scores:
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         self.means = {name: Mean(name) for name in state["means"]}
         for name, saved in state["means"].items():
             self.means[name].restore_state(saved)
@@ -87,33 +90,33 @@ class Scores:
 
 
 class Run:
-    """Where a run of training is. Its state is all of a checkpoint that is not the model's.
+    """The progress of a run. Its state is everything in a checkpoint besides model and optimizer.
 
-    Callbacks find it as `self.run`.
+    Callbacks have it as `self.run`.
     """
 
     opaque_state = True
 
-    def __init__(self, epochs: int, scores: Scores) -> None:
-        #: How many epochs there are to be, and how many are done.
+    def __init__(self, epochs: int, metrics: RunningMetrics) -> None:
+        #: The number of epochs, and of those that are done.
         self.epochs = epochs
         self.epoch = 0
-        #: How many steps of this epoch are done, and how many it has, where that is known.
+        #: The number of steps done in this epoch, and of all its steps if it is known.
         self.step = 0
         self.steps: int | None = None
-        #: How many steps have been taken in all epochs.
+        #: The number of steps done in all epochs.
         self.total = 0
-        #: Whether training was ended before the last epoch.
+        #: True if training ended before the last epoch.
         self.stopped = False
         self.history = History()
-        self.scores = scores
+        self.metrics = metrics
         self.data: Batches | None = None
         self.validation: Batches | None = None
         self.callbacks: list[Callback] = []
 
-    def _parts(self) -> Iterator[tuple[str, Any]]:
-        parts = {
-            "scores": self.scores,
+    def _parts(self) -> Iterator[tuple[str, Stateful]]:
+        parts: dict[str, Stateful | None] = {
+            "scores": self.metrics,
             "history": self.history,
             "data": self.data,
             "validation": self.validation,
@@ -123,13 +126,13 @@ class Run:
                 yield name, part
         numbers: dict[str, int] = {}
         for callback in self.callbacks:
-            if hasattr(callback, "checkpoint_state") and callback is not self.history:
+            if callback is not self.history and isinstance(callback, Stateful):
                 kind = type(callback).__name__
                 numbers[kind] = number = numbers.get(kind, 0) + 1
                 yield f"callbacks/{kind}/{number}", callback
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """Where it is, and the state of everything in it."""
+        """Returns the progress, and the state of every part."""
         return {
             "epoch": self.epoch,
             "step": self.step,
@@ -139,7 +142,7 @@ class Run:
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `checkpoint_state` gave; what was not saved stays as it is."""
+        """Restores a state from `checkpoint_state`; parts that were not saved stay as they are."""
         self.epoch, self.step = int(state["epoch"]), int(state["step"])
         self.total, self.stopped = int(state["total"]), bool(state["stopped"])
         for name, part in self._parts():

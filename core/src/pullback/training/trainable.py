@@ -1,4 +1,4 @@
-"""What makes a model trainable: `compile`, `fit`, `evaluate` and `predict`."""
+"""`Trainable`: the methods `compile`, `fit`, `evaluate` and `predict` of models."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 from pullback import errors
 from pullback.optimizers import Optimizer
 from pullback.shapes import as_int
+from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
 from pullback.training.callback import Callback, Callbacks, History
-from pullback.training.loop import Fitting, evaluate, predict
-from pullback.training.objective import Compiled
+from pullback.training.loop import FitLoop, evaluate, predict
+from pullback.training.model import Model
+from pullback.training.objective import CompileConfig, LossWeights
 from pullback.training.progress import ProgressBar
-from pullback.training.run import Run, Scores
+from pullback.training.run import Run, RunningMetrics
+from pullback.training.types import LossLike, MetricsLike, Structure, Values
 
 __all__ = ["Trainable"]
 
@@ -21,52 +24,52 @@ BATCH_SIZE = 32
 
 
 class Trainable:
-    """The training of a model: what `pb.Model` is besides a layer.
+    """The training methods of `pb.Model`.
 
-    `train_step`, `test_step` and `predict_step` say what is done with a batch; a model that is
-    trained otherwise, such as one with two optimizers, writes its own.
+    `train_step`, `test_step` and `predict_step` process one batch; a model that is trained in
+    another way, such as with two optimizers, overrides them.
     """
 
-    #: Set by a callback, it ends training after the step.
+    #: A callback sets it to end training after the step.
     stop_training: bool = False
-    _compiled: Compiled | None = None
+    _compiled: CompileConfig | None = None
 
-    # What is minimized ---------------------------------------------------------------------------
+    # Compiling -----------------------------------------------------------------------------------
 
     def compile(
         self,
         optimizer: Optimizer | str,
-        loss: Any = None,
-        metrics: Any = None,
+        loss: LossLike = None,
+        metrics: MetricsLike = None,
         *,
-        loss_weights: Any = None,
-        weighted_metrics: Any = None,
+        loss_weights: LossWeights = None,
+        weighted_metrics: MetricsLike = None,
     ) -> None:
-        """Says how the model is to be trained.
+        """Sets the optimizer, the loss and the metrics.
 
         Args:
-            optimizer: one of `pb.optimizers`, or the name of one: "adam".
+            optimizer: one of `pb.optimizers`, or its name: "adam".
             loss: a function of targets and predictions, or the name of one of `pb.losses`; for
-                several outputs a dict or list of them, in the structure of the outputs. What layers
-                add (`model.losses`) is added to it, and may be all there is.
-            metrics: metrics, names of them ("accuracy" is the one that fits), or functions of
+                several outputs a dict or list of them, in the structure of the outputs. The losses
+                that layers add (`model.losses`) are added to it, and may be the only ones.
+            metrics: metrics, their names ("accuracy" chooses the one that fits), or functions of
                 targets and predictions; for several outputs a dict of lists of them by output.
-            loss_weights: what each of several losses counts; 1 if it says nothing.
-            weighted_metrics: as metrics; these are given the weights of the items.
+            loss_weights: the weights of several losses; 1 by default.
+            weighted_metrics: metrics that take the weights of the items into account.
 
         >>> model = pb.Sequential([pb.layers.Dense(3)])
         >>> model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"])
 
         Raises:
-            InputValueError: for a name that is none.
-            InputTypeError: for what is no optimizer, loss or metric.
+            InputValueError: for an unknown name.
+            InputTypeError: for any other object that is not an optimizer, loss or metric.
         """
-        self._compiled = Compiled(optimizer, loss, loss_weights, metrics, weighted_metrics)
+        self._compiled = CompileConfig(optimizer, loss, loss_weights, metrics, weighted_metrics)
         self.stop_training = False
 
     @property
-    def compiled(self) -> Compiled:
-        """What `compile` was given: `optimizer`, `losses` and `metrics`.
+    def compiled(self) -> CompileConfig:
+        """The arguments of `compile`: `optimizer`, `losses` and `metrics`.
 
         Raises:
             TrainingError: before `compile`.
@@ -81,62 +84,63 @@ class Trainable:
 
     # Steps ---------------------------------------------------------------------------------------
 
-    def train_step(self, inputs: Any, targets: Any, weights: Any) -> Mapping[str, Any] | None:
-        """Trains on one batch; what is done is for subclasses to say otherwise.
+    def train_step(
+        self: Model, inputs: Structure, targets: Structure, weights: Structure
+    ) -> Values | None:
+        """Trains on one batch; subclasses may override it.
 
         Args:
-            inputs: what the model is called with.
-            targets: what should come out; None where the data have none.
-            weights: of the items; None where there are none.
+            inputs: the inputs of the model.
+            targets: the targets; None if the data have none.
+            weights: the weights of the items; None if there are none.
 
         Returns:
-            Numbers by name, whose means over the epoch are among its figures.
+            Values by name, whose means over the epoch are logged.
         """
         compiled = self.compiled
-        model: Any = self
-        predictions: Any = None
-        figures: dict[str, Any] = {}
+        predictions: Structure = None
+        values: dict[str, Tensor] = {}
 
-        def loss() -> Any:
-            nonlocal predictions, figures
-            predictions = model(inputs, training=True)
-            total, figures = compiled.loss_of(targets, predictions, weights, model.losses)
+        def loss() -> Tensor:
+            nonlocal predictions, values
+            predictions = self(inputs, training=True)
+            total, values = compiled.loss_of(targets, predictions, weights, self.losses)
             return total
 
-        value = compiled.optimizer.minimize(loss)
+        total = compiled.optimizer.minimize(loss)
         compiled.update_metrics(targets, predictions, weights)
-        return {"loss": value, **figures}
+        return {"loss": total, **values}
 
-    def test_step(self, inputs: Any, targets: Any, weights: Any) -> Mapping[str, Any] | None:
-        """Evaluates one batch: as `train_step`, and nothing is trained."""
+    def test_step(
+        self: Model, inputs: Structure, targets: Structure, weights: Structure
+    ) -> Values | None:
+        """Evaluates one batch: as `train_step`, without training."""
         compiled = self.compiled
-        model: Any = self
-        predictions = model(inputs, training=False)
-        value, figures = compiled.loss_of(targets, predictions, weights, model.losses)
+        predictions = self(inputs, training=False)
+        total, values = compiled.loss_of(targets, predictions, weights, self.losses)
         compiled.update_metrics(targets, predictions, weights)
-        return {"loss": value, **figures}
+        return {"loss": total, **values}
 
-    def predict_step(self, inputs: Any) -> Any:
-        """What the model gives for one batch."""
-        model: Any = self
-        return model(inputs, training=False)
+    def predict_step(self: Model, inputs: Structure) -> Structure:
+        """Returns the outputs of the model for one batch."""
+        return self(inputs, training=False)
 
     # Loops ---------------------------------------------------------------------------------------
 
     def fit(
-        self,
-        x: Any,
-        y: Any = None,
+        self: Model,
+        x: Structure,
+        y: Structure = None,
         *,
         batch_size: int | None = None,
         epochs: int = 1,
         verbose: bool = True,
         callbacks: Iterable[Callback] = (),
         validation_split: float = 0.0,
-        validation_data: Any = None,
+        validation_data: Structure = None,
         shuffle: bool = True,
         class_weight: Mapping[int, float] | None = None,
-        sample_weight: Any = None,
+        sample_weight: Structure = None,
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
@@ -144,34 +148,34 @@ class Trainable:
         validation_freq: int = 1,
         columns: Columns | None = None,
     ) -> History:
-        """Trains the model, and gives the figures of each epoch.
+        """Trains the model, and returns the metrics of each epoch.
 
-        A first Ctrl-C ends training after the step that is under way; with a
-        `pb.callbacks.Checkpoint` it goes on from there the next time.
+        A first Ctrl-C ends training after the current step; with a `pb.callbacks.Checkpoint` the
+        next call resumes from there.
 
         Args:
             x: arrays (a tuple or dict of them for several inputs), or an iterable of batches, each
                 (inputs, targets) or (inputs, targets, weights): a dataset, a list, a loader of
                 another library, a generator, or a function that makes one for each epoch.
             y: the targets of arrays.
-            batch_size: of arrays; 32 if not given.
-            epochs: train to the end of this one.
-            verbose: whether a progress bar is shown.
-            callbacks: of `pb.callbacks`, or your own.
-            validation_split: the share of the arrays, from their end, to validate with.
+            batch_size: the size of batches of arrays; 32 if None.
+            epochs: the number of the last epoch.
+            verbose: True to show a progress bar.
+            callbacks: callbacks, of `pb.callbacks` or your own.
+            validation_split: the fraction of the arrays, from their end, to validate with.
             validation_data: (x, y) or (x, y, weights), or an iterable of batches, to validate with
-                after each epoch; its figures begin with "val_".
-            shuffle: whether arrays come in another order in each epoch.
-            class_weight: what items count, by their class: {0: 1.0, 1: 5.0}.
-            sample_weight: of arrays, what each item counts.
+                after each epoch; its metrics begin with "val_".
+            shuffle: True for a new order of the arrays in each epoch.
+            class_weight: the weights of items by class: {0: 1.0, 1: 5.0}.
+            sample_weight: the weights of the items of arrays.
             initial_epoch: the number of the first epoch.
-            steps_per_epoch: batches in an epoch; needed where the data have no end. An epoch then
-                goes on where the one before it stopped.
-            validation_steps: batches in a validation; all if None.
-            validation_batch_size: of arrays to validate with; batch_size if None.
-            validation_freq: there is a validation after so many epochs.
-            columns: for batches that are dicts, which of their columns are inputs, targets and
-                weights: ("image", "label").
+            steps_per_epoch: the number of batches in an epoch; required for infinite data. An
+                epoch then begins where the one before it stopped.
+            validation_steps: the number of batches in a validation; all if None.
+            validation_batch_size: the size of batches of validation arrays; batch_size if None.
+            validation_freq: the number of epochs from one validation to the next.
+            columns: for batches that are dicts, the columns of inputs, targets and weights:
+                ("image", "label").
 
         >>> x = [[0.0], [1.0], [2.0], [3.0]]
         >>> model = pb.Sequential([pb.layers.Dense(1)])
@@ -183,22 +187,26 @@ class Trainable:
         Raises:
             TrainingError: before `compile`, or without data.
             KeyboardInterrupt: after Ctrl-C.
-            InputValueError: for arguments that do not go together.
+            InputValueError: for arguments that contradict each other.
         """
         size = _size("fit", x, batch_size)
         validating = validation_data is not None
         if validating and validation_split:
-            raise errors.InputValueError("give validation_data or validation_split, not both")
+            raise errors.InputValueError("pass validation_data or validation_split, not both")
         epochs = as_int(epochs, "epochs: an integer")
         if epochs < 0:
-            raise errors.InputValueError(f"fit: epochs is at least 0, got {epochs}")
-        run = self._new_run(epochs)
+            raise errors.InputValueError(f"fit: epochs must be at least 0, got {epochs}")
+        run = _new_run(self, epochs)
         if is_batches(x):
             _no_arrays("fit", y=y, sample_weight=sample_weight, validation_split=validation_split)
             source, held_out = x, None
         else:
             source, held_out = of_arrays(
-                "fit", (x, y, sample_weight), size, shuffle=shuffle, share=validation_split
+                "fit",
+                (x, y, sample_weight),
+                size,
+                shuffle=shuffle,
+                validation_split=validation_split,
             )
         run.data = Batches(source, columns, endless=steps_per_epoch is not None)
         run.steps = run.data.size if steps_per_epoch is None else steps_per_epoch
@@ -207,36 +215,36 @@ class Trainable:
             run.validation = Batches(held_out)
         elif validating:
             run.validation = _validation(validation_data, validation_batch_size or size, columns)
-        called = self._callbacks(callbacks, run, verbose, run.history)
+        called = _callbacks(self, callbacks, run, verbose, run.history)
         self.stop_training = False
-        Fitting(
+        FitLoop(
             self, run, called, class_weight, validation_steps, validation_freq, steps_per_epoch
         )()
         return run.history
 
     def evaluate(
-        self,
-        x: Any,
-        y: Any = None,
+        self: Model,
+        x: Structure,
+        y: Structure = None,
         *,
         batch_size: int | None = None,
         verbose: bool = True,
-        sample_weight: Any = None,
+        sample_weight: Structure = None,
         steps: int | None = None,
         callbacks: Iterable[Callback] = (),
         columns: Columns | None = None,
     ) -> dict[str, Any]:
-        """The loss and the metrics, by name, over data that nothing is learned from.
+        """Returns the loss and the metrics by name, without training.
 
         The arguments are those of `fit`; `steps` is the number of batches, all if None.
 
         Raises:
             TrainingError: before `compile`, or without data.
         """
-        run = self._new_run(0)
+        run = _new_run(self, 0)
         data = _batches("evaluate", x, y, sample_weight, batch_size, columns)
         run.steps = data.size if steps is None else steps
-        called = self._callbacks(callbacks, run, verbose)
+        called = _callbacks(self, callbacks, run, verbose)
         try:
             return evaluate(self, run, data, steps, called)
         finally:
@@ -244,18 +252,18 @@ class Trainable:
             called.close()
 
     def predict(
-        self,
-        x: Any,
+        self: Model,
+        x: Structure,
         *,
         batch_size: int | None = None,
         verbose: bool = False,
         steps: int | None = None,
         callbacks: Iterable[Callback] = (),
         columns: Columns | None = None,
-    ) -> Any:
-        """What the model gives for all items, in one tensor, or in the structure of its outputs.
+    ) -> Structure:
+        """Returns the outputs for all items: one tensor, or the structure of the outputs.
 
-        The arguments are those of `fit`; targets that batches bring are passed over.
+        The arguments are those of `fit`; targets in batches are ignored.
 
         >>> model = pb.Sequential([pb.layers.Dense(3)])
         >>> model.predict(pb.zeros((70, 2))).shape
@@ -264,18 +272,20 @@ class Trainable:
         Raises:
             TrainingError: without data.
         """
-        run = Run(0, Scores({}))
+        run = Run(0, RunningMetrics({}))
         data = _batches("predict", x, None, None, batch_size, columns)
         run.steps = data.size if steps is None else steps
-        called = self._callbacks(callbacks, run, verbose)
+        called = _callbacks(self, callbacks, run, verbose)
         try:
             return predict(self, data, steps, called)
         finally:
             data.close()
             called.close()
 
-    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
-        """Takes one step; gives the loss and the metrics of this batch alone.
+    def train_on_batch(
+        self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
+    ) -> dict[str, Any]:
+        """Takes one step; returns the loss and the metrics of this batch alone.
 
         >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
         >>> model.compile("sgd", "mean_squared_error")
@@ -285,74 +295,86 @@ class Trainable:
         Raises:
             TrainingError: before `compile`.
         """
-        return self._on_batch(self.train_step, x, y, sample_weight)
+        return _on_batch(self, self.train_step, x, y, sample_weight)
 
-    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
-        """The loss and the metrics of one batch.
+    def test_on_batch(
+        self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
+    ) -> dict[str, Any]:
+        """Returns the loss and the metrics of one batch.
 
         Raises:
             TrainingError: before `compile`.
         """
-        return self._on_batch(self.test_step, x, y, sample_weight)
-
-    def _on_batch(
-        self, step: Callable[..., Any], x: Any, y: Any, sample_weight: Any
-    ) -> dict[str, Any]:
-        scores = self._new_run(0).scores
-        kept = scores.checkpoint_state()
-        scores.reset()
-        try:
-            batch = Batch(*[split((part,)).inputs for part in (x, y, sample_weight)])
-            scores.add(step(*batch), batch.size)
-            return dict(scores.figures())
-        finally:
-            scores.restore_state(kept)
-
-    def _new_run(self, epochs: int) -> Run:
-        # A model with steps of its own needs no loss, and perhaps no optimizer.
-        kind = type(self)
-        own = kind.train_step is not Trainable.train_step
-        compiled = self._compiled if own else self.compiled
-        metrics = {} if compiled is None else compiled.named_metrics
-        return Run(epochs, Scores(metrics))
-
-    def _callbacks(
-        self, callbacks: Iterable[Callback], run: Run, verbose: bool, *own: Callback
-    ) -> Callbacks:
-        if isinstance(callbacks, Callback):
-            raise errors.InputTypeError(
-                f"callbacks is a list, got a {type(callbacks).__name__}; write callbacks=[...]"
-            )
-        given = [*own, *callbacks]
-        if verbose and not any(isinstance(callback, ProgressBar) for callback in given):
-            given.append(ProgressBar())
-        called = Callbacks(given, self, run)
-        run.callbacks = called.all
-        return called
+        return _on_batch(self, self.test_step, x, y, sample_weight)
 
 
-def _size(name: str, x: Any, batch_size: int | None) -> int:
+def _on_batch(
+    model: Model,
+    step: Callable[[Structure, Structure, Structure], Values | None],
+    x: Structure,
+    y: Structure,
+    sample_weight: Structure,
+) -> dict[str, Any]:
+    metrics = _new_run(model, 0).metrics
+    kept = metrics.checkpoint_state()
+    metrics.reset()
+    try:
+        batch = Batch(*[split((part,)).inputs for part in (x, y, sample_weight)])
+        metrics.add(step(*batch), batch.size)
+        return dict(metrics.logs())
+    finally:
+        metrics.restore_state(kept)
+
+
+def _new_run(model: Model, epochs: int) -> Run:
+    # A model with steps of its own needs no loss, and perhaps no optimizer.
+    has_own_step = getattr(type(model), "train_step", None) is not Trainable.train_step
+    compiled = model._compiled if has_own_step else model.compiled
+    return Run(epochs, RunningMetrics({} if compiled is None else compiled.named_metrics))
+
+
+def _callbacks(
+    model: Model, callbacks: Iterable[Callback], run: Run, verbose: bool, *own: Callback
+) -> Callbacks:
+    if isinstance(callbacks, Callback):
+        raise errors.InputTypeError(
+            f"callbacks must be a list, got a {type(callbacks).__name__}; write callbacks=[...]"
+        )
+    listed = [*own, *callbacks]
+    if verbose and not any(isinstance(callback, ProgressBar) for callback in listed):
+        listed.append(ProgressBar())
+    called = Callbacks(listed, model, run)
+    run.callbacks = called.all
+    return called
+
+
+def _size(name: str, x: Structure, batch_size: int | None) -> int:
     if batch_size is not None and is_batches(x):
         raise errors.InputValueError(
-            f"{name}: batch_size is for arrays, and x gives batches already; for a dataset of "
+            f"{name}: batch_size is for arrays, but x yields batches already; for a dataset of "
             f"single items write dataset.batch({batch_size})"
         )
     if batch_size is not None and batch_size < 1:
-        raise errors.InputValueError(f"{name}: batch_size is at least 1, got {batch_size}")
+        raise errors.InputValueError(f"{name}: batch_size must be at least 1, got {batch_size}")
     return BATCH_SIZE if batch_size is None else batch_size
 
 
-def _no_arrays(name: str, **given: Any) -> None:
-    for what, value in given.items():
+def _no_arrays(name: str, **arguments: Structure) -> None:
+    for argument, value in arguments.items():
         if value is not None and not (isinstance(value, float) and value == 0):
             raise errors.InputValueError(
-                f"{name}: {what} is for arrays, and x gives batches; have each batch bring its "
-                f"own: (inputs, targets, weights)"
+                f"{name}: {argument} is for arrays, but x yields batches; put it into each batch: "
+                f"(inputs, targets, weights)"
             )
 
 
 def _batches(
-    name: str, x: Any, y: Any, sample_weight: Any, batch_size: int | None, columns: Columns | None
+    name: str,
+    x: Structure,
+    y: Structure,
+    sample_weight: Structure,
+    batch_size: int | None,
+    columns: Columns | None,
 ) -> Batches:
     size = _size(name, x, batch_size)
     if is_batches(x):
@@ -361,11 +383,11 @@ def _batches(
     return Batches(of_arrays(name, (x, y, sample_weight), size)[0])
 
 
-def _validation(data: Any, batch_size: int, columns: Columns | None) -> Batches:
+def _validation(data: Structure, batch_size: int, columns: Columns | None) -> Batches:
     if isinstance(data, tuple):
         if not 1 <= len(data) <= 3:
             raise errors.InputValueError(
-                f"validation_data is (x, y) or (x, y, weights), got {len(data)} parts"
+                f"validation_data must be (x, y) or (x, y, weights), got {len(data)} parts"
             )
         parts = [*data, None, None][:3]
         return Batches(of_arrays("fit's validation_data", parts, batch_size)[0])
