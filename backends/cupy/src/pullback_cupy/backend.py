@@ -13,6 +13,7 @@ from pullback.dtypes import as_dtype
 from pullback.plugins.backend import Backend, Kernel, Memory
 from pullback_cupy import faults
 from pullback_cupy.kernels import KERNELS
+from pullback_cupy.typing import Array
 
 __all__ = ["CuPyBackend"]
 
@@ -44,14 +45,14 @@ class CuPyBackend(Backend):
         """CuPy's own device."""
         return cupy.cuda.Device(index)
 
-    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Any:
+    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Array:
         """A copy on the device; when it returns, `array` may change."""
         # Dispatch knows dtypes by identity, and an array that was unpickled has one of its own.
         dtype = as_dtype(array.dtype)
         with device:
             return cupy.asarray(array if array.dtype is dtype else array.view(dtype), order="C")
 
-    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         """The values, once they are there.
 
         Raises:
@@ -63,7 +64,7 @@ class CuPyBackend(Backend):
         host.flags.writeable = False
         return host
 
-    def copy_to_device(self, array: Any, device: Any) -> Any:
+    def copy_to_device(self, array: Array, device: Any) -> Array:
         """From GPU to GPU, behind the work that makes the array."""
         if array.device == device:
             return array
@@ -91,13 +92,13 @@ class CuPyBackend(Backend):
             _free, total = cupy.cuda.runtime.memGetInfo()
             return Memory(pool.used_bytes(), pool.total_bytes(), total)
 
-    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+    def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
         """CuPy does not say read-only: a copy, or with copy=False what must be left as it is."""
         shared = kwargs.pop("copy", None) is False
         with array.device:
             return (array if shared else array.copy()).__dlpack__(**kwargs)
 
-    def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Any:
+    def from_dlpack(self, value: Array, device: Any, *, copy: bool | None) -> Array:
         """Shares memory on the device; what is elsewhere is copied, unless that is forbidden."""
         with device:
             if value.__dlpack_device__()[0] in _ON_HOST:

@@ -13,6 +13,7 @@ from typing import Any
 import cupy
 
 from pullback.casting import compute_dtype
+from pullback_cupy.typing import Array
 
 #: What CUDA calls the dtypes.
 CUDA_NAMES: Mapping[str, str] = {
@@ -51,7 +52,7 @@ template <class W> __device__ inline W softplus(W x) {
 OPTIONS = ("--std=c++17",)
 
 
-def contiguous(x: Any) -> Any:
+def contiguous(x: Array) -> Array:
     """x in C order, in its own shape: CuPy's function of the name gives 0-d arrays an axis."""
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
 

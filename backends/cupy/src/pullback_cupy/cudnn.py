@@ -11,14 +11,15 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cupy
 
-from pullback.dtypes import name_of
-from pullback.shapes import channels_of, image_shape, output_sizes, spatial_of
+from pullback.dtypes import DType, name_of
+from pullback.shapes import Pads, Shape, channels_of, image_shape, output_sizes, spatial_of
 from pullback_cupy import precision
+from pullback_cupy.typing import Array
 
 _TYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 #: What makes a plan unfit for an op whose results are to be exact to the last places.
@@ -82,7 +83,7 @@ class _Plan:
         self.graph.build_plans()
         self.bytes = self.graph.get_workspace_size()
 
-    def run(self, handle: Any, inputs: Any, outputs: Any) -> None:
+    def run(self, handle: Any, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Starts it on arrays."""
         arrays = zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True)
         pointers = {tensor: array.data.ptr for tensor, array in arrays}
@@ -90,7 +91,13 @@ class _Plan:
         self.graph.execute(pointers, workspace.data.ptr, handle=handle)
 
 
-def _run(key: Any, dtype: str, make: Callable[[Any], Any], inputs: Any, outputs: Any) -> bool:
+def _run(
+    key: Any,
+    dtype: str,
+    make: Callable[[Any], Any],
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+) -> bool:
     """Runs the graph that `make` describes; False where cuDNN has no plan for it."""
     handle = _handles.current()
     key = (key, dtype, precision.tf32(), cupy.cuda.get_device_id())
@@ -106,7 +113,7 @@ def _run(key: Any, dtype: str, make: Callable[[Any], Any], inputs: Any, outputs:
     return True
 
 
-def _steps(shape: Any, order: Any) -> list[int]:
+def _steps(shape: Shape, order: Any) -> list[int]:
     """The strides of an array in C order whose axes are taken in another order."""
     steps = [1] * len(shape)
     for axis in reversed(range(len(shape) - 1)):
@@ -120,8 +127,8 @@ def _steps(shape: Any, order: Any) -> list[int]:
 class _Convolution:
     """The images, results and kernel of a convolution, as cuDNN calls them."""
 
-    def __init__(self, shape: Any, kernel_shape: Any, *, strides: Any, padding: Any, dilation: Any,
-                 groups: int, data_format: str) -> None:  # fmt: skip
+    def __init__(self, shape: Shape, kernel_shape: Shape, *, strides: Shape, padding: Pads,
+                 dilation: Shape, groups: int, data_format: str) -> None:  # fmt: skip
         *window, _, filters = kernel_shape
         spatial = spatial_of(shape, data_format)
         out = output_sizes(spatial, window, strides, padding, dilation)
@@ -145,12 +152,14 @@ class _Convolution:
         self.key = (tuple(shape), tuple(kernel_shape), strides, padding, dilation, data_format)
 
     @staticmethod
-    def _images(shape: Any, data_format: str) -> tuple[list[int], list[int]]:
+    def _images(shape: Shape, data_format: str) -> tuple[list[int], list[int]]:
         axes = range(len(shape))
         order = (0, axes[-1], *axes[1:-1]) if data_format == "channels_last" else tuple(axes)
         return [shape[axis] for axis in order], _steps(shape, order)
 
-    def run(self, what: str, dtype: Any, inputs: Any, output: Any, layouts: Any) -> Any:
+    def run(
+        self, what: str, dtype: DType, inputs: Sequence[Array], output: Array, layouts: Any
+    ) -> Array | None:
         """The output of a node of the graph, or None; layouts are those of inputs and output."""
 
         def make(graph: Any) -> Any:
@@ -169,7 +178,7 @@ class _Convolution:
         return output if done else None
 
 
-def _fits(*arrays: Any) -> bool:
+def _fits(*arrays: Array) -> bool:
     return (
         library() is not None
         and all(x.size for x in arrays)
@@ -177,12 +186,12 @@ def _fits(*arrays: Any) -> bool:
     )
 
 
-def _turned(kernel: Any) -> Any:
+def _turned(kernel: Array) -> Array:
     """(*window, channels, filters) as (filters, *window, channels)."""
     return cupy.ascontiguousarray(cupy.moveaxis(kernel, -1, 0))
 
 
-def conv(x: Any, kernel: Any, **how: Any) -> Any:
+def conv(x: Array, kernel: Array, **how: Any) -> Array | None:
     """See `pullback.conv`; None where cuDNN has no plan."""
     if not _fits(x, kernel):
         return None
@@ -194,7 +203,7 @@ def conv(x: Any, kernel: Any, **how: Any) -> Any:
     return of.run("conv_fprop", x.dtype, inputs, y, (of.images, of.kernel, of.results))
 
 
-def conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -> Any:
+def conv_input_gradient(g: Array, kernel: Array, *, input_shape: Shape, **how: Any) -> Array | None:
     """See `pullback.conv_input_gradient`; None where cuDNN has no plan."""
     if not _fits(g, kernel):
         return None
@@ -204,7 +213,7 @@ def conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) ->
     return of.run("conv_dgrad", g.dtype, inputs, dx, (of.results, of.kernel, of.images))
 
 
-def conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> Any:
+def conv_kernel_gradient(x: Array, g: Array, *, kernel_shape: Shape, **how: Any) -> Array | None:
     """See `pullback.conv_kernel_gradient`; None where cuDNN has no plan."""
     if not _fits(x, g):
         return None
@@ -219,7 +228,7 @@ def conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> An
 # Attention ------------------------------------------------------------------------------------
 
 
-def _attends(query: Any, key: Any, value: Any, mask: Any) -> bool:
+def _attends(query: Array, key: Array, value: Array, mask: Array | None) -> bool:
     """Whether cuDNN's fused attention takes these: 16-bit, (batch, heads, length, depth)."""
     return (
         mask is None
@@ -237,7 +246,9 @@ def _tensors(graph: Any, **arrays: Any) -> dict[str, Any]:
     }
 
 
-def attention(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+def attention(
+    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
+) -> tuple[Array, ...] | None:
     """The result and the normalizer of `pullback.scaled_dot_product_attention`, or None."""
     if not _attends(query, key, value, mask):
         return None

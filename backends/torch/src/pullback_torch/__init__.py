@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
 from pullback import dtypes
+from pullback.dtypes import DType
 from pullback.plugins.backend import Backend, Memory
-from pullback.plugins.hookspecs import hookimpl
+from pullback.plugins.hookspecs import RegisterBackend, hookimpl
 from pullback_torch.host import from_numpy, to_numpy
 from pullback_torch.kernels import HOST, KERNELS, UNSIGNED
 
@@ -23,7 +24,7 @@ class TorchBackend(Backend):
     name = "torch"
     version = torch.__version__
     kinds = ("cpu", "gpu")
-    dtypes: ClassVar = {dtype: getattr(torch, dtype.name) for dtype in dtypes.ALL}
+    dtypes: Mapping[DType, torch.dtype] = {d: getattr(torch, d.name) for d in dtypes.ALL}
     kernels = KERNELS
 
     def __init__(self) -> None:
@@ -43,13 +44,15 @@ class TorchBackend(Backend):
         """torch's own device."""
         return torch.device("cpu") if kind == "cpu" else torch.device("cuda", index)
 
-    def from_host(self, array: np.ndarray[Any, Any], device: torch.device, *, copy: bool) -> Any:
+    def from_host(
+        self, array: np.ndarray[Any, Any], device: torch.device, *, copy: bool
+    ) -> torch.Tensor:
         """A tensor on `device`."""
         return from_numpy(array, device, copy=copy)
 
     def to_host(self, array: torch.Tensor) -> np.ndarray[Any, Any]:
         """The values; a read-only view of what is on the CPU."""
-        host = to_numpy(array)
+        host: np.ndarray[Any, Any] = to_numpy(array)
         host.flags.writeable = False
         return host
 
@@ -87,6 +90,6 @@ class TorchBackend(Backend):
 
 
 @hookimpl
-def pullback_register_backend(register: Callable[..., None]) -> None:
+def pullback_register_backend(register: RegisterBackend) -> None:
     """Called by pullback when the backend is first asked for."""
     register(TorchBackend())

@@ -28,8 +28,10 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
     """The values on the host; a view where they are there already."""
     x = x.cpu().resolve_conj().resolve_neg()
     if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return x.numpy()
+        halves: np.ndarray[Any, Any] = x.view(torch.int16).numpy()
+        return halves.view(ml_dtypes.bfloat16)
+    values: np.ndarray[Any, Any] = x.numpy()
+    return values
 
 
 def on_host(kernel: Kernel) -> Kernel:

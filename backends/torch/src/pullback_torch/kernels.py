@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from pullback import array_api, dtypes
+from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
+from pullback.shapes import Shape
 from pullback_torch import neural
 from pullback_torch.host import on_host
 from pullback_torch.neural import widened
@@ -32,7 +34,7 @@ ELEMENTWISE = """
 # Parts of a tensor ---------------------------------------------------------------------------
 
 
-def _forwards(x: Any, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
+def _forwards(x: torch.Tensor, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
     """Axes to turn round, and the key for it then: torch takes no negative steps."""
     found, turned, axis = [], [], 0
     for entry in key:
@@ -45,19 +47,19 @@ def _forwards(x: Any, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]
     return tuple(found), turned
 
 
-def _strided_slice(x: Any, *, key: tuple[Any, ...]) -> Any:
+def _strided_slice(x: torch.Tensor, *, key: tuple[Any, ...]) -> torch.Tensor:
     key, turned = _forwards(x, key)
     return torch.flip(x, turned)[key] if turned else x[key]
 
 
-def _strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
+def _strided_update(x: torch.Tensor, value: torch.Tensor, *, key: tuple[Any, ...]) -> torch.Tensor:
     key, turned = _forwards(x, key)
     result = torch.flip(x, turned)
     result[key] = value
     return torch.flip(result, turned) if turned else result
 
 
-def _in_range(indices: Any, size: int) -> Any:
+def _in_range(indices: torch.Tensor, size: int) -> torch.Tensor:
     # An index out of range would end the process on a GPU: it has to be looked for.
     flat = indices.reshape(-1).to(torch.int64)
     if flat.numel() and not (flat.min() >= -size and flat.max() < size):
@@ -65,18 +67,22 @@ def _in_range(indices: Any, size: int) -> Any:
     return torch.where(flat < 0, flat + size, flat)
 
 
-def _take(x: Any, indices: Any, *, axis: int) -> Any:
+def _take(x: torch.Tensor, indices: torch.Tensor, *, axis: int) -> torch.Tensor:
     taken = torch.index_select(x, axis, _in_range(indices, x.shape[axis]))
     return taken.reshape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
-def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def _scatter_update(
+    x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, *, axis: int
+) -> torch.Tensor:
     flat = _in_range(indices, x.shape[axis])
     updates = updates.reshape((*x.shape[:axis], flat.shape[0], *x.shape[axis + 1 :]))
     return torch.index_copy(x, axis, flat, updates)
 
 
-def _scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def _scatter_add(
+    x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, *, axis: int
+) -> torch.Tensor:
     # torch adds one after the other: in float64, and few at a time where that is no wider.
     work = torch.float64 if x.dtype.is_floating_point else x.dtype
     flat = _in_range(indices, x.shape[axis])
@@ -90,7 +96,7 @@ def _scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
     return torch.movedim(result, 0, axis).to(x.dtype)
 
 
-def _in_bunches(flat: Any, updates: Any) -> tuple[Any, Any]:
+def _in_bunches(flat: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Adds up what goes to one place in bunches of 32, then these, until each place has few."""
     while flat.numel() > 32:
         flat, order = torch.sort(flat, stable=True)
@@ -112,14 +118,14 @@ def _in_bunches(flat: Any, updates: Any) -> tuple[Any, Any]:
 def _total(name: str) -> Kernel:
     """A sum or product; on the host where torch has none of the result's dtype."""
 
-    def total(x: Any, *, dtype: Any, **attributes: Any) -> Any:
+    def total(x: torch.Tensor, *, dtype: DType | None, **attributes: Any) -> Any:
         unsigned = x.dtype == torch.uint8 if dtype is None else dtype in UNSIGNED
         return (HOST if unsigned else GENERIC)[name](x, dtype=dtype, **attributes)
 
     return total
 
 
-def _sum(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+def _sum(x: torch.Tensor, *, axis: Shape | None, dtype: DType | None, keepdims: bool) -> Any:
     # torch takes no axes for all of them.
     if dtype is None and axis != () and x.dtype in WIDE:
         return torch.sum(x, axis, keepdims)
@@ -131,37 +137,42 @@ def _where_not_empty(name: str) -> Kernel:
     return lambda x, **given: (GENERIC if x.numel() else HOST)[name](x, **given)
 
 
-def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
+def _searchsorted(
+    x1: torch.Tensor, x2: torch.Tensor, sorter: torch.Tensor | None, *, side: str
+) -> torch.Tensor:
     # NaN comes last, after infinity, and torch is at a loss with it.
     lost = x1.dtype.is_floating_point and (torch.isnan(x1).any() or torch.isnan(x2).any())
-    return (HOST if lost else GENERIC)["searchsorted"](widened(x1), widened(x2), sorter, side=side)
+    kernel = (HOST if lost else GENERIC)["searchsorted"]
+    positions: torch.Tensor = kernel(widened(x1), widened(x2), sorter, side=side)
+    return positions
 
 
 def _checked(name: str) -> Kernel:
     """A kernel of linear algebra; its errors are about the values that came in."""
 
-    def solved(*arrays: Any, **given: Any) -> Any:
+    def solved(*arrays: torch.Tensor, **attributes: Any) -> Any:
         try:
-            return GENERIC[name](*arrays, **given)
+            return GENERIC[name](*arrays, **attributes)
         except torch.linalg.LinAlgError as error:
             raise ValueError(str(error)) from None
 
     return solved
 
 
-def _eig(x: Any) -> Any:
+def _eig(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     # In double precision: a matrix may have eigenvalues of any condition.
     double = x.to(torch.complex128 if x.dtype.is_complex else torch.float64)
     result = torch.promote_types(widened(x).dtype, torch.complex64)
     return tuple(found.to(result) for found in torch.linalg.eig(double))
 
 
-def _matmul(x1: Any, x2: Any) -> Any:
+def _matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     gpu = x1.device.type == "cuda"
     if x1.dtype in WIDE or (gpu and x1.dtype.is_floating_point):
         return torch.matmul(x1, x2)
     # Integers have no product of matrices on a GPU; 16-bit floats none on a CPU that adds in more.
-    return (HOST if gpu else GENERIC)["matmul"](x1, x2)
+    product: torch.Tensor = (HOST if gpu else GENERIC)["matmul"](x1, x2)
+    return product
 
 
 KERNELS: dict[str, Kernel] = {

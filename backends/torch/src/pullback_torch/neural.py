@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,48 +10,55 @@ from torch.nn import functional
 
 from pullback.casting import casts_to_float32
 from pullback.plugins.backend import Kernel
+from pullback.shapes import Shape, as_shape
 from pullback.spec import OPS
 
-#: torch rounds 16-bit floats between the steps of one function.
-widened, narrowed = casts_to_float32(
-    (torch.float16, torch.bfloat16), torch.float32, torch.Tensor.to
-)
+
+def _astype(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype)
+
+
+# torch rounds 16-bit floats between the steps of one function.
+widened: Callable[[torch.Tensor], torch.Tensor]
+narrowed: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+widened, narrowed = casts_to_float32((torch.float16, torch.bfloat16), torch.float32, _astype)
 
 
 # Convolution: torch has channels first, in images and in kernels --------------------------------
 
 
-def _first(x: Any, given: Any) -> Any:
+def _first(x: torch.Tensor, given: Any) -> torch.Tensor:
     # There is hardware for 16-bit floats on GPUs only.
     x = widened(x) if x.device.type == "cpu" else x
     return torch.movedim(x, -1, 1) if given["data_format"] == "channels_last" else x
 
 
-def _back(x: Any, dtype: Any, given: Any) -> Any:
-    return (torch.movedim(x, 1, -1) if given["data_format"] == "channels_last" else x).to(dtype)
+def _back(x: torch.Tensor, dtype: torch.dtype, given: Any) -> torch.Tensor:
+    y = torch.movedim(x, 1, -1) if given["data_format"] == "channels_last" else x
+    return y.to(dtype)
 
 
-def _padded(x: Any, padding: Any) -> Any:
+def _padded(x: torch.Tensor, padding: Sequence[tuple[int, int]]) -> torch.Tensor:
     """x with so many zeros before and after each axis; with fewer elements for negative numbers."""
     ends = [end for pair in reversed(padding) for end in pair]
     return functional.pad(x, ends) if any(ends) else x
 
 
-def _turned(kernel: Any) -> Any:
+def _turned(kernel: torch.Tensor) -> torch.Tensor:
     """(*window, channels, filters) as (filters, channels, *window)."""
     kernel = widened(kernel) if kernel.device.type == "cpu" else kernel
     return torch.movedim(kernel, (-1, -2), (0, 1))
 
 
-def _exactly(function: Any, *arrays: Any, given: Any, **more: Any) -> Any:
+def _exactly(function: Any, *arrays: torch.Tensor, given: Any, **more: Any) -> Any:
     """Convolutions of float32 in float32, with the same result each time."""
     strides, dilation, groups = given["strides"], given["dilation"], given["groups"]
     with torch.backends.cudnn.flags(deterministic=True, allow_tf32=False):
         return function(*arrays, None, strides, [0], dilation, False, [0], groups, **more)
 
 
-def _conv(x: Any, kernel: Any, **given: Any) -> Any:
-    shape = OPS["conv"].shape(x.shape, kernel.shape, **given)
+def _conv(x: torch.Tensor, kernel: torch.Tensor, **given: Any) -> torch.Tensor:
+    shape = as_shape(OPS["conv"].shape(x.shape, kernel.shape, **given))
     if 0 in (*shape, *x.shape, *kernel.shape):
         return x.new_zeros(shape)
     images = _padded(_first(x, given), given["padding"])
@@ -58,14 +66,18 @@ def _conv(x: Any, kernel: Any, **given: Any) -> Any:
     return _back(y, x.dtype, given)
 
 
-def _gradients(g: Any, x: Any, kernel: Any, given: Any, *wanted: bool) -> Any:
+def _gradients(
+    g: torch.Tensor, x: torch.Tensor, kernel: torch.Tensor, given: Any, *wanted: bool
+) -> Any:
     """Those of the padded images and of the kernel, as torch has them."""
     arrays = _first(g, given), _padded(_first(x, given), given["padding"]), _turned(kernel)
     backward = torch.ops.aten.convolution_backward
     return _exactly(backward, *arrays, given=given, output_mask=(*wanted, False))[:2]
 
 
-def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **given: Any) -> Any:
+def _conv_input_gradient(
+    g: torch.Tensor, kernel: torch.Tensor, *, input_shape: Shape, **given: Any
+) -> torch.Tensor:
     if 0 in (*g.shape, *kernel.shape):
         return g.new_zeros(input_shape)
     images = g.new_empty(1).expand(input_shape)  # only its shape counts
@@ -74,7 +86,9 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **given: Any)
     return _back(dx, g.dtype, given)
 
 
-def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **given: Any) -> Any:
+def _conv_kernel_gradient(
+    x: torch.Tensor, g: torch.Tensor, *, kernel_shape: Shape, **given: Any
+) -> torch.Tensor:
     if 0 in (*x.shape, *g.shape):
         return x.new_zeros(kernel_shape)
     _, dk = _gradients(g, x, x.new_empty(1).expand(kernel_shape), given, False, True)
@@ -84,22 +98,30 @@ def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **given: Any) ->
 # Softmax and normalization --------------------------------------------------------------------
 
 
-def _softmax(x: Any, *, axis: int) -> Any:
-    return torch.softmax(widened(x), axis).to(x.dtype)
+def _softmax(x: torch.Tensor, *, axis: int) -> torch.Tensor:
+    return narrowed(torch.softmax(widened(x), axis), x)
 
 
-def _log_softmax(x: Any, *, axis: int) -> Any:
-    return torch.log_softmax(widened(x), axis).to(x.dtype)
+def _log_softmax(x: torch.Tensor, *, axis: int) -> torch.Tensor:
+    return narrowed(torch.log_softmax(widened(x), axis), x)
 
 
-def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
+def _layer_norm(
+    x: torch.Tensor,
+    scale: torch.Tensor | None,
+    offset: torch.Tensor | None,
+    *,
+    axis: Shape | None,
+    epsilon: float,
+) -> tuple[torch.Tensor, ...]:
     axes = tuple(range(x.ndim)) if axis is None else axis
     # torch normalizes the last axes, and wants at least one: it gets one more.
     last = tuple(range(-len(axes), 0))
     y = torch.movedim(widened(x), axes, last)[..., None]
-    given = [None if one is None else widened(one)[..., None] for one in (scale, offset)]
-    found = torch.native_layer_norm(y, y.shape[x.ndim - len(axes) :], *given, epsilon)
-    y, center, spread = (torch.movedim(one[..., 0], last, axes) for one in found)
+    shape = y.shape[x.ndim - len(axes) :]
+    weight, bias = (None if p is None else widened(p)[..., None] for p in (scale, offset))
+    results = torch.native_layer_norm(y, shape, weight, bias, epsilon)
+    y, center, spread = (torch.movedim(result[..., 0], last, axes) for result in results)
     if not x.numel():
         # The mean of nothing, which torch does not fill in.
         center, spread = torch.full_like(center, torch.nan), torch.full_like(spread, torch.nan)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import elementwise
+from pullback_cupy.typing import Array
 
 _SELU_SCALE, _SELU_BELOW = 1.0507009873554805, 1.0507009873554805 * 1.6732632423543772
 _TANH_SLOPE, _TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
@@ -44,7 +45,7 @@ _W = "typedef typename wide_of<T>::type W; const W w = W(x);"
 def _of_one(name: str, expression: str) -> Kernel:
     compiled = elementwise(name, "T x", "T y", f"{_W} y = T({expression});")
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Array:
         return compiled(x)
 
     return kernel
@@ -53,7 +54,7 @@ def _of_one(name: str, expression: str) -> Kernel:
 def _gradient(name: str, expression: str) -> Kernel:
     compiled = elementwise(name, "T g, T x", "T y", f"{_W} const W h = W(g); y = T({expression});")
 
-    def kernel(g: Any, x: Any) -> Any:
+    def kernel(g: Array, x: Array) -> Array:
         return compiled(g, x)
 
     return kernel
@@ -62,7 +63,7 @@ def _gradient(name: str, expression: str) -> Kernel:
 def _with_number(name: str, attribute: str, expression: str) -> Kernel:
     compiled = elementwise(name, "T x, float64 a", "T y", f"{_W} y = T({expression});")
 
-    def kernel(x: Any, **attributes: Any) -> Any:
+    def kernel(x: Array, **attributes: Any) -> Array:
         return compiled(x, attributes[attribute])
 
     return kernel
@@ -87,11 +88,11 @@ _gelu_gradient_tanh = elementwise(
 )  # fmt: skip
 
 
-def _gelu(x: Any, *, approximate: bool) -> Any:
+def _gelu(x: Array, *, approximate: bool) -> Array:
     return (_gelu_tanh if approximate else _gelu_exact)(x)
 
 
-def _gelu_gradient(g: Any, x: Any, *, approximate: bool) -> Any:
+def _gelu_gradient(g: Array, x: Array, *, approximate: bool) -> Array:
     return (_gelu_gradient_tanh if approximate else _gelu_gradient_exact)(g, x)
 
 
@@ -99,11 +100,11 @@ _relu_gradient_of = elementwise("relu_gradient", "T g, T out", "T y", "y = out >
 _prelu_of = elementwise("prelu", "T x, T slope", "T y", f"{_W} y = w > 0 ? x : T(w * W(slope));")
 
 
-def _relu_gradient(g: Any, out: Any) -> Any:
+def _relu_gradient(g: Array, out: Array) -> Array:
     return _relu_gradient_of(g, out)
 
 
-def _prelu(x: Any, negative_slope: Any) -> Any:
+def _prelu(x: Array, negative_slope: Array) -> Array:
     return _prelu_of(x, negative_slope)
 
 

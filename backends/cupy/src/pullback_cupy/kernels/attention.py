@@ -6,7 +6,6 @@ cuDNN's fused attention takes over for 16-bit floats where it is installed; it k
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import cupy
 
@@ -14,6 +13,7 @@ from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, elementwise, over_rows
+from pullback_cupy.typing import Array
 
 _visible = elementwise(
     "attention_mask", "W s, M mask, int64 length, int64 others, int64 causal", "W y",
@@ -21,11 +21,11 @@ _visible = elementwise(
 )  # fmt: skip
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: Array) -> Array:
     return x.astype(compute_dtype(x.dtype), copy=False)
 
 
-def _times_shared(x: Any, shared: Any) -> Any:
+def _times_shared(x: Array, shared: Array) -> Array:
     """x times matrices that each serve a group of x's heads."""
     if x.shape[:-2] == shared.shape[:-2]:
         return cupy.matmul(x, shared)
@@ -33,19 +33,19 @@ def _times_shared(x: Any, shared: Any) -> Any:
     return product.reshape((*x.shape[:-1], shared.shape[-1]))
 
 
-def _split(x: Any, shared: Any) -> Any:
+def _split(x: Array, shared: Array) -> Array:
     *batch, heads, length, depth = x.shape
     fewer = shared.shape[-3]
     return (*batch, fewer, heads // fewer if fewer else 1, length, depth)
 
 
-def _onto_shared(x: Any, shared: Any) -> Any:
+def _onto_shared(x: Array, shared: Array) -> Array:
     if x.shape[:-2] == shared.shape[:-2]:
         return x
     return x.reshape(_split(x, shared)).sum(axis=-3)
 
 
-def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+def _scores(q: Array, k: Array, mask: Array | None, is_causal: bool, scale: float) -> Array:
     scores = _times_shared(q * q.dtype.type(scale), k.swapaxes(-1, -2))
     if mask is None and not is_causal:
         return scores
@@ -54,8 +54,8 @@ def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
 
 
 def _attention(
-    query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float
-) -> Any:
+    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
+) -> tuple[Array, ...]:
     if not key.shape[-2]:
         raise ValueError("there is nothing to look at")
     found = cudnn.attention(query, key, value, mask, is_causal=is_causal, scale=scale)
@@ -78,9 +78,9 @@ _slope_of = elementwise("attention_slope", "W dw, W inner, W w", "W y", "y = (dw
 
 
 def _attention_gradient(
-    query: Any, key: Any, value: Any, mask: Any, out: Any, normalizer: Any, g: Any,
-    *, is_causal: bool, scale: float,
-) -> Any:  # fmt: skip
+    query: Array, key: Array, value: Array, mask: Array | None, out: Array,
+    normalizer: Array, g: Array, *, is_causal: bool, scale: float,
+) -> tuple[Array, ...]:  # fmt: skip
     q, k, v, h = _wide(query), _wide(key), _wide(value), _wide(g)
     weights = _weights_of(_scores(q, k, mask, is_causal, scale), _wide(normalizer))
     dv = _onto_shared(cupy.matmul(weights.swapaxes(-1, -2), h), v)

@@ -14,11 +14,13 @@ from typing import Any
 import cupy
 
 from pullback.casting import compute_dtype
+from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
-from pullback.shapes import channels_of, output_sizes, spatial_of
+from pullback.shapes import Pads, Shape, channels_of, output_sizes, spatial_of
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.kernels.windows import geometry
+from pullback_cupy.typing import Array
 
 #: Bytes that the rows of one product may take.
 MOST_BYTES = 1 << 28
@@ -28,8 +30,8 @@ class _Windows:
     """Windows over images of a shape, as matrices."""
 
     def __init__(
-        self, shape: Any, kernel_shape: Any, dtype: Any, *, strides: Any, padding: Any,
-        dilation: Any, groups: int, data_format: str,
+        self, shape: Shape, kernel_shape: Shape, dtype: DType, *, strides: Shape, padding: Pads,
+        dilation: Shape, groups: int, data_format: str,
     ) -> None:  # fmt: skip
         *window, self.width, self.filters = kernel_shape
         self.how = (tuple(window), strides, padding, dilation, data_format)
@@ -55,7 +57,7 @@ class _Windows:
         for start in range(0, self.shape[0], step):
             yield slice(start, min(start + step, self.shape[0]))
 
-    def columns(self, x: Any) -> Any:
+    def columns(self, x: Array) -> Array:
         """The windows of some images: (groups, rows, taps * width)."""
         count = x.shape[0] * self.rows
         if self.plain:
@@ -69,7 +71,7 @@ class _Windows:
         split = columns.reshape(count, self.taps, self.groups, self.width)
         return cupy.moveaxis(split, 2, 0).reshape(self.groups, count, self.taps * self.width)
 
-    def images(self, columns: Any, shape: Any) -> Any:
+    def images(self, columns: Any, shape: Shape) -> Array:
         """The transpose: what the windows hold is added up where they lie."""
         count = columns.shape[1]
         if self.groups > 1:
@@ -82,26 +84,26 @@ class _Windows:
         over_elements("windows", "from_columns", x.size, (columns, x, how), T=x.dtype)
         return x
 
-    def matrix(self, kernel: Any) -> Any:
+    def matrix(self, kernel: Array) -> Array:
         """The kernel: (groups, taps * width, filters of a group)."""
         each = self.filters // self.groups
         split = kernel.reshape(self.taps * self.width, self.groups, each)
         return contiguous(cupy.moveaxis(split, 1, 0))
 
-    def results(self, g: Any) -> Any:
+    def results(self, g: Array) -> Array:
         """Results, or their gradient: (groups, rows, filters of a group)."""
         moved = g if self.last else cupy.moveaxis(g, 1, -1)
         rows = g.shape[0] * self.rows
         split = contiguous(moved).reshape(rows, self.groups, self.filters // self.groups)
         return cupy.moveaxis(split, 1, 0)
 
-    def from_results(self, y: Any, batch: int) -> Any:
+    def from_results(self, y: Array, batch: int) -> Array:
         """The way back: images of the results."""
         joined = cupy.moveaxis(y, 0, 1).reshape(batch, *self.out, self.filters)
         return joined if self.last else cupy.moveaxis(joined, -1, 1)
 
 
-def _conv(x: Any, kernel: Any, **how: Any) -> Any:
+def _conv(x: Array, kernel: Array, **how: Any) -> Array:
     found = cudnn.conv(x, kernel, **how)
     if found is not None:
         return found
@@ -116,7 +118,7 @@ def _conv(x: Any, kernel: Any, **how: Any) -> Any:
     return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
 
 
-def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -> Any:
+def _conv_input_gradient(g: Array, kernel: Array, *, input_shape: Shape, **how: Any) -> Array:
     found = cudnn.conv_input_gradient(g, kernel, input_shape=input_shape, **how)
     if found is not None:
         return found
@@ -135,7 +137,7 @@ def _conv_input_gradient(g: Any, kernel: Any, *, input_shape: Any, **how: Any) -
     return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
 
 
-def _conv_kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **how: Any) -> Any:
+def _conv_kernel_gradient(x: Array, g: Array, *, kernel_shape: Shape, **how: Any) -> Array:
     found = cudnn.conv_kernel_gradient(x, g, kernel_shape=kernel_shape, **how)
     if found is not None:
         return found

@@ -7,15 +7,17 @@ from typing import Any
 import cupy
 import numpy as np
 
+from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
+from pullback_cupy.typing import Array
 
 
-def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: Any, device: Any) -> Any:
+def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: Any) -> Array:
     with device:
         return cupy.full(shape, bool(fill_value) if dtype.kind == "b" else fill_value, dtype)
 
 
-def _arange(*, start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:
+def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: Any) -> Array:
     with device:
         if type(start) is type(stop) is type(step) is int and dtype.kind in "iu":
             return cupy.arange(start, stop, step, dtype)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cupy
 
 from pullback.plugins.backend import Kernel
 from pullback_cupy import faults
 from pullback_cupy.compile import elementwise
+from pullback_cupy.typing import Array
 
 _W = "typedef typename wide_of<T>::type W; const W a = W(x1), b = W(x2);"
 
@@ -42,15 +41,15 @@ _power = elementwise(
 _rounded = elementwise("round", "T x", "T y", "y = T(rint(typename wide_of<T>::type(x)));")
 
 
-def _remainder(x1: Any, x2: Any) -> Any:
+def _remainder(x1: Array, x2: Array) -> Array:
     return (cupy.remainder if x1.dtype.kind in "iu" else _remainder_of)(x1, x2)
 
 
-def _floor_divide(x1: Any, x2: Any) -> Any:
+def _floor_divide(x1: Array, x2: Array) -> Array:
     return (cupy.floor_divide if x1.dtype.kind in "iu" else _floor_divided)(x1, x2)
 
 
-def _pow(x1: Any, x2: Any) -> Any:
+def _pow(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind not in "iu":
         return cupy.power(x1, x2)
     y = _power(x1, x2, faults.address("pow"))
@@ -58,7 +57,7 @@ def _pow(x1: Any, x2: Any) -> Any:
     return y
 
 
-def _round(x: Any) -> Any:
+def _round(x: Array) -> Array:
     if x.dtype.kind == "c":
         return cupy.rint(x)
     return x if x.dtype.kind in "iu" else _rounded(x)
@@ -71,11 +70,11 @@ _erf_of, _erfc_of = (
 )
 
 
-def _erf(x: Any) -> Any:
+def _erf(x: Array) -> Array:
     return _erf_of(x)
 
 
-def _erfc(x: Any) -> Any:
+def _erfc(x: Array) -> Array:
     return _erfc_of(x)
 
 

@@ -7,14 +7,16 @@ for the device next.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import cupy
 import numpy as np
 
+from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
+from pullback.shapes import Shape
 from pullback_cupy import faults
 from pullback_cupy.compile import contiguous, elementwise, launch, over_elements
+from pullback_cupy.typing import Array
 
 # `index` names a place on an axis of `axis` elements; one outside is told, and gives a zero.
 _PLACE = (
@@ -46,24 +48,28 @@ _raveled = elementwise(
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def as_bits(x: Any) -> Any:
+def as_bits(x: Array) -> Array:
     """x in C order, as the unsigned integers that it is stored as: what only moves needs no type.
 
     Complex128 has a last axis more, of two.
     """
-    return _halves(x, np.uint64) if x.itemsize == 16 else contiguous(x).view(_BITS[x.itemsize])
+    return (
+        _halves(x, np.dtype(np.uint64))
+        if x.itemsize == 16
+        else contiguous(x).view(_BITS[x.itemsize])
+    )
 
 
-def _halves(x: Any, dtype: Any) -> Any:
+def _halves(x: Array, dtype: DType) -> Array:
     """Complex numbers as two of a dtype, along a last axis."""
     return contiguous(x).reshape(-1).view(dtype).reshape(*x.shape, 2)
 
 
-def _restored(y: Any, dtype: Any) -> Any:
+def _restored(y: Array, dtype: DType) -> Array:
     return y.view(dtype)[..., 0] if dtype.itemsize == 16 else y.view(dtype)
 
 
-def _take(x: Any, indices: Any, *, axis: int) -> Any:
+def _take(x: Array, indices: Array, *, axis: int) -> Array:
     bits, places = as_bits(x), contiguous(indices)
     y = cupy.empty((*bits.shape[:axis], *indices.shape, *bits.shape[axis + 1 :]), bits.dtype)
     size, inner = bits.shape[axis], math.prod(bits.shape[axis + 1 :])
@@ -79,13 +85,13 @@ _looked_at = elementwise("index", "I index, int64 axis, uint64 fault", "bool y",
                          f"{_PLACE} y = outside;")  # fmt: skip
 
 
-def _look_at(indices: Any, size: int, op: str) -> None:
+def _look_at(indices: Array, size: int, op: str) -> None:
     """Tells of positions outside where there is nothing to take."""
     if indices.size:
         _looked_at(indices, size, faults.address(op))
 
 
-def _take_along_axis(x: Any, indices: Any, *, axis: int) -> Any:
+def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
     lead = np.broadcast_shapes(
         (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
         (*indices.shape[:axis], 1, *indices.shape[axis + 1 :]),
@@ -105,7 +111,7 @@ def _take_along_axis(x: Any, indices: Any, *, axis: int) -> Any:
     return _restored(y, x.dtype)
 
 
-def _ravel_index(x1: Any, x2: Any, *, sizes: tuple[int, int]) -> Any:
+def _ravel_index(x1: Array, x2: Array, *, sizes: tuple[int, int]) -> Array:
     y = _raveled(x1, x2, *sizes, faults.address("ravel_index"))
     faults.after_call()
     return y
@@ -116,7 +122,7 @@ def _ravel_index(x1: Any, x2: Any, *, sizes: tuple[int, int]) -> Any:
 _LARGEST = (1 << 31) - 1
 
 
-def _sorted(indices: Any, size: int, op: str) -> tuple[Any, Any]:
+def _sorted(indices: Array, size: int, op: str) -> tuple[Array, Array]:
     """The positions in order, as keys below `size`, and where each was. Equal ones keep theirs."""
     count = indices.size
     if size >= _LARGEST or count >= _LARGEST:
@@ -138,7 +144,9 @@ def _sorted(indices: Any, size: int, op: str) -> tuple[Any, Any]:
     return keys, order
 
 
-def _added(start: Any, indices: Any, updates: Any, shape: Any, axis: int, op: str) -> Any:
+def _added(
+    start: Array | None, indices: Array, updates: Array, shape: Shape, axis: int, op: str
+) -> Array:
     """`start` (None: zeros) of a shape, with the updates added along an axis."""
     dtype = updates.dtype
     if dtype.kind == "c":
@@ -166,20 +174,20 @@ def _added(start: Any, indices: Any, updates: Any, shape: Any, axis: int, op: st
     return y
 
 
-def _accumulator(dtype: Any) -> Any:
+def _accumulator(dtype: DType) -> DType:
     """What sums are taken in; the kernel carries along what each addition rounds off."""
     if dtype.kind in "iu":
         return np.dtype(np.int64)
     return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
 
 
-def _scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
     y = _added(x, indices, updates, x.shape, axis, "scatter_add")
     faults.after_call()
     return y
 
 
-def _segment_sum(data: Any, segment_ids: Any, *, num_segments: int, axis: int) -> Any:
+def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: int) -> Array:
     shape = (*data.shape[:axis], num_segments, *data.shape[axis + segment_ids.ndim :])
     y = _added(None, segment_ids, data, shape, axis, "segment_sum")
     faults.after_call()
@@ -187,7 +195,7 @@ def _segment_sum(data: Any, segment_ids: Any, *, num_segments: int, axis: int) -
 
 
 def _extreme(op: str, largest: int) -> Kernel:
-    def kernel(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    def kernel(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
         if not indices.size or not x.size:
             return x
         x, updates, size = contiguous(x), contiguous(updates), x.shape[axis]
@@ -204,7 +212,7 @@ def _extreme(op: str, largest: int) -> Kernel:
     return kernel
 
 
-def _scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def _scatter_update(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
     bits, new, places = as_bits(x), as_bits(updates), contiguous(indices)
     y, count, size = cupy.empty_like(bits), places.size, bits.shape[axis]
     last = cupy.full(size, -1, np.int32)

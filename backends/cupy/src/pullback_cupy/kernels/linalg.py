@@ -12,9 +12,10 @@ from pullback import array_api
 from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
 from pullback_cupy.namespace import xp
+from pullback_cupy.typing import Array
 
 
-def _matmul(x1: Any, x2: Any) -> Any:
+def _matmul(x1: Array, x2: Array) -> Array:
     # cuBLAS adds up products of 16-bit floats in float32; see also `pullback_cupy.precision`.
     if x1.ndim > 2 and x2.ndim == 2 and x1.flags.c_contiguous and x1.size:
         # One product over all rows of the stack instead of one a matrix.
@@ -23,12 +24,12 @@ def _matmul(x1: Any, x2: Any) -> Any:
     return cupy.matmul(x1, x2)
 
 
-def _hermitian_part(x: Any) -> Any:
+def _hermitian_part(x: Array) -> Array:
     turned = x.swapaxes(-1, -2)
     return (x + (turned.conj() if x.dtype.kind == "c" else turned)) * x.dtype.type(0.5)
 
 
-def _cholesky(x: Any, *, upper: bool) -> Any:
+def _cholesky(x: Array, *, upper: bool) -> Array:
     w = x.astype(compute_dtype(x.dtype), copy=False)
     with cupyx.errstate(linalg="raise"):
         lower = cupy.linalg.cholesky(_hermitian_part(w)).astype(x.dtype, copy=False)
@@ -36,7 +37,7 @@ def _cholesky(x: Any, *, upper: bool) -> Any:
     return (turned.conj() if x.dtype.kind == "c" else turned) if upper else lower
 
 
-def _eig(x: Any) -> Any:
+def _eig(x: Array) -> tuple[Array, ...]:
     # Of matrices that are not symmetric: on the host, for cuSOLVER has no such solver for all.
     found = np.linalg.eig(x.astype(compute_dtype(x.dtype), copy=False).get())
     result = np.complex128 if x.dtype.itemsize > 4 and x.dtype != np.complex64 else np.complex64

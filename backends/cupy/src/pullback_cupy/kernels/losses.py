@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import elementwise
+from pullback_cupy.typing import Array
 
 _TYPES = "typedef typename wide_of<T>::type W;"
 _AWAY = f"{_TYPES} const W d = W(p) - W(t), size = fabs(d);"
@@ -14,7 +13,7 @@ _AWAY = f"{_TYPES} const W d = W(p) - W(t), size = fabs(d);"
 def _pair(name: str, operation: str) -> Kernel:
     compiled = elementwise(name, "T p, T t", "T y", operation)
 
-    def kernel(predictions: Any, targets: Any) -> Any:
+    def kernel(predictions: Array, targets: Array) -> Array:
         return compiled(predictions, targets)
 
     return kernel
@@ -28,7 +27,7 @@ _huber_of = elementwise(
 )  # fmt: skip
 
 
-def _huber_loss(predictions: Any, targets: Any, *, delta: float) -> Any:
+def _huber_loss(predictions: Array, targets: Array, *, delta: float) -> Array:
     return _huber_of(predictions, targets, delta)
 
 

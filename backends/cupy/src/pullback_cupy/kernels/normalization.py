@@ -8,14 +8,17 @@ from typing import Any
 import cupy
 
 from pullback.casting import compute_dtype
+from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
+from pullback.shapes import Shape
 from pullback_cupy.compile import contiguous, elementwise, over_rows, reduction
+from pullback_cupy.typing import Array
 
 
 class _Rows:
     """x with what is normalized as its rows, and the way back."""
 
-    def __init__(self, x: Any, axes: Any) -> None:
+    def __init__(self, x: Array, axes: Shape | None) -> None:
         self.axes = tuple(range(x.ndim)) if axes is None else axes
         self.last = tuple(range(x.ndim - len(self.axes), x.ndim))
         self.moved = [n for i, n in enumerate(x.shape) if i not in self.axes]
@@ -23,35 +26,38 @@ class _Rows:
         self.kept = [1 if i in self.axes else n for i, n in enumerate(x.shape)]
         self.rows, self.columns = math.prod(self.moved), math.prod(self.shape[len(self.moved) :])
 
-    def of(self, x: Any) -> Any:
+    def of(self, x: Array) -> Array:
         """(rows, columns), contiguous."""
         moved = x if self.axes == self.last else cupy.moveaxis(x, self.axes, self.last)
         return contiguous(moved).reshape(self.rows, self.columns)
 
-    def back(self, y: Any) -> Any:
+    def back(self, y: Array) -> Array:
         """The shape of x."""
         y = y.reshape(self.shape)
         return y if self.axes == self.last else cupy.moveaxis(y, self.last, self.axes)
 
-    def parameter(self, p: Any) -> Any:
+    def parameter(self, p: Array | None) -> Array | None:
         """A scale or offset along the columns; None stays None."""
         return None if p is None else contiguous(p)
 
-    def statistic(self, p: Any, x: Any) -> Any:
+    def statistic(self, p: Array, x: Array) -> Array:
         """A number for each row, in what is computed with."""
         return contiguous(p).astype(compute_dtype(x.dtype), copy=False).reshape(self.rows, 1)
 
 
-def _type(parameter: Any, x: Any) -> Any:
-    return x.dtype if parameter is None else parameter.dtype
+def _type(parameter: Array | None, x: Array) -> DType:
+    dtype: DType = x.dtype if parameter is None else parameter.dtype
+    return dtype
 
 
-def _norms(name: str, rows: _Rows, x: Any, arguments: Any, **dtypes: Any) -> None:
+def _norms(name: str, rows: _Rows, x: Array, arguments: Any, **dtypes: Any) -> None:
     types = {"T": x.dtype, "S": x.dtype, "O": x.dtype, "G": x.dtype, **dtypes}
     over_rows("norms", name, rows.rows, rows.columns, arguments, **types)
 
 
-def _layer_norm(x: Any, scale: Any, offset: Any, *, axis: Any, epsilon: float) -> Any:
+def _layer_norm(
+    x: Array, scale: Array | None, offset: Array | None, *, axis: Shape | None, epsilon: float
+) -> tuple[Array, ...]:
     how = _Rows(x, axis)
     w, s, o = how.of(x), how.parameter(scale), how.parameter(offset)
     y, center, spread = (
@@ -72,7 +78,9 @@ _rms_scale_sum = reduction(
 )
 
 
-def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *, axis: Any) -> Any:
+def _layer_norm_gradient(
+    x: Array, scale: Array | None, center: Array, spread: Array, g: Array, *, axis: Shape | None
+) -> tuple[Array, ...]:
     how = _Rows(x, axis)
     w, h, s = how.of(x), how.of(g), how.parameter(scale)
     middle, width = how.statistic(center, x), how.statistic(spread, x)
@@ -85,7 +93,9 @@ def _layer_norm_gradient(x: Any, scale: Any, center: Any, spread: Any, g: Any, *
     return how.back(dx), dscale.astype(dtype).reshape(shape), doffset.astype(dtype).reshape(shape)
 
 
-def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
+def _rms_norm(
+    x: Array, scale: Array | None, *, axis: Shape | None, epsilon: float
+) -> tuple[Array, ...]:
     how = _Rows(x, axis)
     w, s = how.of(x), how.parameter(scale)
     y, spread = cupy.empty_like(w), cupy.empty(how.kept, compute_dtype(x.dtype))
@@ -93,7 +103,9 @@ def _rms_norm(x: Any, scale: Any, *, axis: Any, epsilon: float) -> Any:
     return how.back(y), spread
 
 
-def _rms_norm_gradient(x: Any, scale: Any, spread: Any, g: Any, *, axis: Any) -> Any:
+def _rms_norm_gradient(
+    x: Array, scale: Array | None, spread: Array, g: Array, *, axis: Shape | None
+) -> tuple[Array, ...]:
     how = _Rows(x, axis)
     w, h, s = how.of(x), how.of(g), how.parameter(scale)
     width = how.statistic(spread, x)
@@ -118,27 +130,29 @@ _combined = elementwise(
 )  # fmt: skip
 
 
-def _channels(p: Any, x: Any, axis: int) -> Any:
+def _channels(p: Array, x: Array, axis: int) -> Array:
     """One number for each channel, in W and in a shape that broadcasts with x."""
     shape = [n if i == axis else 1 for i, n in enumerate(x.shape)]
     return p.astype(compute_dtype(x.dtype), copy=False).reshape(shape)
 
 
-def _numbers(p: Any, default: int, x: Any, axis: int) -> Any:
+def _numbers(p: Array | None, default: int, x: Array, axis: int) -> Array:
     if p is None:
         return cupy.full([1] * x.ndim, default, compute_dtype(x.dtype))
     return _channels(p, x, axis)
 
 
-def _others(x: Any, axis: int) -> tuple[int, ...]:
+def _others(x: Array, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(x.ndim) if i != axis)
 
 
-def _count(x: Any, axis: int) -> int:
+def _count(x: Array, axis: int) -> int:
     return int(x.size // max(1, x.shape[axis]))
 
 
-def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -> Any:
+def _batch_norm(
+    x: Array, scale: Array | None, offset: Array | None, *, axis: int, epsilon: float
+) -> tuple[Array, ...]:
     if x.ndim == 1:  # no axes to reduce over
         y, mean, variance = _batch_norm(x[None], scale, offset, axis=1, epsilon=epsilon)
         return y[0], mean, variance
@@ -152,9 +166,9 @@ def _batch_norm(x: Any, scale: Any, offset: Any, *, axis: int, epsilon: float) -
 
 
 def _batch_norm_gradient(
-    x: Any, scale: Any, mean: Any, variance: Any, g: Any, mean_g: Any, variance_g: Any,
-    *, axis: int, epsilon: float,
-) -> Any:  # fmt: skip
+    x: Array, scale: Array | None, mean: Array, variance: Array, g: Array, mean_g: Array,
+    variance_g: Array, *, axis: int, epsilon: float,
+) -> tuple[Array, ...]:  # fmt: skip
     if x.ndim == 1:
         dx, slope, level = _batch_norm_gradient(
             x[None], scale, mean, variance, g[None], mean_g, variance_g, axis=1, epsilon=epsilon
@@ -174,8 +188,15 @@ def _batch_norm_gradient(
 
 
 def _batch_norm_inference(
-    x: Any, mean: Any, variance: Any, scale: Any, offset: Any, *, axis: int, epsilon: float
-) -> Any:
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    offset: Array | None,
+    *,
+    axis: int,
+    epsilon: float,
+) -> Array:
     given = [_channels(p, x, axis) for p in (mean, variance)]
     given += [_numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)]
     return _normalized(x, *given, epsilon)

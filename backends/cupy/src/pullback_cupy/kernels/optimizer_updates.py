@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import elementwise
+from pullback_cupy.typing import Array
 
 _MOMENTS = (
     "const W h = W(g), mean = W(m) + (h - W(m)) * W(1 - beta1),"
@@ -35,7 +36,7 @@ def _update(name: str, slots: str, numbers: str, operation: str, *, counts: bool
     outputs = ["P new_p", *(f"{slot.upper()} new_{slot}" for slot in kept)]
     compiled = elementwise(name, ", ".join(inputs), ", ".join(outputs), operation)
 
-    def kernel(*arrays: Any, **attributes: Any) -> Any:
+    def kernel(*arrays: Array, **attributes: float) -> Any:
         return compiled(*arrays, *[float(attributes[number]) for number in given])
 
     return kernel

@@ -10,13 +10,14 @@ import numpy as np
 from pullback.casting import compute_dtype
 from pullback.dtypes import bfloat16
 from pullback.plugins.backend import Kernel
+from pullback_cupy.typing import Array
 
 
-def _comparable(x: Any) -> Any:
+def _comparable(x: Array) -> Array:
     return x.astype(compute_dtype(x.dtype)) if x.dtype == bfloat16 else x
 
 
-def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     if not x.size:
         return cupy.zeros(x.shape, np.int64)
     w = _comparable(x)
@@ -27,7 +28,7 @@ def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
     return x.shape[axis] - 1 - cupy.flip(order, axis).astype(np.int64, copy=False)
 
 
-def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     # Elements that compare equal are equal: any order of them will do.
     if not x.size:
         return x
@@ -35,15 +36,15 @@ def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
     return cupy.flip(found, axis) if descending else found
 
 
-def _argmax(x: Any, *, axis: int | None, keepdims: bool) -> Any:
+def _argmax(x: Array, *, axis: int | None, keepdims: bool) -> Array:
     return cupy.argmax(_comparable(x), axis=axis, keepdims=keepdims).astype(np.int64, copy=False)
 
 
-def _argmin(x: Any, *, axis: int | None, keepdims: bool) -> Any:
+def _argmin(x: Array, *, axis: int | None, keepdims: bool) -> Array:
     return cupy.argmin(_comparable(x), axis=axis, keepdims=keepdims).astype(np.int64, copy=False)
 
 
-def _searchsorted(x1: Any, x2: Any, sorter: Any, *, side: Any) -> Any:
+def _searchsorted(x1: Array, x2: Array, sorter: Array | None, *, side: Any) -> Array:
     ordered, values = _comparable(x1), _comparable(x2)
     if sorter is not None:
         if sorter.shape != x1.shape:

@@ -7,8 +7,11 @@ from typing import Any
 import cupy
 import numpy as np
 
+from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
 from pullback.shapes import (
+    Pads,
+    Shape,
     channels_of,
     image_shape,
     output_sizes,
@@ -16,22 +19,23 @@ from pullback.shapes import (
 )
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.kernels.windows import geometry
+from pullback_cupy.typing import Array
 
 
-def _geometry(shape: Any, window: Any, strides: Any, padding: Any, data_format: str) -> Any:
+def _geometry(shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str) -> Any:
     return geometry(shape, window, strides, padding, (1,) * len(window), data_format)
 
 
-def _pooled(shape: Any, window: Any, strides: Any, padding: Any, data_format: str) -> Any:
+def _pooled(shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str) -> Shape:
     out = output_sizes(spatial_of(shape, data_format), window, strides, padding, (1,) * len(window))
     return image_shape(shape[0], out, channels_of(shape, data_format), data_format)
 
 
-def _least(dtype: Any) -> float:
+def _least(dtype: DType) -> float:
     return float(np.iinfo(dtype).min) if dtype.kind in "iu" else float("-inf")
 
 
-def _max_pool(x: Any, **how: Any) -> Any:
+def _max_pool(x: Array, **how: Any) -> tuple[Array, ...]:
     x = contiguous(x)
     shape = _pooled(x.shape, **how)
     y, indices = cupy.empty(shape, x.dtype), cupy.empty(shape, np.int32)
@@ -40,7 +44,7 @@ def _max_pool(x: Any, **how: Any) -> Any:
     return y, indices
 
 
-def _max_pool_gradient(g: Any, indices: Any, *, input_shape: Any, **how: Any) -> Any:
+def _max_pool_gradient(g: Array, indices: Array, *, input_shape: Shape, **how: Any) -> Array:
     g, indices = contiguous(g), contiguous(indices)
     dx = cupy.empty(input_shape, g.dtype)
     arguments = (g, indices, dx, _geometry(input_shape, **how))
@@ -48,7 +52,7 @@ def _max_pool_gradient(g: Any, indices: Any, *, input_shape: Any, **how: Any) ->
     return dx
 
 
-def _max_pool_gather(x: Any, indices: Any, **how: Any) -> Any:
+def _max_pool_gather(x: Array, indices: Array, **how: Any) -> Array:
     x, indices = contiguous(x), contiguous(indices)
     y = cupy.empty(indices.shape, x.dtype)
     arguments = (x, indices, y, _geometry(x.shape, **how))
@@ -56,7 +60,7 @@ def _max_pool_gather(x: Any, indices: Any, **how: Any) -> Any:
     return y
 
 
-def _avg_pool(x: Any, *, count_include_pad: bool, **how: Any) -> Any:
+def _avg_pool(x: Array, *, count_include_pad: bool, **how: Any) -> Array:
     x = contiguous(x)
     y = cupy.empty(_pooled(x.shape, **how), x.dtype)
     arguments = (x, y, _geometry(x.shape, **how), int(count_include_pad))
@@ -64,7 +68,9 @@ def _avg_pool(x: Any, *, count_include_pad: bool, **how: Any) -> Any:
     return y
 
 
-def _avg_pool_gradient(g: Any, *, input_shape: Any, count_include_pad: bool, **how: Any) -> Any:
+def _avg_pool_gradient(
+    g: Array, *, input_shape: Shape, count_include_pad: bool, **how: Any
+) -> Array:
     g = contiguous(g)
     dx = cupy.empty(input_shape, g.dtype)
     arguments = (g, dx, _geometry(input_shape, **how), int(count_include_pad))

@@ -8,9 +8,11 @@ from typing import Any
 import cupy
 import numpy as np
 
-from pullback.dtypes import name_of
+from pullback.dtypes import DType, name_of
 from pullback.plugins.backend import Kernel
+from pullback.shapes import Shape
 from pullback_cupy.compile import elementwise, over_elements
+from pullback_cupy.typing import Array
 
 _STATE = np.dtype([("key", np.uint64, 2), ("counter", np.uint64, 4)])
 _WORD = (1 << 64) - 1
@@ -26,7 +28,7 @@ def _state(key: int, counter: int) -> Any:
     return state
 
 
-def _draw(name: str, shape: Any, dtype: Any, key: int, counter: int, *more: Any) -> Any:
+def _draw(name: str, shape: Shape, dtype: DType, key: int, counter: int, *more: Any) -> Array:
     y = cupy.empty(shape, dtype)
     size = math.prod(shape)
     typed = np.dtype(np.float32) if dtype.kind in "bu" else dtype
@@ -34,19 +36,19 @@ def _draw(name: str, shape: Any, dtype: Any, key: int, counter: int, *more: Any)
     return y
 
 
-def _random_bits(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
+def _random_bits(*, shape: Shape, key: int, counter: int, dtype: DType, device: Any) -> Array:
     with device:
         return _draw(f"bits{8 * dtype.itemsize}", shape, dtype, key, counter)
 
 
-def _random_uniform(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
+def _random_uniform(*, shape: Shape, key: int, counter: int, dtype: DType, device: Any) -> Array:
     with device:
         if dtype.itemsize == 8:
             return _draw("uniform64", shape, dtype, key, counter)
         return _draw("uniform32", shape, dtype, key, counter, _DIGITS[name_of(dtype)])
 
 
-def _random_normal(*, shape: Any, key: int, counter: int, dtype: Any, device: Any) -> Any:
+def _random_normal(*, shape: Shape, key: int, counter: int, dtype: DType, device: Any) -> Array:
     with device:
         return _draw("normal", shape, dtype, key, counter)
 
@@ -57,7 +59,9 @@ _scaled_where = elementwise(
 )  # fmt: skip
 
 
-def _dropout(x: Any, *, rate: float, key: int, counter: int, noise_shape: Any) -> Any:
+def _dropout(
+    x: Array, *, rate: float, key: int, counter: int, noise_shape: Any
+) -> tuple[Array, ...]:
     kept = _draw("kept", noise_shape, np.dtype(np.bool_), key, counter, rate)
     return _scaled_where(x, kept, 1 / (1 - rate) if rate < 1 else 0.0), kept
 

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cupy
 
 from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import contiguous, over_elements
+from pullback_cupy.typing import Array
 
 
 def _order(time: int, reverse: bool) -> range:
     return range(time - 1, -1, -1) if reverse else range(time)
 
 
-def _wide(array: Any, x: Any) -> Any:
+def _wide(array: Array, x: Array) -> Array:
     """An array in what is computed with where the inputs are x."""
     return contiguous(array).astype(compute_dtype(x.dtype), copy=False)
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     """(batch, time, columns) as one matrix."""
     return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
 
 
 def _lstm(
-    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, bias: Any,
-    mask: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, initial_h: Array, initial_c: Array, kernel: Array, recurrent_kernel: Array,
+    bias: Array | None, mask: Array | None, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     (batch, time, _), units, dtype = x.shape, recurrent_kernel.shape[0], x.dtype
     h, c, recurrent = _wide(initial_h, x), _wide(initial_c, x), _wide(recurrent_kernel, x)
     inputs = cupy.matmul(_rows(_wide(x, x)), _wide(kernel, x))
@@ -50,9 +49,10 @@ def _lstm(
 
 
 def _lstm_gradient(
-    x: Any, initial_h: Any, initial_c: Any, kernel: Any, recurrent_kernel: Any, mask: Any,
-    out: Any, gates: Any, cells: Any, out_g: Any, h_g: Any, c_g: Any, *, reverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, initial_h: Array, initial_c: Array, kernel: Array, recurrent_kernel: Array,
+    mask: Array | None, out: Array, gates: Array, cells: Array, out_g: Array, h_g: Array,
+    c_g: Array, *, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     (batch, time, _), units, dtype = x.shape, recurrent_kernel.shape[0], x.dtype
     turned, first = _wide(recurrent_kernel, x).T, _wide(initial_c, x)
     gates, cells, slopes = _wide(gates, x), _wide(cells, x), contiguous(out_g)
@@ -84,7 +84,7 @@ def _lstm_gradient(
     return tuple(one.astype(dtype, copy=False) for one in found)
 
 
-def _states_before(states: Any, initial: Any, reverse: bool) -> Any:
+def _states_before(states: Array, initial: Array, reverse: bool) -> Array:
     """What each step started from (batch, time, units)."""
     if reverse:
         return cupy.concatenate([states[:, 1:], initial[:, None]], axis=1)[:, : states.shape[1]]

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import cupy
 
 from pullback.casting import compute_dtype
 from pullback.plugins.backend import Kernel
 from pullback_cupy.compile import contiguous, over_elements, over_rows
+from pullback_cupy.typing import Array
 
 
-def layout(x: Any, axis: int) -> tuple[int, int, int]:
+def layout(x: Array, axis: int) -> tuple[int, int, int]:
     """How many rows x has along an axis, of how many columns, how far apart."""
     columns, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     return math.prod(x.shape[:axis]) * inner, columns, inner
 
 
 def _along(name: str) -> Kernel:
-    def kernel(x: Any, *, axis: int) -> Any:
+    def kernel(x: Array, *, axis: int) -> Array:
         x = contiguous(x)
         y = cupy.empty_like(x)
         if x.size:
@@ -34,7 +34,9 @@ def _along(name: str) -> Kernel:
 _NONE = cupy.dtype("int32")
 
 
-def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: float) -> Any:
+def _cross_entropy(
+    logits: Array, labels: Array, *, axis: int, label_smoothing: float
+) -> tuple[Array, ...]:
     if logits.shape != labels.shape:
         raise ValueError("shapes differ")
     rows, columns, inner = layout(logits, axis)
@@ -50,28 +52,31 @@ def _cross_entropy(logits: Any, labels: Any, *, axis: int, label_smoothing: floa
     return loss, normalizer
 
 
-def _results(x: Any, axis: int) -> tuple[Any, Any]:
+def _results(x: Array, axis: int) -> tuple[Array, Array]:
     """Room for a loss, and for what is subtracted from x, whose axis stays with size 1."""
     left, right = x.shape[:axis], x.shape[axis + 1 :]
     loss = cupy.empty((*left, *right), x.dtype)
     return loss, cupy.empty((*left, 1, *right), compute_dtype(x.dtype))
 
 
-def _classes(logits: Any, labels: Any, axis: int, ignore_label: int | None) -> tuple[Any, ...]:
-    """The rows, labels, and whether some of these are to be ignored."""
+def _classes(
+    logits: Array, labels: Array, axis: int, ignore_label: int | None
+) -> tuple[int, int, int, int, int]:
+    """The layout of the rows, the label to ignore, and 1 if there is such a label."""
     rows, columns, inner = layout(logits, axis)
     if labels.shape != logits.shape[:axis] + logits.shape[axis + 1 :]:
         raise ValueError("shapes differ")
     if not columns:
         raise ValueError("there are no classes")
     limits = cupy.iinfo(labels.dtype)
-    ignores = ignore_label is not None and limits.min <= ignore_label <= limits.max
-    return rows, columns, inner, (ignore_label if ignores else 0), int(ignores)
+    if ignore_label is None or not limits.min <= ignore_label <= limits.max:
+        return rows, columns, inner, 0, 0
+    return rows, columns, inner, ignore_label, 1
 
 
 def _sparse_cross_entropy(
-    logits: Any, labels: Any, *, axis: int, label_smoothing: float, ignore_label: int | None
-) -> Any:
+    logits: Array, labels: Array, *, axis: int, label_smoothing: float, ignore_label: int | None
+) -> tuple[Array, ...]:
     rows, columns, inner, ignore, ignores = _classes(logits, labels, axis, ignore_label)
     x, label = contiguous(logits), contiguous(labels)
     loss, normalizer = _results(x, axis)
@@ -84,9 +89,9 @@ def _sparse_cross_entropy(
 
 
 def _sparse_cross_entropy_gradient(
-    logits: Any, labels: Any, normalizer: Any, g: Any, *, axis: int, label_smoothing: float,
+    logits: Array, labels: Array, normalizer: Array, g: Array, *, axis: int, label_smoothing: float,
     ignore_label: int | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     rows, columns, inner, ignore, ignores = _classes(logits, labels, axis, ignore_label)
     x, label, norm, slope = map(contiguous, (logits, labels, normalizer, g))
     dx = cupy.empty_like(x)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.shapes import channels_of, output_sizes, spatial_of
+from pullback.shapes import Pads, Shape, channels_of, output_sizes, spatial_of
 
 _GEOMETRY = np.dtype(
     [("batch", np.int64), ("channels", np.int64)]
@@ -19,7 +19,7 @@ _GEOMETRY = np.dtype(
 
 @functools.lru_cache(maxsize=1024)
 def geometry(
-    shape: Any, window: Any, strides: Any, padding: Any, dilation: Any, data_format: str
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, dilation: Shape, data_format: str
 ) -> Any:
     """The struct for images of `shape`, whose results are in the same format."""
     spatial, channels = spatial_of(shape, data_format), channels_of(shape, data_format)
