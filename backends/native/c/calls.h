@@ -42,13 +42,21 @@ KERNELS(KERNEL_DECLARATION)
 extern const Loop *loops;
 
 /* NumPy's kernel for the same call: what is not contiguous float32 goes there. */
-PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
-#define NUMPYS(name) numpys(KERNEL_##name, x, count, names)
+PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
+#define NUMPY_FALLBACK(name) numpy_fallback(KERNEL_##name, x, count, names)
 
 /* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`; or
  * returns -1 with an error set. To ask for the number of threads runs Python, and with it what waits
  * for its turn there: handlers of signals, which raise what they like. */
-int run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
+int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, double cost);
+
+/* The same for each loop, with the type of its arguments: run_exp, run_softmax and so on. */
+#define RUN(name, Args)                                                                           \
+    static inline int run_##name(const Args *args, ptrdiff_t count, ptrdiff_t grain, double cost) {\
+        return run_loop(LOOP_##name, args, count, grain, cost);                                   \
+    }
+LOOPS(RUN)
+#undef RUN
 
 /* Over how many threads work of so many nanoseconds is split; -1 with an error set. */
 int threads_for(double cost);

@@ -74,19 +74,20 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
     shape[ndim - 1] = length(x2, ndim2 - 1);
     ptrdiff_t items = 1, rows = length(x1, ndim - 2), columns = shape[ndim - 1];
-    Job job = {.n = {[1] = columns, [2] = length(x1, ndim - 1), [3] = step(x1, ndim - 2),
-                     [4] = step(x1, ndim - 1), [5] = step(x2, ndim2 - 2), [6] = step(x2, ndim2 - 1),
-                     [7] = columns}};
+    ProductArgs args = {.bias = bias, .columns = columns, .inner = length(x1, ndim - 1),
+                        .a_row_step = step(x1, ndim - 2), .a_column_step = step(x1, ndim - 1),
+                        .b_row_step = step(x2, ndim2 - 2), .b_column_step = step(x2, ndim2 - 1),
+                        .c_row_step = columns};
     if (length(x1, ndim - 1) != length(x2, ndim2 - 2))
         return NULL;
-    if (ndim2 == 2 && !merge(x1, 0, ndim - 2, &rows, &job.n[3]))
+    if (ndim2 == 2 && !merge(x1, 0, ndim - 2, &rows, &args.a_row_step))
         return NULL;
     if (ndim2 > 2) {
         ptrdiff_t items2;
         if (ndim != ndim2 || !PyArray_CompareLists(shape, PyArray_DIMS(as_array(x2)), ndim - 2)
-            || !merge(x1, 0, ndim - 3, &items, &job.n[10]) || !merge(x2, 0, ndim - 3, &items2, &job.n[11]))
+            || !merge(x1, 0, ndim - 3, &items, &args.a_item_step) || !merge(x2, 0, ndim - 3, &items2, &args.b_item_step))
             return NULL;
-        job.n[12] = rows * columns;
+        args.c_item_step = rows * columns;
     }
     /* BLAS reads a matrix for one vector as fast as memory is, and has better tiles where the compiler
      * was not told of wide vectors. */
@@ -95,28 +96,28 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     PyObject *y = new_array(ndim, shape);
     if (!y || !size(y))
         return y;
-    int32_t failed = 0;
+    int32_t status = 0;
     ptrdiff_t high = rows, wide = columns;
-    double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
+    double cost = (double)rows * (double)columns * (double)(args.inner + 8) / SPEED;
     int threads = threads_for(cost * (double)items);
     if (threads < 0)
         return unless(1, y);
     if (threads > 1 && items < 2 * threads)
         cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns,
-            rows <= FEW_ROWS && job.n[4] == 1 ? READ : COPY_A, &high, &wide);
+            rows <= FEW_ROWS && args.a_column_step == 1 ? READ : COPY_A, &high, &wide);
     ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
-    job.p[0] = data(x1), job.p[1] = data(x2), job.p[2] = data(y), job.p[3] = &failed, job.p[4] = (void *)bias;
-    job.n[0] = rows, job.n[8] = high, job.n[9] = wide;
-    int stopped = run_loop(LOOP_product, &job, items * pieces, 1, cost / (double)pieces);
-    if (failed)
+    args.a = data(x1), args.b = data(x2), args.c = data(y), args.status = &status;
+    args.rows = rows, args.piece_rows = high, args.piece_columns = wide;
+    int failed = run_product(&args, items * pieces, 1, cost / (double)pieces);
+    if (status)
         PyErr_NoMemory();
-    return unless(stopped || failed, y);
+    return unless(failed || status, y);
 }
 
 KERNEL(matmul) {
     (void)module;
     PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
-    return y || PyErr_Occurred() ? y : NUMPYS(matmul);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(matmul);
 }
 
 KERNEL(linear) {
@@ -126,5 +127,5 @@ KERNEL(linear) {
         && (x[2] == Py_None
             || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1 && size(x[2]) == length(x[1], 1))))
         y = products(x[0], x[1], x[2] == Py_None ? NULL : data(x[2]));
-    return y || PyErr_Occurred() ? y : NUMPYS(linear);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(linear);
 }

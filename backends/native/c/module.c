@@ -8,7 +8,7 @@ const Loop *loops = loops_base;
 static PyObject *fallbacks[KERNEL_COUNT];
 static PyObject *thread_count;
 
-PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
+PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     if (!fallbacks[kernel]) {
         PyErr_SetString(PyExc_RuntimeError, "pullback_native was not given NumPy's kernels");
         return NULL;
@@ -46,60 +46,24 @@ int threads_for(double cost) {
     return cost < (pool_awake() ? WORTH_AN_AWAKE_ONE : WORTH_A_THREAD) ? 1 : threads_here();
 }
 
-int run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost) {
+int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, double cost) {
     double time = (double)count * cost;
     if (time < WORTH_THE_LOCK && count <= grain) {
-        loops[loop](0, count, job);
+        loops[loop](0, count, args);
         return 0;
     }
     int threads = threads_for(time);
     if (threads < 0)
         return -1;
     Py_BEGIN_ALLOW_THREADS
-    pool_run(loops[loop], job, count, grain, threads);
+    pool_run(loops[loop], args, count, grain, threads);
     Py_END_ALLOW_THREADS
     return 0;
 }
 
-/* run(loop, count, grain, cost, arrays, numbers, constants): what kernels written in Python call.
- * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. One that
- * is not contiguous is given in a tuple of its own, by a caller who tells the loop its steps. */
-static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
-    (void)module;
-    Job job = {0};
-    if (given != 7 || !PyTuple_CheckExact(x[4]) || !PyTuple_CheckExact(x[5])
-        || !PyTuple_CheckExact(x[6]) || PyTuple_GET_SIZE(x[4]) > 12 || PyTuple_GET_SIZE(x[5]) > 16
-        || PyTuple_GET_SIZE(x[6]) > 8) {
-        PyErr_SetString(PyExc_TypeError, "run(loop, count, grain, cost, arrays, numbers, constants)");
-        return NULL;
-    }
-    long loop = PyLong_AsLong(x[0]);
-    ptrdiff_t count = PyLong_AsSsize_t(x[1]), grain = PyLong_AsSsize_t(x[2]);
-    double cost = PyFloat_AsDouble(x[3]);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[4]); i++) {
-        PyObject *array = PyTuple_GET_ITEM(x[4], i);
-        int strided = PyTuple_CheckExact(array) && PyTuple_GET_SIZE(array) == 1;
-        array = strided ? PyTuple_GET_ITEM(array, 0) : array;
-        if (array != Py_None
-            && !(PyArray_Check(array)
-                 && (strided ? PyArray_ISBEHAVED_RO(as_array(array)) : PyArray_ISCARRAY_RO(as_array(array))))) {
-            PyErr_Format(PyExc_TypeError, "array %zd is not contiguous", i);
-            return NULL;
-        }
-        job.p[i] = array == Py_None ? NULL : data(array);
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[5]); i++)
-        job.n[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(x[5], i));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[6]); i++)
-        job.c[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(x[6], i));
-    if (!PyErr_Occurred() && (loop < 0 || loop >= LOOP_COUNT || grain < 1))
-        PyErr_SetString(PyExc_ValueError, "there is no such loop, or no grain");
-    if (PyErr_Occurred())
-        return NULL;
-    if (run_loop((int)loop, &job, count, grain, cost))
-        return NULL;
-    Py_RETURN_NONE;
-}
+/* In run.c. */
+PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, PyObject *names);
+int add_fields(PyObject *module);
 
 /* empty(shape): a new array of float32, for kernels written in Python. */
 static PyObject *empty(PyObject *module, PyObject *shape) {
@@ -158,7 +122,7 @@ static PyObject *use(PyObject *module, PyObject *args) {
     {#name, (PyCFunction)(void (*)(void))kernel_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
 static PyMethodDef methods[] = {
     KERNELS(METHOD)
-    {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL},
+    {"run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
@@ -169,7 +133,7 @@ static int add_loops(PyObject *module) {
     PyObject *numbers = PyDict_New();
     if (!numbers)
         return -1;
-#define ADD(name)                                                                                 \
+#define ADD(name, Args)                                                                               \
     do {                                                                                          \
         PyObject *number = PyLong_FromLong(LOOP_##name);                                          \
         if (!number || PyDict_SetItemString(numbers, #name, number))                              \
@@ -204,7 +168,7 @@ static int fill(PyObject *module) {
         return -1;
     }
     import_array1(-1);
-    return add_loops(module) || add_kernels(module) ? -1 : 0;
+    return add_loops(module) || add_fields(module) || add_kernels(module) ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -8,9 +8,9 @@
 /* More threads than these are never used. */
 #define POOL_MOST 64
 
-/* Calls loop(from, to, job) for pieces of `grain` that make up 0..count, on `threads` threads, the
+/* Calls loop(from, to, args) for pieces of `grain` that make up 0..count, on `threads` threads, the
  * calling one among them. Where the pieces begin does not depend on the threads. */
-void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads);
+void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int threads);
 
 /* Whether a thread looks for work now, so that it need not be woken. */
 int pool_awake(void);

@@ -59,24 +59,23 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) 
     ptrdiff_t rows = sizes[1], inner = sizes[2], width = inner < 1024 ? inner : 1024;
     ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
     ptrdiff_t pieces = (rows + grain - 1) / grain, blocks = (inner + 1023) / 1024;
-    Job job = {.p = {data(x)},
-               .n = {rows, inner, grain, pieces, blocks},
-               .c = {mean ? 1.0 / (double)rows : 1.0}};
+    SumArgs args = {.x = data(x), .rows = rows, .inner = inner, .piece_rows = grain, .pieces = pieces,
+                    .blocks = blocks, .factor = mean ? 1.0 / (double)rows : 1.0};
     double *partial = NULL;
     if (pieces > 1) {
         partial = PyMem_Malloc((size_t)(sizes[0] * pieces * inner) * sizeof(double));
         if (!partial)
             return PyErr_NoMemory();
-        job.p[1] = partial;
+        args.partial = partial;
     }
     PyObject *y = new_reduced(x, axis, keep == Py_True);
     if (y) {
         ptrdiff_t unit = (rows < grain ? rows : grain) * width;
-        job.p[2] = data(y);
-        y = unless(run_loop(LOOP_sum, &job, sizes[0] * pieces * blocks, 1 + PIECE / unit,
+        args.y = data(y);
+        y = unless(run_sum(&args, sizes[0] * pieces * blocks, 1 + PIECE / unit,
                             5 + 0.15 * (double)unit), y);
         if (y && partial)
-            add_pieces(partial, sizes[0], pieces, inner, job.c[0], data(y));
+            add_pieces(partial, sizes[0], pieces, inner, args.factor, data(y));
     }
     PyMem_Free(partial);
     return y;
@@ -90,7 +89,7 @@ KERNEL(sum) {
         if (y || PyErr_Occurred())
             return y;
     }
-    return NUMPYS(sum);
+    return NUMPY_FALLBACK(sum);
 }
 
 KERNEL(mean) {
@@ -101,7 +100,7 @@ KERNEL(mean) {
         if (y || PyErr_Occurred())
             return y;
     }
-    return NUMPYS(mean);
+    return NUMPY_FALLBACK(mean);
 }
 
 /* Fills `begins` and `order` for the loop from the segments of the places; false where one is
@@ -132,20 +131,20 @@ KERNEL(segment_sum) {
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
     if (count != 2 || !number || !axis || !is_plain(x[0]) || !size(x[0]) || !as_indices(x[1], &ids))
-        return NUMPYS(segment_sum);
+        return NUMPY_FALLBACK(segment_sum);
     int ndim = PyArray_NDIM(as_array(x[0])), gone = PyArray_NDIM(as_array(x[1]));
     int place = (int)PyLong_AsLong(axis), axes = 0;
     ptrdiff_t segments = PyLong_AsSsize_t(number), outer = 1, inner = 1;
     npy_intp shape[NPY_MAXDIMS];
     if (segments < 1 || place < 0 || place + gone > ndim || ndim - gone >= NPY_MAXDIMS)
-        return NUMPYS(segment_sum);
+        return NUMPY_FALLBACK(segment_sum);
     for (int i = 0; i < place; i++)
         outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     shape[axes++] = segments;
     for (int i = place + gone; i < ndim; i++)
         inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     if (outer * ids.count * inner != size(x[0]))
-        return NUMPYS(segment_sum);
+        return NUMPY_FALLBACK(segment_sum);
     ptrdiff_t *order = PyMem_Malloc((size_t)(ids.count + segments + 1) * sizeof *order);
     if (!order)
         return PyErr_NoMemory();
@@ -153,12 +152,13 @@ KERNEL(segment_sum) {
     PyObject *y = NULL;
     int inside = order_places(&ids, segments, order, begins);
     if (inside && (y = new_array(axes, shape))) {
-        Job job = {.p = {data(x[0]), order, begins, data(y)}, .n = {ids.count, segments, inner}};
+        SegmentSumArgs args = {.x = data(x[0]), .order = order, .begins = begins, .y = data(y),
+                               .positions = ids.count, .segments = segments, .inner = inner};
         double rows = 1 + (double)ids.count / (double)segments;
         ptrdiff_t grain = 1 + (ptrdiff_t)(PIECE / (rows * (double)inner));
-        y = unless(run_loop(LOOP_segment_sum, &job, outer * segments, grain,
+        y = unless(run_segment_sum(&args, outer * segments, grain,
                             5 + 0.15 * rows * (double)inner), y);
     }
     PyMem_Free(order);
-    return inside ? y : NUMPYS(segment_sum);
+    return inside ? y : NUMPY_FALLBACK(segment_sum);
 }

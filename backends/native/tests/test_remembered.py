@@ -104,12 +104,12 @@ def test_a_plan_is_not_written_into():
     q = np.ones((2, 3, 4), np.float32)
     attention._plan.cache_clear()
     layout = attention._Layout(q.shape, q.strides, 4)
-    numbers, offsets, _ = attention._plan(layout, layout, layout, None, True)
-    before = numbers, offsets.tobytes()
+    sizes, offsets, _ = attention._plan(layout, layout, layout, None, True)
+    before = dict(sizes), offsets.tobytes()
     y, normalizer = attention._attention(q, q, q, None, is_causal=True, scale=1.0)
     attention._attention_gradient(q, q, q, None, y, normalizer, y, is_causal=True, scale=1.0)
     assert attention._plan.cache_info().hits == 2
-    assert (numbers, offsets.tobytes()) == before
+    assert (sizes, offsets.tobytes()) == before
 
 
 def sampled(seed, most):

@@ -26,20 +26,20 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
                    float *c, ptrdiff_t step_c);
 
 /* The same by the transposes: what has few columns then has few rows, which tiles are made for. */
-static int product_turned(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
+static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
                           float *c, ptrdiff_t step_c) {
-    float *turned = room_for(rows * columns);
-    if (!turned)
+    float *transposed = room_for(rows * columns);
+    if (!transposed)
         return 0;
     for (ptrdiff_t i = 0; add && i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
-            turned[j * rows + i] = c[i * step_c + j];
+            transposed[j * rows + i] = c[i * step_c + j];
     Matrix left = {b.at, b.column, b.row}, right = {a.at, a.column, a.row};
-    int done = product(columns, rows, inner, left, right, add, turned, rows);
+    int done = product(columns, rows, inner, left, right, add, transposed, rows);
     for (ptrdiff_t i = 0; done && i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
-            c[i * step_c + j] = turned[j * rows + i];
-    free(turned);
+            c[i * step_c + j] = transposed[j * rows + i];
+    free(transposed);
     return done;
 }
 
@@ -48,10 +48,10 @@ static int product_turned(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Ma
 static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
                    float *c, ptrdiff_t step_c) {
     if (columns < WIDTH && rows > MANY_ROWS)
-        return product_turned(rows, columns, inner, a, b, add, c, step_c);
+        return product_transposed(rows, columns, inner, a, b, add, c, step_c);
     float strip[TILE_COLUMNS * DEPTH] ON_A_LINE, *block = NULL;
     int packed = a.column == 1 ? rows > FEW_ROWS && columns > FEW_COLUMNS : a.row != 1 || columns > FEW_COLUMNS;
-    int turned = packed || a.row == 1;
+    int transposed = packed || a.row == 1;
     ptrdiff_t runs = (inner + DEPTH - 1) / DEPTH, blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
     ptrdiff_t tall = (rows + blocks * TILE_ROWS - 1) / (blocks * TILE_ROWS) * TILE_ROWS;
     if (packed && !(block = room_for(tall * DEPTH)))
@@ -68,7 +68,7 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
                 Terms terms = {.length = depth, .runs = 1, .groups = 1, .step = packed ? TILE_ROWS : a.column,
                                .b = b.at + k * b.row + j * b.column, .step_b = b.row};
                 if (b.column != 1 || wide % WIDTH) {
-                    pack(terms.b, b.column, b.row, wide, depth, TILE_COLUMNS, strip);
+                    pack_panel(terms.b, b.column, b.row, wide, depth, TILE_COLUMNS, strip);
                     terms.b = strip, terms.step_b = TILE_COLUMNS;
                 } else if (keeps(height, wide) && height > TILE_ROWS) {
                     terms.keep = strip;
@@ -76,8 +76,8 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
                 for (ptrdiff_t i = 0; i < height; i += TILE_ROWS) {
                     ptrdiff_t high = least(TILE_ROWS, height - i);
                     for (ptrdiff_t r = 0; r < high; r++)
-                        terms.line[r] = packed ? block + i * depth : left + (i + (turned ? 0 : r)) * a.row;
-                    any_tile(turned, high, &terms, c + (top + i) * step_c + j, step_c, wide, add || run);
+                        terms.line[r] = packed ? block + i * depth : left + (i + (transposed ? 0 : r)) * a.row;
+                    any_tile(transposed, high, &terms, c + (top + i) * step_c + j, step_c, wide, add || run);
                     if (terms.keep)
                         terms.keep = NULL, terms.b = strip, terms.step_b = TILE_COLUMNS;
                 }
@@ -90,24 +90,24 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
     return 1;
 }
 
-/* Products of stacks of matrices. p: 0 a, 1 b, 4 a row that is added or NULL, out are 2 c and 3, what
- * the loop says. n: 0 rows, 1 columns, 2 inner; 3 and 4 the steps of a, 5 and 6 of b, 7 of the rows of c; 8
- * and 9 the rows and the columns of a piece; 10, 11 and 12 how far items of the three are apart. */
-LOOP(product) {
-    const ptrdiff_t *n = job->n, high = n[8], wide = n[9];
-    ptrdiff_t down = (n[0] + high - 1) / high, across = (n[1] + wide - 1) / wide;
+/* Products of stacks of matrices. */
+LOOP(product, ProductArgs) {
+    const ptrdiff_t high = args->piece_rows, wide = args->piece_columns;
+    const ptrdiff_t down = (args->rows + high - 1) / high, across = (args->columns + wide - 1) / wide;
     for (ptrdiff_t piece = from; piece < to; piece++) {
         ptrdiff_t item = piece / (down * across), rest = piece % (down * across);
         ptrdiff_t i = rest / across * high, j = rest % across * wide;
-        Matrix a = {(const float *)job->p[0] + item * n[10] + i * n[3], n[3], n[4]};
-        Matrix b = {(const float *)job->p[1] + item * n[11] + j * n[6], n[5], n[6]};
-        ptrdiff_t rows = least(high, n[0] - i), columns = least(wide, n[1] - j);
-        float *c = (float *)job->p[2] + item * n[12] + i * n[7] + j;
-        const float *bias = job->p[4];
+        Matrix a = {args->a + item * args->a_item_step + i * args->a_row_step, args->a_row_step,
+                    args->a_column_step};
+        Matrix b = {args->b + item * args->b_item_step + j * args->b_column_step, args->b_row_step,
+                    args->b_column_step};
+        ptrdiff_t rows = least(high, args->rows - i), columns = least(wide, args->columns - j);
+        float *c = args->c + item * args->c_item_step + i * args->c_row_step + j;
+        const float *bias = args->bias;
         for (ptrdiff_t r = 0; bias && r < rows; r++)
-            memcpy(c + r * n[7], bias + j, (size_t)columns * sizeof(float));
-        if (!product(rows, columns, n[2], a, b, bias != NULL, c, n[7]))
-            say(job, 3, NO_MEMORY);
+            memcpy(c + r * args->c_row_step, bias + j, (size_t)columns * sizeof(float));
+        if (!product(rows, columns, args->inner, a, b, bias != NULL, c, args->c_row_step))
+            set_status(args->status, NO_MEMORY);
     }
 }
 
@@ -118,7 +118,7 @@ static float *strips_of(Matrix b, ptrdiff_t inner, ptrdiff_t columns) {
     ptrdiff_t count = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
     float *strips = room_for(count * inner * TILE_COLUMNS);
     for (ptrdiff_t s = 0; strips && s < count; s++)
-        pack(b.at + s * TILE_COLUMNS * b.column, b.column, b.row, least(TILE_COLUMNS, columns - s * TILE_COLUMNS),
+        pack_panel(b.at + s * TILE_COLUMNS * b.column, b.column, b.row, least(TILE_COLUMNS, columns - s * TILE_COLUMNS),
              inner, TILE_COLUMNS, strips + s * inner * TILE_COLUMNS);
     return strips;
 }

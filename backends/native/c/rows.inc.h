@@ -1,4 +1,4 @@
-/* Loops over rows of n[0] elements: softmax, cross entropy, layer normalization.
+/* Loops over rows: softmax, cross entropy, layer normalization.
  *
  * Sums are taken in lanes, `omp simd reduction`, in an order that the machine code fixes. */
 
@@ -40,33 +40,33 @@ INLINE float row_exp_sum(const float *x, float most, ptrdiff_t width) {
     return total;
 }
 
-LOOP(softmax) {
-    ptrdiff_t width = job->n[0];
+LOOP(softmax, SoftmaxArgs) {
+    ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *x = (const float *)job->p[0] + row * width;
-        float *y = (float *)job->p[1] + row * width;
+        const float *x = args->x + row * width;
+        float *y = args->y + row * width;
         float total = row_exp(x, y, row_max(x, width), width);
         _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) y[i] /= total;
     }
 }
 
-LOOP(log_softmax) {
-    ptrdiff_t width = job->n[0];
+LOOP(log_softmax, SoftmaxArgs) {
+    ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *x = (const float *)job->p[0] + row * width;
-        float *y = (float *)job->p[1] + row * width;
+        const float *x = args->x + row * width;
+        float *y = args->y + row * width;
         float most = row_max(x, width), rest = logf(row_exp_sum(x, most, width));
         _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) y[i] = (x[i] - most) - rest;
     }
 }
 
-/* g and y = softmax(x) in; y * (g - sum(g * y)) out. */
-LOOP(softmax_gradient) {
-    ptrdiff_t width = job->n[0];
+/* y * (g - sum(g * y)), for y = softmax(x). */
+LOOP(softmax_gradient, SoftmaxGradientArgs) {
+    ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict g = (const float *)job->p[0] + row * width;
-        const float *restrict y = (const float *)job->p[1] + row * width;
-        float *restrict dx = (float *)job->p[2] + row * width;
+        const float *restrict g = args->g + row * width;
+        const float *restrict y = args->y + row * width;
+        float *restrict dx = args->dx + row * width;
         float mean = 0.0f;
         _Pragma("omp simd reduction(+ : mean)") for (ptrdiff_t i = 0; i < width; i++)
             mean += g[i] * y[i];
@@ -74,50 +74,52 @@ LOOP(softmax_gradient) {
     }
 }
 
-/* g and y = log_softmax(x) in; g - exp(y) * sum(g) out. */
-LOOP(log_softmax_gradient) {
-    ptrdiff_t width = job->n[0];
+/* g - exp(y) * sum(g), for y = log_softmax(x). */
+LOOP(log_softmax_gradient, SoftmaxGradientArgs) {
+    ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict g = (const float *)job->p[0] + row * width;
-        const float *restrict y = (const float *)job->p[1] + row * width;
-        float *restrict dx = (float *)job->p[2] + row * width;
+        const float *restrict g = args->g + row * width;
+        const float *restrict y = args->y + row * width;
+        float *restrict dx = args->dx + row * width;
         float total = row_sum(g, width);
         _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
             dx[i] = g[i] - exp32(y[i]) * total;
     }
 }
 
-INLINE ptrdiff_t class_of(const Job *job, ptrdiff_t row) {
-    return job->n[1] ? (ptrdiff_t)((const int64_t *)job->p[1])[row]
-                     : (ptrdiff_t)((const int32_t *)job->p[1])[row];
+INLINE ptrdiff_t class_of(const Labels *labels, ptrdiff_t row) {
+    return labels->wide ? (ptrdiff_t)((const int64_t *)labels->at)[row]
+                        : (ptrdiff_t)((const int32_t *)labels->at)[row];
 }
 
-/* Logits and classes in (n[1]: of 64 bits); losses and log(sum(exp)) out. A class that there is not
- * has no loss, NaN; a row whose class is n[3], where n[2] says that there is one, has 0. */
-LOOP(cross_entropy) {
-    ptrdiff_t width = job->n[0];
+INLINE int is_ignored(const Labels *labels, ptrdiff_t label) {
+    return labels->has_ignored && label == labels->ignored;
+}
+
+/* The loss of a row whose class is out of range is NaN; that of an ignored row is 0. */
+LOOP(cross_entropy, CrossEntropyArgs) {
+    ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *x = (const float *)job->p[0] + row * width;
+        const float *x = args->logits + row * width;
         float most = row_max(x, width);
         float normalizer = most + logf(row_exp_sum(x, most, width));
-        ptrdiff_t label = class_of(job, row);
+        ptrdiff_t label = class_of(&args->labels, row);
         float loss = label >= 0 && label < width ? normalizer - x[label] : NAN;
-        ((float *)job->p[2])[row] = job->n[2] && label == job->n[3] ? 0.0f : loss;
-        ((float *)job->p[3])[row] = normalizer;
+        args->losses[row] = is_ignored(&args->labels, label) ? 0.0f : loss;
+        args->normalizers[row] = normalizer;
     }
 }
 
-/* Logits, classes, log(sum(exp)) and the cotangent of each row in; the gradient of logits out. */
-LOOP(cross_entropy_gradient) {
-    ptrdiff_t width = job->n[0];
+LOOP(cross_entropy_gradient, CrossEntropyGradientArgs) {
+    ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        float *restrict y = (float *)job->p[4] + row * width;
-        float normalizer = ((const float *)job->p[2])[row], g = ((const float *)job->p[3])[row];
-        ptrdiff_t label = class_of(job, row);
+        const float *restrict x = args->logits + row * width;
+        float *restrict y = args->dlogits + row * width;
+        float normalizer = args->normalizers[row], g = args->g[row];
+        ptrdiff_t label = class_of(&args->labels, row);
         if (label < 0 || label >= width)
             g = NAN;
-        if (job->n[2] && label == job->n[3])
+        if (is_ignored(&args->labels, label))
             g = 0.0f;
         _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
             y[i] = exp32(x[i] - normalizer) * g;
@@ -128,22 +130,21 @@ LOOP(cross_entropy_gradient) {
 
 /* Layer normalization. ------------------------------------------------------------------------- */
 
-/* x, scale, offset (both or NULL) in; y, mean and 1 / deviation out. */
-LOOP(layer_norm) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict scale = job->p[1], *restrict offset = job->p[2];
-    float epsilon = (float)job->c[0];
+LOOP(layer_norm, LayerNormArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict scale = args->scale, *restrict offset = args->offset;
+    float epsilon = (float)args->epsilon;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        float *restrict y = (float *)job->p[3] + row * width;
+        const float *restrict x = args->x + row * width;
+        float *restrict y = args->y + row * width;
         float mean = row_sum(x, width) / (float)width, square = 0.0f;
         _Pragma("omp simd reduction(+ : square)") for (ptrdiff_t i = 0; i < width; i++) {
             float away = x[i] - mean;
             square += away * away;
         }
         float spread = 1.0f / sqrtf(square / (float)width + epsilon);
-        ((float *)job->p[4])[row] = mean;
-        ((float *)job->p[5])[row] = spread;
+        args->mean[row] = mean;
+        args->spread[row] = spread;
         if (scale && offset)
             _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
                 y[i] = (x[i] - mean) * spread * scale[i] + offset[i];
@@ -154,25 +155,23 @@ LOOP(layer_norm) {
     }
 }
 
-/* The places of the sums over the rows of one piece: n[1] rows make a piece. */
-INLINE float *piece_sums(const Job *job, int place, ptrdiff_t from, ptrdiff_t width, int count) {
-    float *sums = (float *)job->p[place] + from / job->n[1] * count * width;
+/* The `count` rows of sums of piece number `piece`, set to 0. */
+INLINE float *piece_sums(float *sums, ptrdiff_t piece, ptrdiff_t count, ptrdiff_t width) {
+    sums += piece * count * width;
     for (ptrdiff_t i = 0; i < count * width; i++)
         sums[i] = 0.0f;
     return sums;
 }
 
-/* x, scale or NULL, mean, 1 / deviation and g in; dx out, and for each piece the sums of g * y and
- * of g. */
-LOOP(layer_norm_gradient) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict scale = job->p[1];
-    float *restrict dscale = piece_sums(job, 6, from, width, 2), *restrict doffset = dscale + width;
+LOOP(layer_norm_gradient, LayerNormGradientArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict scale = args->scale;
+    float *restrict dscale = piece_sums(args->sums, from / args->piece_rows, 2, width), *restrict doffset = dscale + width;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        const float *restrict g = (const float *)job->p[4] + row * width;
-        float *restrict dx = (float *)job->p[5] + row * width;
-        float mean = ((const float *)job->p[2])[row], spread = ((const float *)job->p[3])[row];
+        const float *restrict x = args->x + row * width;
+        const float *restrict g = args->g + row * width;
+        float *restrict dx = args->dx + row * width;
+        float mean = args->mean[row], spread = args->spread[row];
         float level = 0.0f, slope = 0.0f;
         _Pragma("omp simd reduction(+ : level, slope)") for (ptrdiff_t i = 0; i < width; i++) {
             float y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];
@@ -190,32 +189,30 @@ LOOP(layer_norm_gradient) {
     }
 }
 
-/* x, scale or NULL in; y and 1 / root mean square out. */
-LOOP(rms_norm) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict scale = job->p[1];
+LOOP(rms_norm, RmsNormArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict scale = args->scale;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        float *restrict y = (float *)job->p[2] + row * width, square = 0.0f;
+        const float *restrict x = args->x + row * width;
+        float *restrict y = args->y + row * width, square = 0.0f;
         _Pragma("omp simd reduction(+ : square)") for (ptrdiff_t i = 0; i < width; i++)
             square += x[i] * x[i];
-        float spread = 1.0f / sqrtf(square / (float)width + (float)job->c[0]);
-        ((float *)job->p[3])[row] = spread;
+        float spread = 1.0f / sqrtf(square / (float)width + (float)args->epsilon);
+        args->spread[row] = spread;
         _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
             y[i] = scale ? x[i] * spread * scale[i] : x[i] * spread;
     }
 }
 
-/* x, scale or NULL, 1 / root mean square and g in; dx out, and for each piece the sum of g * y. */
-LOOP(rms_norm_gradient) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict scale = job->p[1];
-    float *restrict dscale = piece_sums(job, 5, from, width, 1);
+LOOP(rms_norm_gradient, RmsNormGradientArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict scale = args->scale;
+    float *restrict dscale = piece_sums(args->sums, from / args->piece_rows, 1, width);
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        const float *restrict g = (const float *)job->p[3] + row * width;
-        float *restrict dx = (float *)job->p[4] + row * width;
-        float spread = ((const float *)job->p[2])[row], slope = 0.0f;
+        const float *restrict x = args->x + row * width;
+        const float *restrict g = args->g + row * width;
+        float *restrict dx = args->dx + row * width;
+        float spread = args->spread[row], slope = 0.0f;
         _Pragma("omp simd reduction(+ : slope)") for (ptrdiff_t i = 0; i < width; i++) {
             float y = x[i] * spread;
             slope += (scale ? g[i] * scale[i] : g[i]) * y;

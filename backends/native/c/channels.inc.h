@@ -1,5 +1,5 @@
-/* Batch normalization, channels last: pixels of n[0] channels, n[1] of them in a piece. Four pixels
- * at a time: the sums of few channels would wait for one another. */
+/* Batch normalization, channels last: four pixels at a time, for the sums of few
+ * channels would wait for one another. */
 
 #define SUM_OF_CHANNELS(sums, term)                                                               \
     do {                                                                                          \
@@ -16,11 +16,10 @@
         }                                                                                         \
     } while (0)
 
-/* x in; for each piece the means of its pixels, and the sums of their squared distances. */
-LOOP(channel_moments) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict x = job->p[0], *restrict first = x + from * width;
-    float *restrict mean = piece_sums(job, 1, from, width, 2), *restrict squares = mean + width;
+LOOP(channel_moments, ChannelMomentsArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict x = args->x, *restrict first = x + from * width;
+    float *restrict mean = piece_sums(args->sums, from / args->piece_rows, 2, width), *restrict squares = mean + width;
     /* Distances from the first pixel: sums of what is far from 0 would lose the digits that count. */
 #define AWAY(i) (x[i] - first[c])
     SUM_OF_CHANNELS(mean, AWAY);
@@ -33,11 +32,10 @@ LOOP(channel_moments) {
 #undef SQUARE
 }
 
-/* x, means and g in; for each piece the sums of g and of g * (x - mean). */
-LOOP(channel_slopes) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict x = job->p[0], *restrict mean = job->p[1], *restrict g = job->p[2];
-    float *restrict level = piece_sums(job, 3, from, width, 2), *restrict slope = level + width;
+LOOP(channel_slopes, ChannelSlopesArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict x = args->x, *restrict mean = args->mean, *restrict g = args->g;
+    float *restrict level = piece_sums(args->sums, from / args->piece_rows, 2, width), *restrict slope = level + width;
 #define LEVEL(i) g[i]
     SUM_OF_CHANNELS(level, LEVEL);
 #undef LEVEL
@@ -47,26 +45,26 @@ LOOP(channel_slopes) {
 }
 
 /* (x - mean) * factor + offset. */
-LOOP(channel_affine) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict mean = job->p[1], *restrict factor = job->p[2], *restrict offset = job->p[3];
+LOOP(channel_affine, ChannelAffineArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict mean = args->mean, *restrict factor = args->factor, *restrict offset = args->offset;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        float *restrict y = (float *)job->p[4] + row * width;
+        const float *restrict x = args->x + row * width;
+        float *restrict y = args->y + row * width;
         _Pragma("omp simd") for (ptrdiff_t c = 0; c < width; c++)
             y[c] = (x[c] - mean[c]) * factor[c] + offset[c];
     }
 }
 
 /* (x - mean) * by_x + g * factor + constant. */
-LOOP(channel_combine) {
-    ptrdiff_t width = job->n[0];
-    const float *restrict mean = job->p[1], *restrict by_x = job->p[3];
-    const float *restrict factor = job->p[4], *restrict constant = job->p[5];
+LOOP(channel_combine, ChannelCombineArgs) {
+    ptrdiff_t width = args->width;
+    const float *restrict mean = args->mean, *restrict by_x = args->by_x;
+    const float *restrict factor = args->factor, *restrict constant = args->constant;
     for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = (const float *)job->p[0] + row * width;
-        const float *restrict g = (const float *)job->p[2] + row * width;
-        float *restrict dx = (float *)job->p[6] + row * width;
+        const float *restrict x = args->x + row * width;
+        const float *restrict g = args->g + row * width;
+        float *restrict dx = args->dx + row * width;
         _Pragma("omp simd") for (ptrdiff_t c = 0; c < width; c++)
             dx[c] = (x[c] - mean[c]) * by_x[c] + (g[c] * factor[c] + constant[c]);
     }

@@ -88,16 +88,13 @@ INLINE void short_sums(const float *x, ptrdiff_t count, ptrdiff_t size, double f
     }
 }
 
-/* n: rows, inner, rows of a piece, pieces of rows, blocks of columns. With several pieces of rows
- * their sums go to p[1], (outer, pieces, inner), in double precision, else the results to p[2],
- * times c[0]. */
-LOOP(sum) {
-    ptrdiff_t rows = job->n[0], inner = job->n[1], grain = job->n[2], pieces = job->n[3];
-    ptrdiff_t blocks = job->n[4];
+LOOP(sum, SumArgs) {
+    ptrdiff_t rows = args->rows, inner = args->inner, grain = args->piece_rows, pieces = args->pieces;
+    ptrdiff_t blocks = args->blocks;
     double sums[COLUMNS];
     if (inner == 1 && rows < SHORT) {
-        const float *x = (const float *)job->p[0] + from * rows;
-        short_sums(x, to - from, rows, job->c[0], (float *)job->p[2] + from);
+        const float *x = args->x + from * rows;
+        short_sums(x, to - from, rows, args->factor, args->y + from);
         return;
     }
     for (ptrdiff_t unit = from; unit < to; unit++) {
@@ -106,33 +103,32 @@ LOOP(sum) {
         ptrdiff_t first = piece * grain, column = block * COLUMNS;
         ptrdiff_t some = rows - first < grain ? rows - first : grain;
         ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
-        const float *x = (const float *)job->p[0] + (outer * rows + first) * inner + column;
+        const float *x = args->x + (outer * rows + first) * inner + column;
         if (inner == 1)
             sums[0] = run_sum(x, some);
         else
             column_sums(x, some, inner, columns, sums);
-        if (job->p[1]) {
-            double *partial = (double *)job->p[1] + (outer * pieces + piece) * inner + column;
+        if (args->partial) {
+            double *partial = args->partial + (outer * pieces + piece) * inner + column;
             for (ptrdiff_t i = 0; i < columns; i++)
                 partial[i] = sums[i];
         } else {
-            float *result = (float *)job->p[2] + outer * inner + column;
+            float *result = args->y + outer * inner + column;
             for (ptrdiff_t i = 0; i < columns; i++)
-                result[i] = (float)(sums[i] * job->c[0]);
+                result[i] = (float)(sums[i] * args->factor);
         }
     }
 }
 
-/* The sums of the rows of each segment. Data (outer, places, inner), the places in the order of
- * their segments, and where each segment begins there, in; (outer, segments, inner) out. */
-LOOP(segment_sum) {
-    ptrdiff_t places = job->n[0], segments = job->n[1], inner = job->n[2];
-    const ptrdiff_t *order = job->p[1], *begins = job->p[2];
+/* The sums of the rows of each segment. */
+LOOP(segment_sum, SegmentSumArgs) {
+    ptrdiff_t positions = args->positions, segments = args->segments, inner = args->inner;
+    const ptrdiff_t *order = args->order, *begins = args->begins;
     double sums[COLUMNS];
     for (ptrdiff_t unit = from; unit < to; unit++) {
         ptrdiff_t segment = unit % segments, outer = unit / segments;
-        const float *x = (const float *)job->p[0] + outer * places * inner;
-        float *result = (float *)job->p[3] + unit * inner;
+        const float *x = args->x + outer * positions * inner;
+        float *result = args->y + unit * inner;
         for (ptrdiff_t column = 0; column < inner; column += COLUMNS) {
             ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
             for (ptrdiff_t i = 0; i < columns; i++)

@@ -34,7 +34,7 @@
 typedef float Vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
 /* Which terms a tile has: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i]; its
- * groups are `leap` apart, its runs `skip`, and its elements 1. Where `turned`, rows are 1 apart
+ * groups are `leap` apart, its runs `skip`, and its elements 1. Where `transposed`, rows are 1 apart
  * instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of it. */
 typedef struct {
     const float *line[TILE_ROWS];
@@ -46,7 +46,7 @@ typedef struct {
 
 /* Writes or adds a tile of `rows` rows and `columns` columns, held in `vectors` vectors, to c.
  * The first four are constants wherever this is called. */
-INLINE void tile(const int rows, const int vectors, const int turned, const int keeps,
+INLINE void tile(const int rows, const int vectors, const int transposed, const int keeps,
                  const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add) {
     Vec sum[TILE_ROWS][VECTORS];
     const float *line[TILE_ROWS], *b = terms->b;
@@ -70,12 +70,12 @@ INLINE void tile(const int rows, const int vectors, const int turned, const int 
                 }
             }
             _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-                float left = turned ? a[i] : line[i][k];
+                float left = transposed ? a[i] : line[i][k];
                 _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] += left * right[v];
             }
             b += step_b;
             keep += keeps ? TILE_COLUMNS : 0;
-            a += turned ? step : 0;
+            a += transposed ? step : 0;
         }
         ptrdiff_t further = --left_of_group ? terms->skip : terms->leap - (terms->runs - 1) * terms->skip;
         left_of_group = left_of_group ? left_of_group : terms->runs;
@@ -103,10 +103,10 @@ INLINE void tile(const int rows, const int vectors, const int turned, const int 
 #define TILE_ARGUMENTS const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add
 #define TILE_CASE(n)                                                                              \
     case n:                                                                                       \
-        tile(n, vectors, turned, 0, terms, c, step_c, columns, add);                              \
+        tile(n, vectors, transposed, 0, terms, c, step_c, columns, add);                              \
         break;
 
-INLINE void tile_of(const int vectors, const int turned, int rows, TILE_ARGUMENTS) {
+INLINE void tile_of(const int vectors, const int transposed, int rows, TILE_ARGUMENTS) {
     switch (rows) {
         TILE_CASE(1) TILE_CASE(2) TILE_CASE(3)
 #if TILE_ROWS > 4
@@ -117,23 +117,23 @@ INLINE void tile_of(const int vectors, const int turned, int rows, TILE_ARGUMENT
 #endif
     default:
         if (terms->keep && vectors == VECTORS)
-            tile(TILE_ROWS, vectors, turned, 1, terms, c, step_c, columns, add);
+            tile(TILE_ROWS, vectors, transposed, 1, terms, c, step_c, columns, add);
         else
-            tile(TILE_ROWS, vectors, turned, 0, terms, c, step_c, columns, add);
+            tile(TILE_ROWS, vectors, transposed, 0, terms, c, step_c, columns, add);
     }
 }
 
-#define TILE_FUNCTION(name, vectors, turned)                                                      \
+#define TILE_FUNCTION(name, vectors, transposed)                                                      \
     __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                        \
-        tile_of(vectors, turned, rows, terms, c, step_c, columns, add);                           \
+        tile_of(vectors, transposed, rows, terms, c, step_c, columns, add);                           \
     }
 TILE_FUNCTION(tile_1, 1, 0)
-TILE_FUNCTION(tile_1_turned, 1, 1)
+TILE_FUNCTION(tile_1_transposed, 1, 1)
 TILE_FUNCTION(tile_2, 2, 0)
-TILE_FUNCTION(tile_2_turned, 2, 1)
+TILE_FUNCTION(tile_2_transposed, 2, 1)
 #if VECTORS > 2
 TILE_FUNCTION(tile_3, 3, 0)
-TILE_FUNCTION(tile_3_turned, 3, 1)
+TILE_FUNCTION(tile_3_transposed, 3, 1)
 #endif
 
 /* A tile of any size. `terms->keep` serves full tiles only: `keeps` says whether it will. */
@@ -141,20 +141,20 @@ static inline int keeps(ptrdiff_t rows, ptrdiff_t columns) {
     return rows >= TILE_ROWS && columns == TILE_COLUMNS;
 }
 
-static inline void any_tile(int turned, ptrdiff_t rows, TILE_ARGUMENTS) {
-    void (*function)(int, TILE_ARGUMENTS) = turned ? tile_2_turned : tile_2;
+static inline void any_tile(int transposed, ptrdiff_t rows, TILE_ARGUMENTS) {
+    void (*function)(int, TILE_ARGUMENTS) = transposed ? tile_2_transposed : tile_2;
     if (columns <= WIDTH)
-        function = turned ? tile_1_turned : tile_1;
+        function = transposed ? tile_1_transposed : tile_1;
 #if VECTORS > 2
     if (columns > 2 * WIDTH)
-        function = turned ? tile_3_turned : tile_3;
+        function = transposed ? tile_3_transposed : tile_3;
 #endif
     function((int)rows, terms, c, step_c, columns, add);
 }
 
-/* Threads may say so at the same time. */
-static inline void say(const Job *job, int place, int32_t what) {
-    __atomic_fetch_or((int32_t *)job->p[place], what, __ATOMIC_RELAXED);
+/* Sets bits of a loop's status. Threads may do so at the same time. */
+static inline void set_status(int32_t *status, int32_t bits) {
+    __atomic_fetch_or(status, bits, __ATOMIC_RELAXED);
 }
 
 /* Whether there is neither an infinity nor NaN in x. Out of line: the loops around tiles need their
@@ -186,7 +186,7 @@ typedef int Places __attribute__((vector_size(16)));
 #endif
 
 /* out[k * wide + i] = in[i * step + k] for 4 rows i and 4 columns k. */
-static inline void turn_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
+static inline void transpose_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
     Four a = *(const Four *)in, b = *(const Four *)(in + step);
     Four c = *(const Four *)(in + 2 * step), d = *(const Four *)(in + 3 * step);
     Four ab = MIX(a, b, 0, 4, 1, 5), cd = MIX(c, d, 0, 4, 1, 5);
@@ -198,7 +198,7 @@ static inline void turn_four(const float *in, ptrdiff_t step, float *out, ptrdif
 }
 
 /* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to `wide`. */
-static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count, ptrdiff_t inner,
+static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count, ptrdiff_t inner,
                  ptrdiff_t wide, float *out) {
     ptrdiff_t i = 0;
     if (row == 1) {
@@ -209,7 +209,7 @@ static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t coun
         for (; i + 4 <= count; i += 4) {
             ptrdiff_t k = 0;
             for (; k + 4 <= inner; k += 4)
-                turn_four(x + i * row + k, row, out + k * wide + i, wide);
+                transpose_four(x + i * row + k, row, out + k * wide + i, wide);
             for (; k < inner; k++)
                 for (ptrdiff_t j = i; j < i + 4; j++)
                     out[k * wide + j] = x[j * row + k];
@@ -231,5 +231,5 @@ static void pack_tiles(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_
                 memcpy(out + i * inner + k * TILE_ROWS, x + i + k * column, TILE_ROWS * sizeof(float));
     }
     for (ptrdiff_t i = first; i < rows; i += TILE_ROWS)
-        pack(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS, out + i * inner);
+        pack_panel(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS, out + i * inner);
 }

@@ -1,9 +1,9 @@
 /* Elementwise loops over contiguous arrays. */
 
 #define UNARY(name, expression)                                                                   \
-    LOOP(name) {                                                                                  \
-        const float *restrict source = job->p[0];                                                 \
-        float *restrict target = job->p[1];                                                       \
+    LOOP(name, UnaryArgs) {                                                                       \
+        const float *restrict source = args->x;                                                   \
+        float *restrict target = args->y;                                                         \
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
             float x = source[i];                                                                  \
             target[i] = (expression);                                                             \
@@ -70,9 +70,9 @@ UNARY(gelu_exact, gelu_exact32(x))
 UNARY(gelu_tanh, gelu_tanh32(x))
 
 #define BINARY(name, expression)                                                                  \
-    LOOP(name) {                                                                                  \
-        const float *restrict first = job->p[0], *restrict second = job->p[1];                    \
-        float *restrict target = job->p[2];                                                       \
+    LOOP(name, BinaryArgs) {                                                                      \
+        const float *restrict first = args->x1, *restrict second = args->x2;                      \
+        float *restrict target = args->y;                                                         \
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
             float a = first[i], b = second[i];                                                    \
             target[i] = (expression);                                                             \
@@ -92,12 +92,12 @@ BINARY(divide, a / b)
 BINARY(maximum, ((a < b) | (b != b)) ? b : a)
 BINARY(minimum, ((b < a) | (b != b)) ? b : a)
 
-/* With a number, c[0]. */
+/* With a number. */
 #define WITH_NUMBER(name, expression)                                                             \
-    LOOP(name) {                                                                                  \
-        const float *restrict source = job->p[0];                                                 \
-        float *restrict target = job->p[1];                                                       \
-        float b = (float)job->c[0];                                                               \
+    LOOP(name, NumberArgs) {                                                                      \
+        const float *restrict source = args->x;                                                   \
+        float *restrict target = args->y;                                                         \
+        float b = (float)args->number;                                                            \
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
             float a = source[i];                                                                  \
             target[i] = (expression);                                                             \
@@ -114,20 +114,19 @@ WITH_NUMBER(elu, a > 0.0f ? a : expm1_32(at_most(a, 0.0f)) * b)
 WITH_NUMBER(maximum_number, ((a < b) | (b != b)) ? b : a)
 WITH_NUMBER(minimum_number, ((b < a) | (b != b)) ? b : a)
 
-/* p[1] where the bytes p[0] are not 0, else p[2]; a number where n says that there is only one. */
-LOOP(where) {
-    const unsigned char *restrict chosen = job->p[0];
-    const float *restrict first = job->p[1], *restrict second = job->p[2];
-    float *restrict target = job->p[3];
+LOOP(where, WhereArgs) {
+    const unsigned char *restrict chosen = args->condition;
+    const float *restrict first = args->x1, *restrict second = args->x2;
+    float *restrict target = args->y;
     float one = *first, other = *second;
-    if (job->n[0] && job->n[1])
+    if (args->x1_is_number && args->x2_is_number)
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) target[i] = chosen[i] ? one : other;
-    else if (job->n[0])
+    else if (args->x1_is_number)
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
             float b = second[i];
             target[i] = chosen[i] ? one : b;
         }
-    else if (job->n[1])
+    else if (args->x2_is_number)
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i];
             target[i] = chosen[i] ? a : other;
@@ -139,14 +138,14 @@ LOOP(where) {
         }
 }
 
-/* Rows of n[0] elements, with one row. */
+/* The rows of an array, each with one other row. */
 #define WITH_ROW(name, expression)                                                                \
-    LOOP(name) {                                                                                  \
-        const float *restrict second = job->p[1];                                                 \
-        ptrdiff_t width = job->n[0];                                                              \
+    LOOP(name, RowArgs) {                                                                                  \
+        const float *restrict second = args->row;                                                 \
+        ptrdiff_t width = args->width;                                                              \
         for (ptrdiff_t row = from; row < to; row++) {                                             \
-            const float *restrict first = (const float *)job->p[0] + row * width;                 \
-            float *restrict target = (float *)job->p[2] + row * width;                            \
+            const float *restrict first = args->x + row * width;                 \
+            float *restrict target = args->y + row * width;                            \
             _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) {                           \
                 float a = first[i], b = second[i];                                                \
                 target[i] = (expression);                                                         \
@@ -157,31 +156,31 @@ LOOP(where) {
 WITH_ROW(add_row, a + b)
 WITH_ROW(multiply_row, a * b)
 
-/* Optimizers: p, g and slots in, then their new values. ----------------------------------------- */
+/* Optimizers. ----------------------------------------- */
 
-/* A term that is left out is not multiplied by 0, for 0 * inf is NaN: whether it is there is a constant
- * wherever the body of such a loop is called. */
-INLINE void sgd_body(const int decays, ptrdiff_t from, ptrdiff_t to, const Job *job) {
-    const float *restrict p = job->p[0], *restrict g = job->p[1];
-    float *restrict new_p = job->p[2];
-    float rate = (float)job->c[0], decay = (float)job->c[1];
+/* A term that is left out is not multiplied by 0, for 0 * inf is NaN. `decays` says whether the term is
+ * there: a constant wherever this is called. */
+INLINE void sgd_body(const int decays, ptrdiff_t from, ptrdiff_t to, const SgdArgs *args) {
+    const float *restrict p = args->p, *restrict g = args->g;
+    float *restrict new_p = args->new_p;
+    float rate = (float)args->rate, decay = (float)args->weight_decay;
     _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++)
         new_p[i] = p[i] - rate * (decays ? g[i] + decay * p[i] : g[i]);
 }
 
-LOOP(sgd) {
-    if (job->c[1] != 0)
-        sgd_body(1, from, to, job);
+LOOP(sgd, SgdArgs) {
+    if (args->weight_decay != 0)
+        sgd_body(1, from, to, args);
     else
-        sgd_body(0, from, to, job);
+        sgd_body(0, from, to, args);
 }
 
 /* With Nesterov's look ahead the step is g + momentum * v, else v. */
 INLINE void momentum_body(const int decays, const int ahead, ptrdiff_t from, ptrdiff_t to,
-                          const Job *job) {
-    const float *restrict p = job->p[0], *restrict g = job->p[1], *restrict v = job->p[2];
-    float *restrict new_p = job->p[3], *restrict new_v = job->p[4];
-    float rate = (float)job->c[0], decay = (float)job->c[1], momentum = (float)job->c[2];
+                          const MomentumArgs *args) {
+    const float *restrict p = args->p, *restrict g = args->g, *restrict v = args->v;
+    float *restrict new_p = args->new_p, *restrict new_v = args->new_v;
+    float rate = (float)args->rate, decay = (float)args->weight_decay, momentum = (float)args->momentum;
     _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
         float slope = decays ? g[i] + decay * p[i] : g[i];
         float velocity = momentum * v[i] + slope;
@@ -190,39 +189,38 @@ INLINE void momentum_body(const int decays, const int ahead, ptrdiff_t from, ptr
     }
 }
 
-LOOP(momentum) {
-    int decays = job->c[1] != 0, ahead = job->c[3] != 0;
+LOOP(momentum, MomentumArgs) {
+    int decays = args->weight_decay != 0, ahead = args->nesterov != 0;
     if (decays && ahead)
-        momentum_body(1, 1, from, to, job);
+        momentum_body(1, 1, from, to, args);
     else if (decays)
-        momentum_body(1, 0, from, to, job);
+        momentum_body(1, 0, from, to, args);
     else if (ahead)
-        momentum_body(0, 1, from, to, job);
+        momentum_body(0, 1, from, to, args);
     else
-        momentum_body(0, 0, from, to, job);
+        momentum_body(0, 0, from, to, args);
 }
 
-INLINE void adam_body(const int decays, ptrdiff_t from, ptrdiff_t to, const Job *job) {
-    const float *restrict p = job->p[0], *restrict g = job->p[1];
-    const float *restrict m = job->p[2], *restrict v = job->p[3];
-    float *restrict new_p = job->p[4], *restrict new_m = job->p[5], *restrict new_v = job->p[6];
-    float share1 = (float)job->c[0], share2 = (float)job->c[1], scale = (float)job->c[2];
-    float least = (float)job->c[3], decay = (float)job->c[4];
+INLINE void adam_body(const int decays, ptrdiff_t from, ptrdiff_t to, const AdamArgs *args) {
+    const float *restrict p = args->p, *restrict g = args->g;
+    const float *restrict m = args->m, *restrict v = args->v;
+    float *restrict new_p = args->new_p, *restrict new_m = args->new_m, *restrict new_v = args->new_v;
+    float share1 = (float)args->share1, share2 = (float)args->share2, scale = (float)args->scale;
+    float epsilon = (float)args->epsilon, decay = (float)args->step_decay;
     _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
         float slope = g[i];
         float first = m[i] + share1 * (slope - m[i]);
         float second = v[i] + share2 * (slope * slope - v[i]);
         new_m[i] = first;
         new_v[i] = second;
-        float change = scale * (first / (sqrtf(second) + least));
+        float change = scale * (first / (sqrtf(second) + epsilon));
         new_p[i] = p[i] - (decays ? change + decay * p[i] : change);
     }
 }
 
-/* c[5] is the weight decay; c[4] that times the rate. */
-LOOP(adam) {
-    if (job->c[5] != 0)
-        adam_body(1, from, to, job);
+LOOP(adam, AdamArgs) {
+    if (args->weight_decay != 0)
+        adam_body(1, from, to, args);
     else
-        adam_body(0, from, to, job);
+        adam_body(0, from, to, args);
 }
