@@ -1,5 +1,5 @@
-/* Attention, with its scores in memory for some queries at a time: what a causal mask hides from all of
- * them is never computed. */
+/* Attention, with the scores of some queries at a time: keys that a causal mask hides from all of them are
+ * skipped. */
 
 /* The lists of offsets. */
 enum { QUERY, KEY, VALUE, MASK };
@@ -13,7 +13,7 @@ INLINE ptrdiff_t offset_of(const AttentionSizes *n, int list, ptrdiff_t item) {
     return n->offsets[list * n->items + item];
 }
 
-/* Scores of queries `first` to `last` of an item, (queries, keys); 0 where there is no memory. */
+/* Scores of queries `first` to `last` of an item, (queries, keys); 0 if there is no memory. */
 static int scores_of(const AttentionSizes *n, const float *query, const float *key, const void *mask,
                      ptrdiff_t item, ptrdiff_t first, ptrdiff_t last, float *scores) {
     Matrix queries = {query + offset_of(n, QUERY, item) + first * n->query_step, n->query_step, 1};
@@ -36,8 +36,8 @@ static int scores_of(const AttentionSizes *n, const float *query, const float *k
     return 1;
 }
 
-/* Scores become weights in place; returns the normalizer, log(sum(exp(scores))). Nothing seen, or all
- * of it -inf, gives weights of 0. */
+/* Scores become weights in place; returns the normalizer, log(sum(exp(scores))). Where all
+ * scores are -inf, or there are none, weights are 0. */
 INLINE float weigh(float *x, ptrdiff_t seen, ptrdiff_t width) {
     float most = row_max(x, seen), total = 0.0f;
     if (most == -INFINITY)
@@ -72,7 +72,7 @@ LOOP(attention, AttentionArgs) {
         failed = failed
               || !product(last - first, n->value_depth, seen, (Matrix){scores, n->keys, 1},
                           (Matrix){args->value + offset_of(n, VALUE, item), n->value_step, 1}, 0, y, n->value_depth);
-        /* Every row has every value in it, if only times 0: one is enough to look at. */
+        /* Every row contains every value, if only times 0, so one row is enough to check. */
         finite &= are_finite(y, n->value_depth) & are_finite(normalizers + first, last - first);
     }
     free(scores);
@@ -118,11 +118,11 @@ LOOP(attention_gradient, AttentionGradientArgs) {
                   || !product(seen, n->value_depth, rows, (Matrix){weights, 1, n->keys}, (Matrix){h, n->value_depth, 1}, 1, dv, n->value_depth)
                   || !product(rows, n->depth, seen, (Matrix){slopes, n->keys, 1}, key, 0, dq, n->depth)
                   || !product(seen, n->depth, rows, (Matrix){slopes, 1, n->keys}, (Matrix){q, n->query_step, 1}, 1, dk, n->depth);
-            /* All that the last query sees is in its row, if only times 0. */
+            /* The row of the last query contains all that it sees, if only times 0. */
             finite &= are_finite(dq + (rows - 1) * n->depth, n->depth);
             at += rows;
         }
-        /* And all queries in those of the first key, which every one of them sees. */
+        /* And the rows of the first key contain all queries, for each of them sees it. */
         finite &= are_finite(dk, n->depth) & are_finite(dv, n->value_depth);
     }
     free(weights);

@@ -8,7 +8,7 @@ static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) 
     return epsilon ? PyFloat_AsDouble(epsilon) : 0.0;
 }
 
-/* The number of channels where x is plain, not empty, and they are its last axis; else 0. */
+/* The number of channels if x is plain and not empty, and they are its last axis; else 0. */
 static ptrdiff_t channels_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *axis = attribute(x, count, names, "axis");
     if (!axis || !is_plain(x[0]) || !size(x[0]))
@@ -41,12 +41,11 @@ static float *room_for_sums(ptrdiff_t pixels, ptrdiff_t width) {
     return sums;
 }
 
-/* What the sums cost for a pixel, in nanoseconds. */
+/* Nanoseconds for the sums of a pixel. */
 static double sums_cost(ptrdiff_t width) { return 4 + 0.25 * (double)width; }
 
 /* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). -1 with
- * an error set; 0 where a variance is not finite: squares that are out of range hide in sums of pieces
- * what they would be in sums of distances. */
+ * an error set; 0 if a variance is not finite: sums of pieces hide which squares were out of range. */
 static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
     ptrdiff_t pixels = size(x) / width, grain = piece_rows(width), pieces = pieces_of(pixels, width);
     float *sums = room_for_sums(pixels, width);

@@ -19,8 +19,9 @@
 LOOP(channel_moments, ChannelMomentsArgs) {
     ptrdiff_t width = args->width;
     const float *restrict x = args->x, *restrict first = x + from * width;
-    float *restrict mean = piece_sums(args->sums, from / args->piece_rows, 2, width), *restrict squares = mean + width;
-    /* Distances from the first pixel: sums of what is far from 0 would lose the digits that count. */
+    float *restrict mean = piece_sums(args->sums, from / args->piece_rows, 2, width);
+    float *restrict squares = mean + width;
+    /* Distances from the first pixel: sums of numbers far from 0 would lose digits. */
 #define AWAY(i) (x[i] - first[c])
     SUM_OF_CHANNELS(mean, AWAY);
 #undef AWAY
@@ -35,7 +36,8 @@ LOOP(channel_moments, ChannelMomentsArgs) {
 LOOP(channel_slopes, ChannelSlopesArgs) {
     ptrdiff_t width = args->width;
     const float *restrict x = args->x, *restrict mean = args->mean, *restrict g = args->g;
-    float *restrict level = piece_sums(args->sums, from / args->piece_rows, 2, width), *restrict slope = level + width;
+    float *restrict level = piece_sums(args->sums, from / args->piece_rows, 2, width);
+    float *restrict slope = level + width;
 #define LEVEL(i) g[i]
     SUM_OF_CHANNELS(level, LEVEL);
 #undef LEVEL
@@ -47,7 +49,8 @@ LOOP(channel_slopes, ChannelSlopesArgs) {
 /* (x - mean) * factor + offset. */
 LOOP(channel_affine, ChannelAffineArgs) {
     ptrdiff_t width = args->width;
-    const float *restrict mean = args->mean, *restrict factor = args->factor, *restrict offset = args->offset;
+    const float *restrict mean = args->mean, *restrict factor = args->factor;
+    const float *restrict offset = args->offset;
     for (ptrdiff_t row = from; row < to; row++) {
         const float *restrict x = args->x + row * width;
         float *restrict y = args->y + row * width;

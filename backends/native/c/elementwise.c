@@ -43,12 +43,12 @@ UNARY(abs, 0.25)
 UNARY(square, 0.25)
 UNARY(sqrt, 0.3)
 
-/* The attribute as a number; -1 with an error set where it is none. */
+/* The attribute as a number; -1 with an error set if it is not a number. */
 static double number(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
     PyObject *value = attribute(x, count, names, name);
     if (!value) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "%s is missing", name);
+            PyErr_Format(PyExc_TypeError, "the attribute '%s' is missing", name);
         return -1;
     }
     return PyFloat_AsDouble(value);
@@ -79,7 +79,7 @@ KERNEL(gelu_gradient) {
     return binary(tanh_form ? run_gelu_tanh_gradient : run_gelu_exact_gradient, 1.0, x[0], x[1]);
 }
 
-/* g, and what the slope is a function of. */
+/* Of g, and of the array that the slope is a function of. */
 #define GRADIENT(name, cost)                                                                      \
     KERNEL(name) {                                                                                \
         (void)module;                                                                             \
@@ -126,7 +126,7 @@ static int is_row_of(PyObject *row, PyObject *x) {
 
 static inline int is_number(PyObject *x) { return PyArray_NDIM(as_array(x)) == 0; }
 
-/* Whether every element of x is one and the same place in memory, as in the gradient of a sum. */
+/* True if all elements of x share one address, as in the gradient of a sum. */
 static int is_repeated(PyObject *x) {
     if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || !size(x)
         || !PyArray_ISALIGNED(as_array(x)) || !PyArray_ISNOTSWAPPED(as_array(x)))
@@ -137,8 +137,8 @@ static int is_repeated(PyObject *x) {
     return 1;
 }
 
-/* An array and one of its shape that repeats a number. Once 1 is the array itself: nobody ever writes
- * to one that is a value. */
+/* An array, and an array of its shape that repeats a number. Times 1 is the array itself, for values are
+ * never written to. */
 static PyObject *with_repeated(RunNumber right, RunNumber left, PyObject *x1, PyObject *x2) {
     int on_right = right && is_plain(x1) && is_repeated(x2);
     int on_left = !on_right && left && is_plain(x2) && is_repeated(x1);
@@ -219,7 +219,7 @@ KERNEL(elu) {
     return with_attribute(run_elu, KERNEL_elu, "alpha", x, count, names);
 }
 
-/* Arrays or numbers, condition by an array of truth values. */
+/* Arrays or numbers, selected by an array of booleans. */
 KERNEL(where) {
     (void)module;
     PyObject *condition = count == 3 && !names ? x[0] : NULL;
@@ -242,7 +242,7 @@ KERNEL(where) {
 
 /* Optimizers. ---------------------------------------------------------------------------------- */
 
-/* Whether x[0..arrays) are plain and alike, and the numbers after them plain. */
+/* True if x[0..arrays) are plain and of one shape, and the others are plain numbers. */
 static int are_slots(PyObject *const *x, Py_ssize_t arrays, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < count; i++)
         if (!is_plain(x[i]) || (i < arrays ? !same_shape(x[0], x[i]) : !is_number(x[i])))
@@ -294,7 +294,7 @@ KERNEL(momentum_update) {
     return pair(new[0], new[1]);
 }
 
-/* rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together. */
+/* rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants combined. */
 KERNEL(adam_update) {
     (void)module;
     if (count != 6 || !are_slots(x, 4, count))

@@ -10,7 +10,7 @@
         }                                                                                         \
     }
 
-/* Where a sigmoid is 0, lest 0 * inf be NaN. */
+/* A sigmoid is 0 here; a bound, since 0 * inf is NaN. */
 #define FAR_BELOW (-1000.0f)
 
 UNARY(exp, exp32(x))
@@ -119,23 +119,24 @@ LOOP(where, WhereArgs) {
     const float *restrict first = args->x1, *restrict second = args->x2;
     float *restrict target = args->y;
     float one = *first, other = *second;
-    if (args->x1_is_number && args->x2_is_number)
+    if (args->x1_is_number && args->x2_is_number) {
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) target[i] = chosen[i] ? one : other;
-    else if (args->x1_is_number)
+    } else if (args->x1_is_number) {
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
             float b = second[i];
             target[i] = chosen[i] ? one : b;
         }
-    else if (args->x2_is_number)
+    } else if (args->x2_is_number) {
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i];
             target[i] = chosen[i] ? a : other;
         }
-    else
+    } else {
         _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i], b = second[i];
             target[i] = chosen[i] ? a : b;
         }
+    }
 }
 
 /* The rows of an array, each with one other row. */

@@ -19,6 +19,7 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
 /* All loops with the type of their arguments, in the order of their tables. */
+/* clang-format off */
 #define LOOPS(X)                                                                                  \
     X(exp, UnaryArgs) X(tanh, UnaryArgs) X(sigmoid, UnaryArgs) X(silu, UnaryArgs)                 \
     X(softplus, UnaryArgs) X(log_sigmoid, UnaryArgs) X(relu, UnaryArgs) X(negative, UnaryArgs)    \
@@ -47,6 +48,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
     X(product, ProductArgs) X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
+/* clang-format on */
 
 #define NUMBER(name, Args) LOOP_##name,
 enum { LOOPS(NUMBER) LOOP_COUNT };

@@ -5,12 +5,13 @@
 
 /* Multiplications a nanosecond, on one thread. */
 #define SPEED 50.0
-/* From so many nanoseconds on there are two pieces for each thread: one may come late. */
+/* From this many nanoseconds on, each thread has two pieces, for one thread may start late. */
 #define MUCH 5e6
-/* A tile of the widest vectors: pieces are whole ones. */
+/* A tile of the widest vectors: pieces are made of whole tiles. */
 #define ROWS 12
 #define COLUMNS 32
-/* What an element of a or b costs for each piece that it is in, in multiplications: reading it, and copying it. */
+/* The cost of an element of a or b in each piece that needs it, in multiplications: to read it, and to
+ * copy it. */
 #define READ 15.0
 #define COPY_A 30.0
 #define COPY_B 20.0
@@ -21,7 +22,7 @@ static ptrdiff_t step(PyObject *x, int axis) {
 
 static ptrdiff_t length(PyObject *x, int axis) { return PyArray_DIM(as_array(x), axis); }
 
-/* Whether x is an array of float32, of two axes or more, whose elements are whole floats apart. */
+/* True if x is a float32 array of two axes or more, with strides of whole floats. */
 static int is_matrix(PyObject *x) {
     if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || PyArray_NDIM(as_array(x)) < 2
         || !PyArray_ISBEHAVED_RO(as_array(x)))
@@ -32,8 +33,8 @@ static int is_matrix(PyObject *x) {
     return 1;
 }
 
-/* Takes axes `first` to `last` of x as one: how long it is, and how far apart its elements are. 0 where
- * they are not one axis in memory. */
+/* Merges axes `first` to `last` of x: stores the length of the merged axis, and the step between its
+ * elements. 0 if memory has no such axis. */
 static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *apart) {
     *count = 1, *apart = step(x, last);
     for (int axis = last; axis >= first; axis--) {
@@ -50,7 +51,7 @@ static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *
 
 static ptrdiff_t up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
 
-/* Cuts a product into `parts` pieces of the same size, so that little is copied. */
+/* Cuts a product into `parts` pieces of the same size, so that as little as possible is copied. */
 static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_a, ptrdiff_t *high,
                 ptrdiff_t *wide) {
     double least = HUGE_VAL;
@@ -58,7 +59,8 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
         if (parts % down)
             continue;
         ptrdiff_t across = parts / down;
-        ptrdiff_t i = up((rows + down - 1) / down, ROWS), j = up((columns + across - 1) / across, COLUMNS);
+        ptrdiff_t i = up((rows + down - 1) / down, ROWS);
+        ptrdiff_t j = up((columns + across - 1) / across, COLUMNS);
         double cost = (double)parts * (double)i * (double)j + cost_a * (double)across * (double)rows
                     + COPY_B * (double)down * (double)columns;
         if (cost < least)
@@ -66,8 +68,8 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
     }
 }
 
-/* The products of matrices, or of the matrices of stacks, plus a row if given; NULL with no error set
- * for what else it is. */
+/* The products of matrices or stacks of matrices, plus a row unless `bias` is NULL; NULL without an error
+ * where NumPy has to do it. */
 static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
     npy_intp shape[NPY_MAXDIMS];
@@ -89,8 +91,8 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
             return NULL;
         args.c_item_step = rows * columns;
     }
-    /* BLAS reads a matrix for one vector as fast as memory is, and has better tiles where the compiler
-     * was not told of wide vectors. */
+    /* BLAS multiplies by a vector at the speed of memory, and has better tiles where the compiler may not
+     * use wide vectors. */
     if (rows == 1 || columns == 1 || loops == loops_base)
         return NULL;
     PyObject *y = new_array(ndim, shape);

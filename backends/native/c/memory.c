@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-/* A line of the cache, and the widest vector. Malloc begins 16 bytes after one: then every vector lies
- * in two lines, which costs a matrix product a tenth of its time. */
+/* The size of a cache line, and of the widest vector. Malloc begins 16 bytes after a line: then every
+ * vector lies in two lines, which costs a matrix product a tenth of its time. */
 #define LINE 64
-/* From so many bytes on arrays begin with a line. */
+/* Arrays of this many bytes or more begin at a line. */
 #define LARGE 16384
 
-/* What lies before the data of an array. */
+/* Lies before the data of an array. */
 typedef struct {
     void *block;
     size_t size;
@@ -47,7 +47,7 @@ static void *line_realloc(void *context, void *data, size_t size) {
     return found;
 }
 
-/* As NEP 49 has it: an array keeps who frees its data. */
+/* By NEP 49, an array keeps the handler that frees its data. */
 static PyDataMem_Handler handler = {
     "pullback_native", 1, {NULL, line_malloc, line_calloc, line_realloc, line_free}};
 static PyObject *lines;
@@ -56,7 +56,7 @@ PyObject *new_array(int ndim, const npy_intp *shape) {
     npy_intp bytes = sizeof(float);
     for (int axis = 0; axis < ndim && bytes > 0; axis++)
         bytes = shape[axis] > NPY_MAX_INTP / bytes ? -1 : bytes * shape[axis];
-    if (bytes < LARGE) /* or are no size: NumPy says so */
+    if (bytes < LARGE) /* or an invalid size: NumPy raises */
         return PyArray_SimpleNew(ndim, (npy_intp *)shape, NPY_FLOAT);
     if (!lines && !(lines = PyCapsule_New(&handler, "mem_handler", NULL)))
         return NULL;

@@ -1,4 +1,4 @@
-/* The module: the kernels, the loops for kernels written in Python, and what both were given. */
+/* The module: the kernels in C, and loops for kernels written in Python. */
 #define PULLBACK_MODULE
 #include "calls.h"
 #include "pool.h"
@@ -10,7 +10,7 @@ static PyObject *thread_count;
 
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     if (!fallbacks[kernel]) {
-        PyErr_SetString(PyExc_RuntimeError, "pullback_native was not given NumPy's kernels");
+        PyErr_SetString(PyExc_RuntimeError, "pullback_native has no kernels of NumPy to fall back to; call _native.prepare");
         return NULL;
     }
     return PyObject_Vectorcall(fallbacks[kernel], x, (size_t)count, names);
@@ -23,8 +23,8 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
     return NULL;
 }
 
-/* How many threads NumPy's kernels would use here: 1 inside a piece of work that is split; -1 with an
- * error set. */
+/* The number of threads that NumPy's kernels would use here: 1 inside work that is already split; -1 with
+ * an error set. */
 static int threads_here(void) {
     PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : PyLong_FromLong(1);
     int overflow, failed = !answer;
@@ -36,8 +36,8 @@ static int threads_here(void) {
     return found < 1 ? 1 : found > POOL_MOST ? POOL_MOST : (int)found;
 }
 
-/* Nanoseconds that are worth letting go of Python's lock, waking a second thread, and giving work to
- * one that is awake. */
+/* Nanoseconds of work from which on it pays to release the GIL, to wake a second thread, and to use a
+ * thread that is awake. */
 #define WORTH_THE_LOCK 3e3
 #define WORTH_A_THREAD 6e4
 #define WORTH_AN_AWAKE_ONE 1.5e4
@@ -78,7 +78,7 @@ static PyObject *empty(PyObject *module, PyObject *shape) {
     return PyErr_Occurred() ? NULL : new_array((int)PyTuple_GET_SIZE(shape), sizes);
 }
 
-/* prepare(kernels of NumPy, what says how many threads to use). */
+/* prepare(NumPy's kernels, function that returns the number of threads). */
 static PyObject *prepare(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *kernels, *threads;
@@ -91,7 +91,7 @@ static PyObject *prepare(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Takes the loops of a set of instructions by its name; without one the best that there is. */
+/* use([name]): takes the loops of an instruction set; without a name, the best of this processor. */
 static PyObject *use(PyObject *module, PyObject *args) {
     (void)module;
     const char *name = "";
@@ -111,7 +111,7 @@ static PyObject *use(PyObject *module, PyObject *args) {
         found = "avx2", table = loops_avx2;
 #endif
     if (!any && strcmp(name, found)) {
-        PyErr_Format(PyExc_ValueError, "this processor has no %s", name);
+        PyErr_Format(PyExc_ValueError, "unknown instruction set '%s', or this processor or build lacks it", name);
         return NULL;
     }
     loops = table;
@@ -160,7 +160,8 @@ static int add_kernels(PyObject *module) {
 }
 
 static int fill(PyObject *module) {
-    /* There is one set of kernels and of threads in a process, and NumPy's arrays are of one interpreter. */
+    /* A process has one table of kernels and one pool of threads, and NumPy's arrays belong to one
+     * interpreter. */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError,
                         "pullback_native works in the main interpreter only: import it there, or use "

@@ -35,7 +35,7 @@ KERNEL(take) {
     return y;
 }
 
-/* An array into every step-th run of another one. One long run is cut into pieces. */
+/* Writes an array into every step-th run of another array. A single long run is cut into pieces. */
 static int place(const float *source, float *target, ptrdiff_t run, ptrdiff_t step, ptrdiff_t all) {
     if (run == all)
         run = step = 1024;
@@ -82,11 +82,11 @@ KERNEL(concat) {
     return y;
 }
 
-/* The elements from which on a copy is worth more than NumPy's. */
+/* From this many elements on, a copy here is faster than NumPy's. */
 #define WORTH_A_COPY 16384
 
-/* x in C order, in a new array of its shape; NULL without an error where NumPy has to do it: where
- * the last axis is no run of neighbours, or there are too many axes. */
+/* A copy of x in C order; NULL without an error where NumPy has to do it: the elements of the last axis are
+ * not neighbours, or there are too many axes. */
 static PyObject *in_order(PyObject *x) {
     PyArrayObject *array = as_array(x);
     int axis = PyArray_NDIM(array) - 1, axes = 0;
@@ -119,7 +119,7 @@ static PyObject *in_order(PyObject *x) {
     return unless(run_gather_runs(&args, size(x) / run, 1 + PIECE / run, 4 + 0.3 * (double)run), y);
 }
 
-/* The view that there is without a copy; NULL, with no error, where there is none. */
+/* A view of x in this shape; NULL without an error if only a copy has it. */
 static PyObject *viewed(PyObject *x, PyObject *shape) {
     static PyObject *reshape, *names;
     if (!reshape)

@@ -1,4 +1,4 @@
-/* Elements moved: rows taken by number, and arrays brought into C order. */
+/* Loops that move elements: rows by index, and arrays into C order. */
 
 INLINE void copy_run(float *restrict target, const float *restrict source, ptrdiff_t size) {
     _Pragma("omp simd") for (ptrdiff_t i = 0; i < size; i++) target[i] = source[i];

@@ -21,22 +21,22 @@ void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How often a thread looks for what it waits for before it sleeps: for some 2 ms. Kernels come in rows,
- * with 10 to 200 us of Python between them, and waking a thread takes 40 us; on a virtual machine whose
- * neighbours take an idle core at once, more. After 100 us whoever else wants the core goes first. */
+/* How often a thread looks for work before it sleeps: for some 2 ms. Kernels follow each other, with 10 to
+ * 200 us of Python between them, and waking a thread takes 40 us, or more on a virtual machine whose
+ * neighbours take an idle core at once. After 100 us the thread yields to others that want the core. */
 #define LOOKS 40000
 #define LOOKS_ALONE 2000
 
 typedef struct {
     pthread_mutex_t busy;  /* held by the caller whose work it is */
-    pthread_mutex_t lock;  /* guards what follows */
+    pthread_mutex_t lock;  /* guards the members below */
     pthread_cond_t wake, left;
     int helpers;           /* threads that were started */
-    int open, inside;      /* how many may still join the work, and how many are at it */
+    int open, inside;      /* threads that may still join, and threads that work */
     atomic_ulong number;   /* of the work */
-    atomic_long next;      /* the first element that nobody has taken */
-    atomic_int working;    /* as `inside`, to be looked at without the lock */
-    atomic_int looking;    /* how many look for the next work */
+    atomic_long next;      /* the first element that no thread has taken */
+    atomic_int working;    /* as `inside`, to read without the lock */
+    atomic_int looking;    /* threads that look for the next work */
     Loop loop;
     const void *args;
     ptrdiff_t count, grain;
@@ -96,7 +96,7 @@ static void *serve(void *unused) {
     return NULL;
 }
 
-/* A child process has none of the threads, and locks as they were at the fork. */
+/* A child process has none of the threads, and its locks are as they were at the fork. */
 static void forget(void) {
     static const Pool fresh = FRESH;
     pool = fresh;
@@ -126,7 +126,7 @@ void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int
     ptrdiff_t pieces = (count + grain - 1) / grain;
     if (pieces < threads)
         threads = (int)pieces;
-    /* Somebody else's work is running: this thread does its own alone. */
+    /* Another caller uses the pool: this thread works alone. */
     if (threads < 2 || pthread_once(&once, prepare) || pthread_mutex_trylock(&pool.busy)) {
         run_here(loop, args, count, grain);
         return;
@@ -140,7 +140,7 @@ void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int
     pthread_cond_broadcast(&pool.wake);
     pthread_mutex_unlock(&pool.lock);
     work(loop, args, count, grain);
-    /* Who has not come yet is not waited for. */
+    /* Threads that have not joined yet are not waited for. */
     pthread_mutex_lock(&pool.lock);
     pool.open = 0;
     pthread_mutex_unlock(&pool.lock);

@@ -58,12 +58,13 @@ LOOP(max_pool_gradient, MaxPoolGradientArgs) {
                         continue;
                     float *restrict dx = image + ((top + i) * width + left + j) * channels;
                     int32_t tap = (int32_t)(i * windows->window_width + j);
-                    if (args->tiled)
+                    if (args->tiled) {
                         _Pragma("omp simd") for (ptrdiff_t c = 0; c < channels; c++)
                             dx[c] = at[c] == tap ? g[c] : 0.0f;
-                    else
+                    } else {
                         _Pragma("omp simd") for (ptrdiff_t c = 0; c < channels; c++)
                             dx[c] += at[c] == tap ? g[c] : 0.0f;
+                    }
                 }
             }
         }

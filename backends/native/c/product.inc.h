@@ -11,9 +11,9 @@
 #else
 #define BLOCK_ROWS 240
 #endif
-/* With so few columns a is read where it is. */
+/* With so few columns, a is read in place. */
 #define FEW_COLUMNS (3 * TILE_COLUMNS)
-/* With so many rows, and fewer columns than a vector has, rows become columns. */
+/* With so many rows, and fewer columns than a vector has, the transpose is computed. */
 #define MANY_ROWS 48
 
 /* A matrix: the element (i, j) is at[i * row + j * column]. */
@@ -25,7 +25,7 @@ typedef struct {
 static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
                    float *c, ptrdiff_t step_c);
 
-/* The same by the transposes: what has few columns then has few rows, which tiles are made for. */
+/* The same by the transposes: few columns become few rows, which suit tiles. */
 static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
                           float *c, ptrdiff_t step_c) {
     float *transposed = room_for(rows * columns);
@@ -44,7 +44,7 @@ static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner
 }
 
 /* c = a @ b, or c += a @ b, of matrices (rows, inner) and (inner, columns); c in rows, `step_c` apart.
- * 0 where there is no memory. */
+ * 0 if there is no memory. */
 static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
                    float *c, ptrdiff_t step_c) {
     if (columns < WIDTH && rows > MANY_ROWS)
@@ -93,7 +93,8 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
 /* Products of stacks of matrices. */
 LOOP(product, ProductArgs) {
     const ptrdiff_t high = args->piece_rows, wide = args->piece_columns;
-    const ptrdiff_t down = (args->rows + high - 1) / high, across = (args->columns + wide - 1) / wide;
+    const ptrdiff_t down = (args->rows + high - 1) / high;
+    const ptrdiff_t across = (args->columns + wide - 1) / wide;
     for (ptrdiff_t piece = from; piece < to; piece++) {
         ptrdiff_t item = piece / (down * across), rest = piece % (down * across);
         ptrdiff_t i = rest / across * high, j = rest % across * wide;
@@ -113,7 +114,7 @@ LOOP(product, ProductArgs) {
 
 /* Products by a matrix that is copied once: its strips lie one after the other. ----------------- */
 
-/* The strips of b of (inner, columns), the last filled up with 0; NULL where there is no memory. */
+/* The strips of b of (inner, columns), the last padded with 0; NULL if there is no memory. */
 static float *strips_of(Matrix b, ptrdiff_t inner, ptrdiff_t columns) {
     ptrdiff_t count = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
     float *strips = room_for(count * inner * TILE_COLUMNS);
@@ -123,18 +124,22 @@ static float *strips_of(Matrix b, ptrdiff_t inner, ptrdiff_t columns) {
     return strips;
 }
 
-/* y = x @ b, or y += x @ b, of one row: four strips at once, for a strip alone waits for its sums. */
+/* y = x @ b, or y += x @ b, of one row: four strips at once, since the sums of a single strip would wait for each other. */
 static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, const float *strips,
                           int add, float *y) {
     ptrdiff_t size = inner * TILE_COLUMNS, j = 0;
     for (; j + 4 * TILE_COLUMNS <= columns; j += 4 * TILE_COLUMNS, strips += 4 * size) {
         Vec sum[4][VECTORS];
-        _Pragma("GCC unroll 4") for (int s = 0; s < 4; s++)
+        _Pragma("GCC unroll 4") for (int s = 0; s < 4; s++) {
             _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[s][v] = (Vec){0};
-        for (ptrdiff_t k = 0; k < inner; k++)
-            _Pragma("GCC unroll 4") for (int s = 0; s < 4; s++)
+        }
+        for (ptrdiff_t k = 0; k < inner; k++) {
+            const float *row = strips + k * TILE_COLUMNS;
+            _Pragma("GCC unroll 4") for (int s = 0; s < 4; s++) {
                 _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
-                    sum[s][v] += x[k] * *(const Vec *)(strips + s * size + k * TILE_COLUMNS + v * WIDTH);
+                    sum[s][v] += x[k] * *(const Vec *)(row + s * size + v * WIDTH);
+            }
+        }
         for (int s = 0; s < 4; s++)
             for (int v = 0; v < VECTORS; v++) {
                 Vec *target = (Vec *)(y + j + s * TILE_COLUMNS + v * WIDTH);

@@ -1,9 +1,9 @@
 /* The long short-term memory and the gated recurrent unit, for the items `from` to `to` of a batch,
  * through all of time.
  *
- * Everything is (batch, time, ...), as the op's inputs and residuals are. What goes from step to step
- * is kept in arrays of (items, ...) of its own: rows of a step are a power of two apart in many nets,
- * and would fight for a few lines of the cache. The recurrent kernel is copied into strips once. */
+ * Arrays are (batch, time, ...), as the op's inputs and residuals. The state is kept in arrays of its own,
+ * (items, ...): in many networks the rows of a step are a power of two apart, and would compete for a few
+ * cache lines. The recurrent kernel is copied into strips once. */
 
 /* The position in time of step `number`. */
 #define STEP_OF(args, number) ((args)->reverse ? (args)->time - 1 - (number) : (number))

@@ -1,8 +1,8 @@
 /* Kernels of sums and means, and of sums over segments. */
 #include "calls.h"
 
-/* x as (outer, n, inner) around the axes that are summed; false where these are no neighbours, or
- * none. Axes of size 1 do not count. */
+/* Stores the sizes of x as (outer, n, inner) around the summed axes; false if these are not neighbours, or
+ * there are none. Axes of size 1 do not count. */
 static int around(PyObject *x, PyObject *axis, ptrdiff_t sizes[3]) {
     int ndim = PyArray_NDIM(as_array(x)), place = 0;
     Py_ssize_t next = 0, many = axis == Py_None ? 0 : PyTuple_GET_SIZE(axis);
@@ -103,9 +103,9 @@ KERNEL(mean) {
     return NUMPY_FALLBACK(mean);
 }
 
-/* Fills `begins` and `order` for the loop from the segments of the places; false where one is
- * outside. */
-static int order_places(const Indices *ids, ptrdiff_t segments, ptrdiff_t *order,
+/* Fills `begins` and `order` for the loop, from the segment of each position; false if a segment is out
+ * of range. */
+static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *order,
                         ptrdiff_t *begins) {
     memset(begins, 0, (size_t)(segments + 1) * sizeof *begins);
     for (ptrdiff_t i = 0; i < ids->count; i++) {
@@ -117,7 +117,7 @@ static int order_places(const Indices *ids, ptrdiff_t segments, ptrdiff_t *order
     ptrdiff_t end = 0;
     for (ptrdiff_t segment = 0; segment <= segments; segment++)
         begins[segment] = end += segment < segments ? begins[segment] : 0;
-    /* Each is where its segment ends; from the last place on, it becomes where that begins. */
+    /* Each is the end of its segment; going backwards, it becomes the beginning. */
     for (ptrdiff_t i = ids->count - 1; i >= 0; i--) {
         ptrdiff_t id = index_of(ids, i);
         order[--begins[id + (id < 0 ? segments : 0)]] = i;
@@ -150,7 +150,7 @@ KERNEL(segment_sum) {
         return PyErr_NoMemory();
     ptrdiff_t *begins = order + ids.count;
     PyObject *y = NULL;
-    int inside = order_places(&ids, segments, order, begins);
+    int inside = order_positions(&ids, segments, order, begins);
     if (inside && (y = new_array(axes, shape))) {
         SegmentSumArgs args = {.x = data(x[0]), .order = order, .begins = begins, .y = data(y),
                                .positions = ids.count, .segments = segments, .inner = inner};

@@ -1,9 +1,9 @@
-/* Sums along axes that are neighbours: x is (outer, n, inner), and n is summed.
+/* Sums along neighbouring axes: x is (outer, n, inner), and n is summed.
  *
- * Terms are added in double precision and rounded once. Sums begin with -0, which adds nothing to
- * any number, so that a sum of negative zeros is one. */
+ * Terms are added in double precision and rounded once. Sums begin with -0, which changes no number, so
+ * that a sum of negative zeros is a negative zero. */
 
-/* The columns of which a piece holds sums: double precision, in the first-level cache. */
+/* Columns of a piece: their sums, in double precision, fit into the first-level cache. */
 #define COLUMNS 1024
 
 INLINE void add_rows(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,
@@ -20,10 +20,10 @@ INLINE void add_rows(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t
     }
 }
 
-/* Rows of less than half as many columns are taken several at a time. */
+/* Rows of at most half as many columns are added several at a time. */
 #define GROUPED 256
 
-/* The sums of `columns` columns. Short rows are taken several at a time. */
+/* The sums of `columns` columns. Short rows are added several at a time. */
 INLINE void column_sums(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,
                         double *restrict sums) {
     ptrdiff_t group = columns == stride && columns < GROUPED ? GROUPED / columns : 1;
@@ -63,7 +63,7 @@ INLINE double run_sum(const float *x, ptrdiff_t size) {
     return total;
 }
 
-/* Rows of less than this many terms are added several side by side. */
+/* Rows of fewer terms than this are summed side by side. */
 #define SHORT 48
 
 /* The sums of `count` rows of `size` neighbours. */
@@ -75,14 +75,16 @@ INLINE void short_sums(const float *x, ptrdiff_t count, ptrdiff_t size, double f
         double sums[16];
         for (ptrdiff_t i = 0; i < 16; i++)
             sums[i] = -0.0;
-        if (some == 16)
-            for (ptrdiff_t at = 0; at < size; at++)
+        if (some == 16) {
+            for (ptrdiff_t at = 0; at < size; at++) {
                 _Pragma("omp simd") for (ptrdiff_t i = 0; i < 16; i++)
                     sums[i] += (double)first[i * size + at];
-        else
+            }
+        } else {
             for (ptrdiff_t i = 0; i < some; i++)
                 for (ptrdiff_t at = 0; at < size; at++)
                     sums[i] += (double)first[i * size + at];
+        }
         for (ptrdiff_t i = 0; i < some; i++)
             result[begin + i] = (float)(sums[i] * factor);
     }

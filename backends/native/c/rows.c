@@ -118,7 +118,7 @@ KERNEL(sparse_softmax_cross_entropy_gradient) {
 
 /* Layer normalization. ------------------------------------------------------------------------- */
 
-/* The number of elements in a row where `axis` is the last axes of x, else 0. */
+/* The number of elements of a row if `axis` names the last axes of x, else 0. */
 static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
     int ndim = PyArray_NDIM(as_array(x));
     if (!axis || !PyTuple_CheckExact(axis) || !PyTuple_GET_SIZE(axis))
@@ -137,7 +137,7 @@ static int is_parameter(PyObject *x, ptrdiff_t width) {
     return x == Py_None || (is_plain(x) && size(x) == width);
 }
 
-/* Whether it has one element for each row of x. */
+/* True if `one` has one element for each row of x. */
 static int is_for_rows(PyObject *one, PyObject *x, ptrdiff_t width) {
     return is_plain(one) && size(one) * width == size(x);
 }
@@ -181,8 +181,8 @@ KERNEL(layer_norm) {
     return triple(y, mean, spread);
 }
 
-/* Adds the sums of the pieces, (pieces, many, width), in order: the result does not depend on who
- * made them. */
+/* Adds the sums of the pieces, (pieces, many, width), in order, so that the result does not depend on the
+ * threads. */
 static void add_pieces(const float *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,
                        float *const *totals) {
     for (ptrdiff_t which = 0; which < many; which++) {

@@ -2,14 +2,16 @@
  *
  * Sums are taken in lanes, `omp simd reduction`, in an order that the machine code fixes. */
 
-/* The largest element; -inf for none. By hand: OpenMP's reduction begins with the least finite number. */
+/* The largest element; -inf for an empty row. OpenMP's reduction would begin with the least finite
+ * number. */
 INLINE float row_max(const float *x, ptrdiff_t width) {
     float lanes[16], most = -INFINITY;
     ptrdiff_t i = 0;
     for (int k = 0; k < 16; k++)
         lanes[k] = -INFINITY;
-    for (; i + 16 <= width; i += 16)
+    for (; i + 16 <= width; i += 16) {
         _Pragma("omp simd") for (int k = 0; k < 16; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+    }
     for (int k = 0; k < 16; k++)
         most = lanes[k] > most ? lanes[k] : most;
     for (; i < width; i++)
@@ -145,13 +147,14 @@ LOOP(layer_norm, LayerNormArgs) {
         float spread = 1.0f / sqrtf(square / (float)width + epsilon);
         args->mean[row] = mean;
         args->spread[row] = spread;
-        if (scale && offset)
+        if (scale && offset) {
             _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
                 y[i] = (x[i] - mean) * spread * scale[i] + offset[i];
-        else
+        } else {
             for (ptrdiff_t i = 0; i < width; i++)
                 y[i] = (x[i] - mean) * spread * (scale ? scale[i] : 1.0f)
                      + (offset ? offset[i] : 0.0f);
+        }
     }
 }
 
@@ -166,7 +169,8 @@ INLINE float *piece_sums(float *sums, ptrdiff_t piece, ptrdiff_t count, ptrdiff_
 LOOP(layer_norm_gradient, LayerNormGradientArgs) {
     ptrdiff_t width = args->width;
     const float *restrict scale = args->scale;
-    float *restrict dscale = piece_sums(args->sums, from / args->piece_rows, 2, width), *restrict doffset = dscale + width;
+    float *restrict dscale = piece_sums(args->sums, from / args->piece_rows, 2, width);
+    float *restrict doffset = dscale + width;
     for (ptrdiff_t row = from; row < to; row++) {
         const float *restrict x = args->x + row * width;
         const float *restrict g = args->g + row * width;

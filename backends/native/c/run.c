@@ -26,6 +26,7 @@ typedef struct {
 /* `run` passes the status itself, and returns it. */
 #define RESULT(Args) {"status", offsetof(Args, status), STATUS, 0, NULL},
 
+/* clang-format off */
 #define ATTENTION_SIZES(Args)                                                                     \
     SIZE(Args, sizes., offsets) SIZE(Args, sizes., keys) SIZE(Args, sizes., is_causal)            \
     SIZE(Args, sizes., queries) SIZE(Args, sizes., depth) SIZE(Args, sizes., value_depth)         \
@@ -91,6 +92,7 @@ static Field conv_kernel_gradient[] = {
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
+/* clang-format on */
 
 #if UINTPTR_MAX > UINT32_MAX
 #define COMPLETE(name, Args)                                                                      \

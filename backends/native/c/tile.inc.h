@@ -1,10 +1,9 @@
-/* Tiles of matrix products: what all products are made of, those of convolutions and of recurrent
- * nets too.
+/* Tiles of matrix products. All products are made of them, also in convolutions and recurrent networks.
  *
  * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), a tile of
- * c stays in registers while rows of a and columns of b go by. But a is read where it is, wherever
- * that is as fast as reading a copy: the windows of a convolution are rows of a that overlap.
- * BLAS takes the half of its time for copies where b has few columns, and knows no such rows. */
+ * c stays in registers while rows of a and columns of b stream by. But a is read in place wherever that is
+ * as fast as reading a copy: the windows of a convolution are overlapping rows of a. BLAS spends half of
+ * its time on copies where b has few columns, and has no overlapping rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,13 +26,13 @@
 #endif
 #define TILE_COLUMNS (WIDTH * VECTORS)
 
-/* Terms that are added before c is written to: a strip of b of so many rows, as wide as a tile, takes
- * 32 KiB of the first-level cache at most. */
+/* Terms that are added before c is written: a strip of b of this many rows, as wide as a tile, takes at
+ * most 32 KiB of the first-level cache. */
 #define DEPTH 256
 
 typedef float Vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
-/* Which terms a tile has: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i]; its
+/* The terms of a tile: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i]; its
  * groups are `leap` apart, its runs `skip`, and its elements 1. Where `transposed`, rows are 1 apart
  * instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of it. */
 typedef struct {
@@ -41,7 +40,7 @@ typedef struct {
     ptrdiff_t length, runs, skip, groups, leap, step;
     const float *b;
     ptrdiff_t step_b;
-    float *keep; /* where what is read of b is copied to, TILE_COLUMNS apart; or NULL */
+    float *keep; /* receives a copy of b as it is read, rows TILE_COLUMNS apart; or NULL */
 } Terms;
 
 /* Writes or adds a tile of `rows` rows and `columns` columns, held in `vectors` vectors, to c.
@@ -101,6 +100,7 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
 }
 
 #define TILE_ARGUMENTS const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add
+/* clang-format off */
 #define TILE_CASE(n)                                                                              \
     case n:                                                                                       \
         tile(n, vectors, transposed, 0, terms, c, step_c, columns, add);                              \
@@ -122,6 +122,7 @@ INLINE void tile_of(const int vectors, const int transposed, int rows, TILE_ARGU
             tile(TILE_ROWS, vectors, transposed, 0, terms, c, step_c, columns, add);
     }
 }
+/* clang-format on */
 
 #define TILE_FUNCTION(name, vectors, transposed)                                                      \
     __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                        \
@@ -136,11 +137,12 @@ TILE_FUNCTION(tile_3, 3, 0)
 TILE_FUNCTION(tile_3_transposed, 3, 1)
 #endif
 
-/* A tile of any size. `terms->keep` serves full tiles only: `keeps` says whether it will. */
+/* True if a tile of this size uses `terms->keep`: only full tiles do. */
 static inline int keeps(ptrdiff_t rows, ptrdiff_t columns) {
     return rows >= TILE_ROWS && columns == TILE_COLUMNS;
 }
 
+/* A tile of any size. */
 static inline void any_tile(int transposed, ptrdiff_t rows, TILE_ARGUMENTS) {
     void (*function)(int, TILE_ARGUMENTS) = transposed ? tile_2_transposed : tile_2;
     if (columns <= WIDTH)
@@ -157,8 +159,7 @@ static inline void set_status(int32_t *status, int32_t bits) {
     __atomic_fetch_or(status, bits, __ATOMIC_RELAXED);
 }
 
-/* Whether there is neither an infinity nor NaN in x. Out of line: the loops around tiles need their
- * registers. */
+/* True if x has neither infinities nor NaN. Not inlined: the loops around tiles need their registers. */
 __attribute__((noinline)) static int are_finite(const float *x, ptrdiff_t count) {
     float nothing = 0.0f;
     _Pragma("omp simd reduction(+ : nothing)") for (ptrdiff_t i = 0; i < count; i++)
@@ -168,8 +169,8 @@ __attribute__((noinline)) static int are_finite(const float *x, ptrdiff_t count)
 
 static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
-/* Room for so many numbers, at the beginning of a line of the cache: a vector in two lines costs two
- * reads. NULL where there is no memory. */
+/* Memory for `count` numbers that begins at a cache line, for a vector in two lines costs two reads. NULL
+ * if there is no memory. */
 #define ON_A_LINE __attribute__((aligned(64)))
 static inline float *room_for(ptrdiff_t count) {
     return aligned_alloc(64, ((size_t)count * sizeof(float) + 127) / 64 * 64);
