@@ -144,7 +144,7 @@ typedef struct {
     ptrdiff_t width, piece_rows;
 } ChannelMomentsArgs;
 
-/* `sums` has two rows for each piece of `piece_rows` pixels: the sums of g and of g * (x - mean). */
+/* `sums` has two rows for each piece of `piece_rows` pixels: sums of g and of g * (x - mean). */
 typedef struct {
     const float *x, *mean, *g;
     float *sums;
@@ -176,8 +176,8 @@ typedef struct {
     double factor;
 } SumArgs;
 
-/* x is (outer, positions, inner), y (outer, segments, inner). `order` has the positions in the order
- * of their segments, and `begins` where each segment begins in `order`, and its end. */
+/* x is (outer, positions, inner), y (outer, segments, inner). `order` has the positions in the
+ * order of their segments, and `begins` where each segment begins in `order`, and its end. */
 typedef struct {
     const float *x;
     const ptrdiff_t *order, *begins;
@@ -211,9 +211,9 @@ typedef struct {
 
 /* Products. ------------------------------------------------------------------------------------ */
 
-/* Stacks of c = a @ b, plus the row `bias` unless it is NULL. a is (rows, inner), b (inner, columns).
- * Steps are in elements: those of an item are from matrix to matrix of a stack. A piece of the work
- * has `piece_rows` rows and `piece_columns` columns. */
+/* Stacks of c = a @ b, plus the row `bias` unless it is NULL. a is (rows, inner), b (inner,
+ * columns). Steps are in elements: those of an item are from matrix to matrix of a stack. A piece
+ * of the work has `piece_rows` rows and `piece_columns` columns. */
 typedef struct {
     const float *a, *b, *bias;
     float *c;
@@ -268,8 +268,8 @@ typedef struct {
     ptrdiff_t time, units, reverse;
 } LstmArgs;
 
-/* `dh` and `dc` are the gradients of the last state, and become those of the first one. `dgates` are
- * the gradients of the gates before their nonlinearities. */
+/* `dh` and `dc` are the gradients of the last state, and become those of the first one. `dgates`
+ * are the gradients of the gates before their nonlinearities. */
 typedef struct {
     const float *gates, *recurrent_kernel, *c, *cells, *g;
     float *dh, *dc, *dgates;
@@ -277,8 +277,8 @@ typedef struct {
     ptrdiff_t time, units, reverse;
 } LstmGradientArgs;
 
-/* `bias` is that of the recurrence, or NULL; `candidates` are the part of the state in the candidates
- * for the new state. */
+/* `bias` is that of the recurrence, or NULL; `candidates` are the part of the state in the
+ * candidates for the new state. */
 typedef struct {
     float *gates;
     const float *recurrent_kernel, *h, *bias;

@@ -34,7 +34,7 @@
 enum { KERNELS(KERNEL_NUMBER) KERNEL_COUNT };
 #undef KERNEL_NUMBER
 
-#define KERNEL(name)                                                                              \
+#define KERNEL(name)                                                                               \
     PyObject *kernel_##name(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names)
 #define KERNEL_DECLARATION(name) KERNEL(name);
 KERNELS(KERNEL_DECLARATION)
@@ -47,15 +47,16 @@ extern const Loop *loops;
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
 #define NUMPY_FALLBACK(name) numpy_fallback(KERNEL_##name, x, count, names)
 
-/* Runs a loop over `count` items that take about `cost` nanoseconds each, in pieces of `grain`; returns -1
- * with an error set. Asking for the number of threads runs Python, and so handlers of signals, which
- * may raise any exception. */
+/* Runs a loop over `count` items that take about `cost` nanoseconds each, in pieces of `grain`;
+ * returns -1 with an error set. Asking for the number of threads runs Python, and so handlers of
+ * signals, which may raise any exception. */
 int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, double cost);
 
 /* The same for each loop, with the type of its arguments: run_exp, run_softmax and so on. */
-#define RUN(name, Args)                                                                           \
-    static inline int run_##name(const Args *args, ptrdiff_t count, ptrdiff_t grain, double cost) {\
-        return run_loop(LOOP_##name, args, count, grain, cost);                                   \
+#define RUN(name, Args)                                                                            \
+    static inline int run_##name(const Args *args, ptrdiff_t count, ptrdiff_t grain,               \
+                                 double cost) {                                                    \
+        return run_loop(LOOP_##name, args, count, grain, cost);                                    \
     }
 LOOPS(RUN)
 #undef RUN

@@ -44,10 +44,12 @@ static float *room_for_sums(ptrdiff_t pixels, ptrdiff_t width) {
 /* Nanoseconds for the sums of a pixel. */
 static double sums_cost(ptrdiff_t width) { return 4 + 0.25 * (double)width; }
 
-/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). -1 with
- * an error set; 0 if a variance is not finite: sums of pieces hide which squares were out of range. */
+/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). -1
+ * with an error set; 0 if a variance is not finite: sums of pieces hide which squares were out of
+ * range. */
 static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
-    ptrdiff_t pixels = size(x) / width, grain = piece_rows(width), pieces = pieces_of(pixels, width);
+    ptrdiff_t pixels = size(x) / width, grain = piece_rows(width),
+              pieces = pieces_of(pixels, width);
     float *sums = room_for_sums(pixels, width);
     ChannelMomentsArgs args = {.x = data(x), .sums = sums, .width = width, .piece_rows = grain};
     if (!sums || run_channel_moments(&args, pixels, grain, sums_cost(width))) {
@@ -85,9 +87,15 @@ static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const flo
             factor[c] = 1 / sqrtf(variance[c] + (float)epsilon) * or_else(scale, c, 1);
             summand[c] = or_else(offset, c, 0);
         }
-        ChannelAffineArgs args = {.x = data(x), .mean = mean, .factor = factor, .offset = summand,
-                                  .y = data(y), .width = width};
-        y = unless(run_channel_affine(&args, size(x) / width, piece_rows(width), 2 + 0.25 * (double)width), y);
+        ChannelAffineArgs args = {.x = data(x),
+                                  .mean = mean,
+                                  .factor = factor,
+                                  .offset = summand,
+                                  .y = data(y),
+                                  .width = width};
+        y = unless(
+            run_channel_affine(&args, size(x) / width, piece_rows(width), 2 + 0.25 * (double)width),
+            y);
     } else {
         Py_CLEAR(y);
         PyErr_NoMemory();
@@ -134,12 +142,17 @@ KERNEL(batch_norm_gradient) {
     if (!fits)
         return NUMPY_FALLBACK(batch_norm_gradient);
     npy_intp shape[] = {width};
-    ptrdiff_t pixels = size(x[0]) / width, grain = piece_rows(width), pieces = pieces_of(pixels, width);
+    ptrdiff_t pixels = size(x[0]) / width, grain = piece_rows(width),
+              pieces = pieces_of(pixels, width);
     PyObject *dx = new_like(x[0]), *dscale = new_array(1, shape), *doffset = new_array(1, shape);
     float *parts = PyMem_Malloc((size_t)(3 * width) * sizeof(float));
     float *sums = dx && dscale && doffset && parts ? room_for_sums(pixels, width) : NULL;
-    ChannelSlopesArgs slopes = {.x = data(x[0]), .mean = data(x[2]), .g = data(x[4]), .sums = sums,
-                                .width = width, .piece_rows = grain};
+    ChannelSlopesArgs slopes = {.x = data(x[0]),
+                                .mean = data(x[2]),
+                                .g = data(x[4]),
+                                .sums = sums,
+                                .width = width,
+                                .piece_rows = grain};
     if (!sums || run_channel_slopes(&slopes, pixels, grain, sums_cost(width))) {
         PyMem_Free(sums);
         PyMem_Free(parts);
@@ -165,8 +178,14 @@ KERNEL(batch_norm_gradient) {
         ((float *)data(dscale))[c] = (float)slope;
         ((float *)data(doffset))[c] = (float)level;
     }
-    ChannelCombineArgs args = {.x = data(x[0]), .mean = data(x[2]), .g = data(x[4]), .by_x = by_x,
-                               .factor = factor, .constant = constant, .dx = data(dx), .width = width};
+    ChannelCombineArgs args = {.x = data(x[0]),
+                               .mean = data(x[2]),
+                               .g = data(x[4]),
+                               .by_x = by_x,
+                               .factor = factor,
+                               .constant = constant,
+                               .dx = data(dx),
+                               .width = width};
     dx = unless(run_channel_combine(&args, pixels, grain, 2 + 0.35 * (double)width), dx);
     PyMem_Free(sums);
     PyMem_Free(parts);

@@ -1,19 +1,22 @@
 /* Batch normalization, channels last: four pixels at a time, for the sums of few
  * channels would wait for one another. */
 
-#define SUM_OF_CHANNELS(sums, term)                                                               \
-    do {                                                                                          \
-        ptrdiff_t row = from;                                                                     \
-        for (; row + 4 <= to; row += 4) {                                                         \
-            ptrdiff_t at = row * width;                                                           \
-            _Pragma("omp simd") for (ptrdiff_t c = 0; c < width; c++)                             \
-                sums[c] += (term(at + c) + term(at + width + c))                                  \
-                         + (term(at + 2 * width + c) + term(at + 3 * width + c));                 \
-        }                                                                                         \
-        for (; row < to; row++) {                                                                 \
-            ptrdiff_t at = row * width;                                                           \
-            _Pragma("omp simd") for (ptrdiff_t c = 0; c < width; c++) sums[c] += term(at + c);    \
-        }                                                                                         \
+#define SUM_OF_CHANNELS(sums, term)                                                                \
+    do {                                                                                           \
+        ptrdiff_t row = from;                                                                      \
+        for (; row + 4 <= to; row += 4) {                                                          \
+            ptrdiff_t at = row * width;                                                            \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t c = 0; c < width; c++)                                                  \
+                sums[c] += (term(at + c) + term(at + width + c))                                   \
+                         + (term(at + 2 * width + c) + term(at + 3 * width + c));                  \
+        }                                                                                          \
+        for (; row < to; row++) {                                                                  \
+            ptrdiff_t at = row * width;                                                            \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t c = 0; c < width; c++)                                                  \
+                sums[c] += term(at + c);                                                           \
+        }                                                                                          \
     } while (0)
 
 LOOP(channel_moments, ChannelMomentsArgs) {
@@ -54,7 +57,8 @@ LOOP(channel_affine, ChannelAffineArgs) {
     for (ptrdiff_t row = from; row < to; row++) {
         const float *restrict x = args->x + row * width;
         float *restrict y = args->y + row * width;
-        _Pragma("omp simd") for (ptrdiff_t c = 0; c < width; c++)
+        _Pragma("omp simd")
+        for (ptrdiff_t c = 0; c < width; c++)
             y[c] = (x[c] - mean[c]) * factor[c] + offset[c];
     }
 }
@@ -68,7 +72,8 @@ LOOP(channel_combine, ChannelCombineArgs) {
         const float *restrict x = args->x + row * width;
         const float *restrict g = args->g + row * width;
         float *restrict dx = args->dx + row * width;
-        _Pragma("omp simd") for (ptrdiff_t c = 0; c < width; c++)
+        _Pragma("omp simd")
+        for (ptrdiff_t c = 0; c < width; c++)
             dx[c] = (x[c] - mean[c]) * by_x[c] + (g[c] * factor[c] + constant[c]);
     }
 }

@@ -23,11 +23,11 @@ static PyObject *binary(RunBinary run, double cost, PyObject *x1, PyObject *x2) 
     return y;
 }
 
-#define UNARY(name, cost)                                                                         \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        return count == 1 && !names && is_plain(x[0]) ? unary(run_##name, cost, x[0])            \
-                                                      : NUMPY_FALLBACK(name);                             \
+#define UNARY(name, cost)                                                                          \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        return count == 1 && !names && is_plain(x[0]) ? unary(run_##name, cost, x[0])              \
+                                                      : NUMPY_FALLBACK(name);                      \
     }
 
 UNARY(exp, 0.5)
@@ -80,12 +80,12 @@ KERNEL(gelu_gradient) {
 }
 
 /* Of g, and of the array that the slope is a function of. */
-#define GRADIENT(name, cost)                                                                      \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        return count == 2 && !names && are_alike(x[0], x[1])                                      \
-                 ? binary(run_##name, cost, x[0], x[1])                                          \
-                 : NUMPY_FALLBACK(name);                                                                  \
+#define GRADIENT(name, cost)                                                                       \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        return count == 2 && !names && are_alike(x[0], x[1])                                       \
+                 ? binary(run_##name, cost, x[0], x[1])                                            \
+                 : NUMPY_FALLBACK(name);                                                           \
     }
 
 GRADIENT(relu_gradient, 0.3)
@@ -93,7 +93,7 @@ GRADIENT(tanh_gradient, 0.3)
 GRADIENT(sigmoid_gradient, 0.3)
 GRADIENT(silu_gradient, 0.8)
 
-/* Arithmetic: arrays of one shape, an array and a number, an array and a row. ------------------- */
+/* Arithmetic: arrays of one shape, an array and a number, an array and a row. ---------------- */
 
 static double value(PyObject *number) { return *(float *)data(number); }
 
@@ -137,8 +137,8 @@ static int is_repeated(PyObject *x) {
     return 1;
 }
 
-/* An array, and an array of its shape that repeats a number. Times 1 is the array itself, for values are
- * never written to. */
+/* An array, and an array of its shape that repeats a number. Times 1 is the array itself, for
+ * values are never written to. */
 static PyObject *with_repeated(RunNumber right, RunNumber left, PyObject *x1, PyObject *x2) {
     int on_right = right && is_plain(x1) && is_repeated(x2);
     int on_left = !on_right && left && is_plain(x2) && is_repeated(x1);
@@ -152,10 +152,10 @@ static PyObject *with_repeated(RunNumber right, RunNumber left, PyObject *x1, Py
     return with_number(run, x, number);
 }
 
-/* Runs the loop for two arrays, for an array and a number on the right or on the left, or for an array
- * and a row. NULL in place of a loop: there is none. */
-static PyObject *arithmetic(RunBinary same, RunNumber right, RunNumber left, RunRow row, PyObject *x1,
-                            PyObject *x2) {
+/* Runs the loop for two arrays, for an array and a number on the right or on the left, or for an
+ * array and a row. NULL in place of a loop: there is none. */
+static PyObject *arithmetic(RunBinary same, RunNumber right, RunNumber left, RunRow row,
+                            PyObject *x1, PyObject *x2) {
     if (same_shape(x1, x2))
         return binary(same, 0.3, x1, x2);
     if (right && is_number(x2))
@@ -169,17 +169,17 @@ static PyObject *arithmetic(RunBinary same, RunNumber right, RunNumber left, Run
     return NULL;
 }
 
-#define ARITHMETIC(name, same, right, left, row)                                                  \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        if (count == 2 && !names) {                                                               \
-            PyObject *y = is_plain(x[0]) && is_plain(x[1])                                        \
-                            ? arithmetic(same, right, left, row, x[0], x[1])                      \
-                            : with_repeated(right, left, x[0], x[1]);                             \
-            if (y || PyErr_Occurred())                                                            \
-                return y;                                                                         \
-        }                                                                                         \
-        return NUMPY_FALLBACK(name);                                                                      \
+#define ARITHMETIC(name, same, right, left, row)                                                   \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        if (count == 2 && !names) {                                                                \
+            PyObject *y = is_plain(x[0]) && is_plain(x[1])                                         \
+                            ? arithmetic(same, right, left, row, x[0], x[1])                       \
+                            : with_repeated(right, left, x[0], x[1]);                              \
+            if (y || PyErr_Occurred())                                                             \
+                return y;                                                                          \
+        }                                                                                          \
+        return NUMPY_FALLBACK(name);                                                               \
     }
 
 ARITHMETIC(add, run_add, run_add_number, run_add_number, run_add_row)
@@ -223,7 +223,8 @@ KERNEL(elu) {
 KERNEL(where) {
     (void)module;
     PyObject *condition = count == 3 && !names ? x[0] : NULL;
-    if (!condition || !PyArray_CheckExact(condition) || PyArray_TYPE(as_array(condition)) != NPY_BOOL
+    if (!condition || !PyArray_CheckExact(condition)
+        || PyArray_TYPE(as_array(condition)) != NPY_BOOL
         || !PyArray_ISCARRAY_RO(as_array(condition)) || !size(condition) || !is_plain(x[1])
         || !is_plain(x[2]))
         return NUMPY_FALLBACK(where);
@@ -233,8 +234,12 @@ KERNEL(where) {
         return NUMPY_FALLBACK(where);
     PyObject *y = new_like(condition);
     if (y) {
-        WhereArgs args = {.condition = data(condition), .x1 = data(x[1]), .x2 = data(x[2]), .y = data(y),
-                          .x1_is_number = first_is_number, .x2_is_number = second_is_number};
+        WhereArgs args = {.condition = data(condition),
+                          .x1 = data(x[1]),
+                          .x2 = data(x[2]),
+                          .y = data(y),
+                          .x1_is_number = first_is_number,
+                          .x2_is_number = second_is_number};
         return unless(run_where(&args, size(y), PIECE, 0.3), y);
     }
     return y;
@@ -270,7 +275,9 @@ KERNEL(sgd_update) {
     (void)module;
     if (count != 3 || !are_slots(x, 2, count))
         return NUMPY_FALLBACK(sgd_update);
-    SgdArgs args = {.p = data(x[0]), .g = data(x[1]), .rate = value(x[2]),
+    SgdArgs args = {.p = data(x[0]),
+                    .g = data(x[1]),
+                    .rate = value(x[2]),
                     .weight_decay = ATTRIBUTE(weight_decay)};
     PyObject *p;
     if (PyErr_Occurred() || !new_values(x[0], 1, &p))
@@ -283,8 +290,12 @@ KERNEL(momentum_update) {
     (void)module;
     if (count != 4 || !are_slots(x, 3, count))
         return NUMPY_FALLBACK(momentum_update);
-    MomentumArgs args = {.p = data(x[0]), .g = data(x[1]), .v = data(x[2]), .rate = value(x[3]),
-                         .weight_decay = ATTRIBUTE(weight_decay), .momentum = ATTRIBUTE(momentum),
+    MomentumArgs args = {.p = data(x[0]),
+                         .g = data(x[1]),
+                         .v = data(x[2]),
+                         .rate = value(x[3]),
+                         .weight_decay = ATTRIBUTE(weight_decay),
+                         .momentum = ATTRIBUTE(momentum),
                          .nesterov = is_true(x, count, names, "nesterov")};
     PyObject *new[2];
     if (PyErr_Occurred() || !new_values(x[0], 2, new))
@@ -302,11 +313,16 @@ KERNEL(adam_update) {
     double rate = value(x[4]), step = value(x[5]);
     double beta1 = ATTRIBUTE(beta1), beta2 = ATTRIBUTE(beta2);
     double decay = ATTRIBUTE(weight_decay), root = sqrt(1 - pow(beta2, step));
-    AdamArgs args = {.p = data(x[0]), .g = data(x[1]), .m = data(x[2]), .v = data(x[3]),
-                     .share1 = 1 - beta1, .share2 = 1 - beta2,
+    AdamArgs args = {.p = data(x[0]),
+                     .g = data(x[1]),
+                     .m = data(x[2]),
+                     .v = data(x[3]),
+                     .share1 = 1 - beta1,
+                     .share2 = 1 - beta2,
                      .scale = rate * root / (1 - pow(beta1, step)),
                      .epsilon = ATTRIBUTE(epsilon) * root,
-                     .weight_decay = decay, .step_decay = decay * rate};
+                     .weight_decay = decay,
+                     .step_decay = decay * rate};
     PyObject *new[3];
     if (PyErr_Occurred() || !new_values(x[0], 3, new))
         return NULL;

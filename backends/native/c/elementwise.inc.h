@@ -1,13 +1,14 @@
 /* Elementwise loops over contiguous arrays. */
 
-#define UNARY(name, expression)                                                                   \
-    LOOP(name, UnaryArgs) {                                                                       \
-        const float *restrict source = args->x;                                                   \
-        float *restrict target = args->y;                                                         \
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
-            float x = source[i];                                                                  \
-            target[i] = (expression);                                                             \
-        }                                                                                         \
+#define UNARY(name, expression)                                                                    \
+    LOOP(name, UnaryArgs) {                                                                        \
+        const float *restrict source = args->x;                                                    \
+        float *restrict target = args->y;                                                          \
+        _Pragma("omp simd")                                                                        \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            float x = source[i];                                                                   \
+            target[i] = (expression);                                                              \
+        }                                                                                          \
     }
 
 /* A sigmoid is 0 here; a bound, since 0 * inf is NaN. */
@@ -23,7 +24,7 @@ UNARY(log_sigmoid, (x > 0.0f ? 0.0f : x) - log1p_unit(exp32(-fabsf(x))))
 UNARY(relu, x <= 0.0f ? 0.0f : x)
 UNARY(negative, -x)
 UNARY(abs, fabsf(x))
-UNARY(square, x * x)
+UNARY(square, x *x)
 UNARY(sqrt, sqrtf(x))
 
 /* GELU. 2 sqrt(2 / pi), and that times 0.044715. */
@@ -69,43 +70,45 @@ INLINE float silu_slope(float x) {
 UNARY(gelu_exact, gelu_exact32(x))
 UNARY(gelu_tanh, gelu_tanh32(x))
 
-#define BINARY(name, expression)                                                                  \
-    LOOP(name, BinaryArgs) {                                                                      \
-        const float *restrict first = args->x1, *restrict second = args->x2;                      \
-        float *restrict target = args->y;                                                         \
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
-            float a = first[i], b = second[i];                                                    \
-            target[i] = (expression);                                                             \
-        }                                                                                         \
+#define BINARY(name, expression)                                                                   \
+    LOOP(name, BinaryArgs) {                                                                       \
+        const float *restrict first = args->x1, *restrict second = args->x2;                       \
+        float *restrict target = args->y;                                                          \
+        _Pragma("omp simd")                                                                        \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            float a = first[i], b = second[i];                                                     \
+            target[i] = (expression);                                                              \
+        }                                                                                          \
     }
 
-BINARY(gelu_exact_gradient, a * gelu_exact_slope(b))
-BINARY(gelu_tanh_gradient, a * gelu_tanh_slope(b))
+BINARY(gelu_exact_gradient, a *gelu_exact_slope(b))
+BINARY(gelu_tanh_gradient, a *gelu_tanh_slope(b))
 BINARY(relu_gradient, b > 0.0f ? a : 0.0f)
 BINARY(tanh_gradient, a * ((1.0f - b) * (1.0f + b)))
-BINARY(sigmoid_gradient, a * (b * (1.0f - b)))
-BINARY(silu_gradient, a * silu_slope(b))
+BINARY(sigmoid_gradient, a *(b * (1.0f - b)))
+BINARY(silu_gradient, a *silu_slope(b))
 BINARY(add, a + b)
 BINARY(subtract, a - b)
-BINARY(multiply, a * b)
+BINARY(multiply, a *b)
 BINARY(divide, a / b)
 BINARY(maximum, ((a < b) | (b != b)) ? b : a)
 BINARY(minimum, ((b < a) | (b != b)) ? b : a)
 
 /* With a number. */
-#define WITH_NUMBER(name, expression)                                                             \
-    LOOP(name, NumberArgs) {                                                                      \
-        const float *restrict source = args->x;                                                   \
-        float *restrict target = args->y;                                                         \
-        float b = (float)args->number;                                                            \
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {                               \
-            float a = source[i];                                                                  \
-            target[i] = (expression);                                                             \
-        }                                                                                         \
+#define WITH_NUMBER(name, expression)                                                              \
+    LOOP(name, NumberArgs) {                                                                       \
+        const float *restrict source = args->x;                                                    \
+        float *restrict target = args->y;                                                          \
+        float b = (float)args->number;                                                             \
+        _Pragma("omp simd")                                                                        \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            float a = source[i];                                                                   \
+            target[i] = (expression);                                                              \
+        }                                                                                          \
     }
 
 WITH_NUMBER(add_number, a + b)
-WITH_NUMBER(multiply_number, a * b)
+WITH_NUMBER(multiply_number, a *b)
 WITH_NUMBER(divide_number, a / b)
 WITH_NUMBER(subtract_from, b - a)
 WITH_NUMBER(divide_from, b / a)
@@ -120,19 +123,24 @@ LOOP(where, WhereArgs) {
     float *restrict target = args->y;
     float one = *first, other = *second;
     if (args->x1_is_number && args->x2_is_number) {
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) target[i] = chosen[i] ? one : other;
+        _Pragma("omp simd")
+        for (ptrdiff_t i = from; i < to; i++)
+            target[i] = chosen[i] ? one : other;
     } else if (args->x1_is_number) {
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+        _Pragma("omp simd")
+        for (ptrdiff_t i = from; i < to; i++) {
             float b = second[i];
             target[i] = chosen[i] ? one : b;
         }
     } else if (args->x2_is_number) {
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+        _Pragma("omp simd")
+        for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i];
             target[i] = chosen[i] ? a : other;
         }
     } else {
-        _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+        _Pragma("omp simd")
+        for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i], b = second[i];
             target[i] = chosen[i] ? a : b;
         }
@@ -140,32 +148,34 @@ LOOP(where, WhereArgs) {
 }
 
 /* The rows of an array, each with one other row. */
-#define WITH_ROW(name, expression)                                                                \
-    LOOP(name, RowArgs) {                                                                                  \
-        const float *restrict second = args->row;                                                 \
-        ptrdiff_t width = args->width;                                                              \
-        for (ptrdiff_t row = from; row < to; row++) {                                             \
-            const float *restrict first = args->x + row * width;                 \
-            float *restrict target = args->y + row * width;                            \
-            _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) {                           \
-                float a = first[i], b = second[i];                                                \
-                target[i] = (expression);                                                         \
-            }                                                                                     \
-        }                                                                                         \
+#define WITH_ROW(name, expression)                                                                 \
+    LOOP(name, RowArgs) {                                                                          \
+        const float *restrict second = args->row;                                                  \
+        ptrdiff_t width = args->width;                                                             \
+        for (ptrdiff_t row = from; row < to; row++) {                                              \
+            const float *restrict first = args->x + row * width;                                   \
+            float *restrict target = args->y + row * width;                                        \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < width; i++) {                                                \
+                float a = first[i], b = second[i];                                                 \
+                target[i] = (expression);                                                          \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 WITH_ROW(add_row, a + b)
-WITH_ROW(multiply_row, a * b)
+WITH_ROW(multiply_row, a *b)
 
 /* Optimizers. ----------------------------------------- */
 
-/* A term that is left out is not multiplied by 0, for 0 * inf is NaN. `decays` says whether the term is
- * there: a constant wherever this is called. */
+/* A term that is left out is not multiplied by 0, for 0 * inf is NaN. `decays` says whether the
+ * term is there: a constant wherever this is called. */
 INLINE void sgd_body(const int decays, ptrdiff_t from, ptrdiff_t to, const SgdArgs *args) {
     const float *restrict p = args->p, *restrict g = args->g;
     float *restrict new_p = args->new_p;
     float rate = (float)args->rate, decay = (float)args->weight_decay;
-    _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++)
+    _Pragma("omp simd")
+    for (ptrdiff_t i = from; i < to; i++)
         new_p[i] = p[i] - rate * (decays ? g[i] + decay * p[i] : g[i]);
 }
 
@@ -181,8 +191,10 @@ INLINE void momentum_body(const int decays, const int ahead, ptrdiff_t from, ptr
                           const MomentumArgs *args) {
     const float *restrict p = args->p, *restrict g = args->g, *restrict v = args->v;
     float *restrict new_p = args->new_p, *restrict new_v = args->new_v;
-    float rate = (float)args->rate, decay = (float)args->weight_decay, momentum = (float)args->momentum;
-    _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+    float rate = (float)args->rate, decay = (float)args->weight_decay,
+          momentum = (float)args->momentum;
+    _Pragma("omp simd")
+    for (ptrdiff_t i = from; i < to; i++) {
         float slope = decays ? g[i] + decay * p[i] : g[i];
         float velocity = momentum * v[i] + slope;
         new_v[i] = velocity;
@@ -205,10 +217,12 @@ LOOP(momentum, MomentumArgs) {
 INLINE void adam_body(const int decays, ptrdiff_t from, ptrdiff_t to, const AdamArgs *args) {
     const float *restrict p = args->p, *restrict g = args->g;
     const float *restrict m = args->m, *restrict v = args->v;
-    float *restrict new_p = args->new_p, *restrict new_m = args->new_m, *restrict new_v = args->new_v;
+    float *restrict new_p = args->new_p, *restrict new_m = args->new_m,
+                    *restrict new_v = args->new_v;
     float share1 = (float)args->share1, share2 = (float)args->share2, scale = (float)args->scale;
     float epsilon = (float)args->epsilon, decay = (float)args->step_decay;
-    _Pragma("omp simd") for (ptrdiff_t i = from; i < to; i++) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = from; i < to; i++) {
         float slope = g[i];
         float first = m[i] + share1 * (slope - m[i]);
         float second = v[i] + share2 * (slope * slope - v[i]);

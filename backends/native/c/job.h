@@ -8,8 +8,8 @@
 #include "args.h"
 
 /* The bits that loops set in their `status`: there was no memory; there are infinities or NaN. The
- * latter matters where terms are 0, for 0 * inf is NaN: zeros beyond an edge, weights of what a mask
- * hides. The caller leaves such arrays to NumPy's kernel, so that all kernels agree on them. */
+ * latter matters where terms are 0, for 0 * inf is NaN: zeros beyond an edge, weights of what a
+ * mask hides. The caller leaves such arrays to NumPy's kernel, so that all kernels agree. */
 enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 
 /* Products with so few rows read a where it is, where the elements of a row are neighbours. */

@@ -5,15 +5,15 @@
 #include "math32.h"
 
 /* Defines a loop: `args` has the type that LOOPS names in job.h, or this does not compile. */
-#define DECLARATION(name, Args)                                                                   \
-    INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args);                      \
+#define DECLARATION(name, Args)                                                                    \
+    INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args);                       \
     static void loop_##name(ptrdiff_t from, ptrdiff_t to, const void *args);
 LOOPS(DECLARATION)
 #undef DECLARATION
-#define LOOP(name, Args)                                                                          \
-    static void loop_##name(ptrdiff_t from, ptrdiff_t to, const void *args) {                     \
-        body_##name(from, to, args);                                                              \
-    }                                                                                             \
+#define LOOP(name, Args)                                                                           \
+    static void loop_##name(ptrdiff_t from, ptrdiff_t to, const void *args) {                      \
+        body_##name(from, to, args);                                                               \
+    }                                                                                              \
     INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args)
 
 #include "tile.inc.h"

@@ -22,17 +22,17 @@ INLINE int32_t as_bits(float x) {
     return bits;
 }
 
-/* 2^n for n from -126 to 127, and any float for the n of NaN: shifted as an unsigned number, for shifting a
- * sign is undefined. */
+/* 2^n for n from -126 to 127, and any float for the n of NaN: shifted as an unsigned number, for
+ * shifting a sign is undefined. */
 INLINE float two_to(int32_t n) { return as_float((int32_t)((uint32_t)(n + 127) << 23)); }
 
 /* x, or `least` if x is less; NaN stays. */
 INLINE float at_least(float x, float least) { return x < least ? least : x; }
 INLINE float at_most(float x, float most) { return x > most ? most : x; }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: returns r, and 2^n as the two factors low and high, since 2^n
- * alone may be out of range where its product with exp(r) is not. Adding 1.5 * 2^23 rounds to an
- * integer, which stands in the last bits. */
+/* x = n ln 2 + r with |r| <= ln 2 / 2: returns r, and 2^n as the two factors low and high, since
+ * 2^n alone may be out of range where its product with exp(r) is not. Adding 1.5 * 2^23 rounds to
+ * an integer, which stands in the last bits. */
 INLINE float reduced(float x, float *low, float *high) {
     const float shifter = 0x1.8p23f;
     float shifted = x * 0x1.715476p+0f + shifter;

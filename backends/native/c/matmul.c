@@ -10,8 +10,8 @@
 /* A tile of the widest vectors: pieces are made of whole tiles. */
 #define ROWS 12
 #define COLUMNS 32
-/* The cost of an element of a or b in each piece that needs it, in multiplications: to read it, and to
- * copy it. */
+/* The cost of an element of a or b in each piece that needs it, in multiplications: to read it, and
+ * to copy it. */
 #define READ 15.0
 #define COPY_A 30.0
 #define COPY_B 20.0
@@ -24,8 +24,8 @@ static ptrdiff_t length(PyObject *x, int axis) { return PyArray_DIM(as_array(x),
 
 /* True if x is a float32 array of two axes or more, with strides of whole floats. */
 static int is_matrix(PyObject *x) {
-    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || PyArray_NDIM(as_array(x)) < 2
-        || !PyArray_ISBEHAVED_RO(as_array(x)))
+    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT
+        || PyArray_NDIM(as_array(x)) < 2 || !PyArray_ISBEHAVED_RO(as_array(x)))
         return 0;
     for (int axis = 0; axis < PyArray_NDIM(as_array(x)); axis++)
         if (PyArray_STRIDE(as_array(x), axis) % (ptrdiff_t)sizeof(float))
@@ -33,8 +33,8 @@ static int is_matrix(PyObject *x) {
     return 1;
 }
 
-/* Merges axes `first` to `last` of x: stores the length of the merged axis, and the step between its
- * elements. 0 if memory has no such axis. */
+/* Merges axes `first` to `last` of x: stores the length of the merged axis, and the step between
+ * its elements. 0 if memory has no such axis. */
 static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *apart) {
     *count = 1, *apart = step(x, last);
     for (int axis = last; axis >= first; axis--) {
@@ -68,17 +68,21 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
     }
 }
 
-/* The products of matrices or stacks of matrices, plus a row unless `bias` is NULL; NULL without an error
- * where NumPy has to do it. */
+/* The products of matrices or stacks of matrices, plus a row unless `bias` is NULL; NULL without an
+ * error where NumPy has to do it. */
 static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
     npy_intp shape[NPY_MAXDIMS];
     memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
     shape[ndim - 1] = length(x2, ndim2 - 1);
     ptrdiff_t items = 1, rows = length(x1, ndim - 2), columns = shape[ndim - 1];
-    ProductArgs args = {.bias = bias, .columns = columns, .inner = length(x1, ndim - 1),
-                        .a_row_step = step(x1, ndim - 2), .a_column_step = step(x1, ndim - 1),
-                        .b_row_step = step(x2, ndim2 - 2), .b_column_step = step(x2, ndim2 - 1),
+    ProductArgs args = {.bias = bias,
+                        .columns = columns,
+                        .inner = length(x1, ndim - 1),
+                        .a_row_step = step(x1, ndim - 2),
+                        .a_column_step = step(x1, ndim - 1),
+                        .b_row_step = step(x2, ndim2 - 2),
+                        .b_column_step = step(x2, ndim2 - 1),
                         .c_row_step = columns};
     if (length(x1, ndim - 1) != length(x2, ndim2 - 2))
         return NULL;
@@ -87,12 +91,13 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     if (ndim2 > 2) {
         ptrdiff_t items2;
         if (ndim != ndim2 || !PyArray_CompareLists(shape, PyArray_DIMS(as_array(x2)), ndim - 2)
-            || !merge(x1, 0, ndim - 3, &items, &args.a_item_step) || !merge(x2, 0, ndim - 3, &items2, &args.b_item_step))
+            || !merge(x1, 0, ndim - 3, &items, &args.a_item_step)
+            || !merge(x2, 0, ndim - 3, &items2, &args.b_item_step))
             return NULL;
         args.c_item_step = rows * columns;
     }
-    /* BLAS multiplies by a vector at the speed of memory, and has better tiles where the compiler may not
-     * use wide vectors. */
+    /* BLAS multiplies by a vector at the speed of memory, and has better tiles where the compiler
+     * may not use wide vectors. */
     if (rows == 1 || columns == 1 || loops == loops_base)
         return NULL;
     PyObject *y = new_array(ndim, shape);
@@ -118,7 +123,8 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
 
 KERNEL(matmul) {
     (void)module;
-    PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
+    PyObject *y =
+        count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(matmul);
 }
 
@@ -127,7 +133,8 @@ KERNEL(linear) {
     PyObject *y = NULL;
     if (count == 3 && is_matrix(x[0]) && is_matrix(x[1]) && PyArray_NDIM(as_array(x[1])) == 2
         && (x[2] == Py_None
-            || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1 && size(x[2]) == length(x[1], 1))))
+            || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1
+                && size(x[2]) == length(x[1], 1))))
         y = products(x[0], x[1], x[2] == Py_None ? NULL : data(x[2]));
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(linear);
 }

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* The size of a cache line, and of the widest vector. Malloc begins 16 bytes after a line: then every
- * vector lies in two lines, which costs a matrix product a tenth of its time. */
+/* The size of a cache line, and of the widest vector. Malloc begins 16 bytes after a line: then
+ * every vector lies in two lines, which costs a matrix product a tenth of its time. */
 #define LINE 64
 /* Arrays of this many bytes or more begin at a line. */
 #define LARGE 16384

@@ -10,7 +10,9 @@ static PyObject *thread_count;
 
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     if (!fallbacks[kernel]) {
-        PyErr_SetString(PyExc_RuntimeError, "pullback_native has no kernels of NumPy to fall back to; call _native.prepare");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "pullback_native has no kernels of NumPy to fall back to; call _native.prepare");
         return NULL;
     }
     return PyObject_Vectorcall(fallbacks[kernel], x, (size_t)count, names);
@@ -23,8 +25,8 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
     return NULL;
 }
 
-/* The number of threads that NumPy's kernels would use here: 1 inside work that is already split; -1 with
- * an error set. */
+/* The number of threads that NumPy's kernels would use here: 1 inside work that is already split;
+ * -1 with an error set. */
 static int threads_here(void) {
     PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : PyLong_FromLong(1);
     int overflow, failed = !answer;
@@ -36,8 +38,8 @@ static int threads_here(void) {
     return found < 1 ? 1 : found > POOL_MOST ? POOL_MOST : (int)found;
 }
 
-/* Nanoseconds of work from which on it pays to release the GIL, to wake a second thread, and to use a
- * thread that is awake. */
+/* Nanoseconds of work from which on it pays to release the GIL, to wake a second thread, and to use
+ * a thread that is awake. */
 #define WORTH_THE_LOCK 3e3
 #define WORTH_A_THREAD 6e4
 #define WORTH_AN_AWAKE_ONE 1.5e4
@@ -55,10 +57,8 @@ int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, doubl
     int threads = threads_for(time);
     if (threads < 0)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-    pool_run(loops[loop], args, count, grain, threads);
-    Py_END_ALLOW_THREADS
-    return 0;
+    Py_BEGIN_ALLOW_THREADS pool_run(loops[loop], args, count, grain, threads);
+    Py_END_ALLOW_THREADS return 0;
 }
 
 /* In run.c. */
@@ -84,14 +84,14 @@ static PyObject *prepare(PyObject *module, PyObject *args) {
     PyObject *kernels, *threads;
     if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &kernels, &threads))
         return NULL;
-#define TAKE(name)                                                                                \
+#define TAKE(name)                                                                                 \
     Py_XSETREF(fallbacks[KERNEL_##name], Py_XNewRef(PyDict_GetItemString(kernels, #name)));
     KERNELS(TAKE)
     Py_XSETREF(thread_count, Py_NewRef(threads));
     Py_RETURN_NONE;
 }
 
-/* use([name]): takes the loops of an instruction set; without a name, the best of this processor. */
+/* use([name]): takes the loops of an instruction set; by default the best of this processor. */
 static PyObject *use(PyObject *module, PyObject *args) {
     (void)module;
     const char *name = "";
@@ -111,18 +111,19 @@ static PyObject *use(PyObject *module, PyObject *args) {
         found = "avx2", table = loops_avx2;
 #endif
     if (!any && strcmp(name, found)) {
-        PyErr_Format(PyExc_ValueError, "unknown instruction set '%s', or this processor or build lacks it", name);
+        PyErr_Format(PyExc_ValueError,
+                     "unknown instruction set '%s', or this processor or build lacks it", name);
         return NULL;
     }
     loops = table;
     return PyUnicode_FromString(found);
 }
 
-#define METHOD(name)                                                                              \
+#define METHOD(name)                                                                               \
     {#name, (PyCFunction)(void (*)(void))kernel_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
 static PyMethodDef methods[] = {
-    KERNELS(METHOD)
-    {"run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS, NULL},
+    KERNELS(METHOD){"run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS,
+                    NULL},
     {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
@@ -133,12 +134,12 @@ static int add_loops(PyObject *module) {
     PyObject *numbers = PyDict_New();
     if (!numbers)
         return -1;
-#define ADD(name, Args)                                                                               \
-    do {                                                                                          \
-        PyObject *number = PyLong_FromLong(LOOP_##name);                                          \
-        if (!number || PyDict_SetItemString(numbers, #name, number))                              \
-            return -1;                                                                            \
-        Py_DECREF(number);                                                                        \
+#define ADD(name, Args)                                                                            \
+    do {                                                                                           \
+        PyObject *number = PyLong_FromLong(LOOP_##name);                                           \
+        if (!number || PyDict_SetItemString(numbers, #name, number))                               \
+            return -1;                                                                             \
+        Py_DECREF(number);                                                                         \
     } while (0);
     LOOPS(ADD)
     return PyModule_AddObject(module, "LOOPS", numbers);
@@ -148,12 +149,12 @@ static int add_kernels(PyObject *module) {
     PyObject *names = PyList_New(0);
     if (!names)
         return -1;
-#define APPEND(name)                                                                              \
-    do {                                                                                          \
-        PyObject *text = PyUnicode_FromString(#name);                                             \
-        if (!text || PyList_Append(names, text))                                                  \
-            return -1;                                                                            \
-        Py_DECREF(text);                                                                          \
+#define APPEND(name)                                                                               \
+    do {                                                                                           \
+        PyObject *text = PyUnicode_FromString(#name);                                              \
+        if (!text || PyList_Append(names, text))                                                   \
+            return -1;                                                                             \
+        Py_DECREF(text);                                                                           \
     } while (0);
     KERNELS(APPEND)
     return PyModule_AddObject(module, "KERNELS", names);
@@ -163,9 +164,10 @@ static int fill(PyObject *module) {
     /* A process has one table of kernels and one pool of threads, and NumPy's arrays belong to one
      * interpreter. */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError,
-                        "pullback_native works in the main interpreter only: import it there, or use "
-                        "a process in place of the subinterpreter");
+        PyErr_SetString(
+            PyExc_ImportError,
+            "pullback_native works in the main interpreter only: import it there, or use "
+            "a process in place of the subinterpreter");
         return -1;
     }
     import_array1(-1);
@@ -179,7 +181,7 @@ static PyModuleDef_Slot slots[] = {
 #endif
     {0, NULL}};
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native", .m_methods = methods, .m_slots = slots};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native",
+                                        .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

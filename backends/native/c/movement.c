@@ -27,10 +27,15 @@ KERNEL(take) {
         inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     PyObject *y = new_array(axes, shape);
     if (y) {
-        TakeArgs args = {.x = data(x[0]), .indices = ids.at, .y = data(y), .positions = ids.count,
-                         .rows = rows, .inner = inner, .wide = ids.wide};
-        return unless(run_take(&args, outer * ids.count, 1 + PIECE / inner,
-                               5 + 0.3 * (double)inner), y);
+        TakeArgs args = {.x = data(x[0]),
+                         .indices = ids.at,
+                         .y = data(y),
+                         .positions = ids.count,
+                         .rows = rows,
+                         .inner = inner,
+                         .wide = ids.wide};
+        return unless(
+            run_take(&args, outer * ids.count, 1 + PIECE / inner, 5 + 0.3 * (double)inner), y);
     }
     return y;
 }
@@ -85,8 +90,8 @@ KERNEL(concat) {
 /* From this many elements on, a copy here is faster than NumPy's. */
 #define WORTH_A_COPY 16384
 
-/* A copy of x in C order; NULL without an error where NumPy has to do it: the elements of the last axis are
- * not neighbours, or there are too many axes. */
+/* A copy of x in C order; NULL without an error where NumPy has to do it: the elements of the last
+ * axis are not neighbours, or there are too many axes. */
 static PyObject *in_order(PyObject *x) {
     PyArrayObject *array = as_array(x);
     int axis = PyArray_NDIM(array) - 1, axes = 0;

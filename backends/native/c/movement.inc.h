@@ -1,7 +1,9 @@
 /* Loops that move elements: rows by index, and arrays into C order. */
 
 INLINE void copy_run(float *restrict target, const float *restrict source, ptrdiff_t size) {
-    _Pragma("omp simd") for (ptrdiff_t i = 0; i < size; i++) target[i] = source[i];
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < size; i++)
+        target[i] = source[i];
 }
 
 INLINE ptrdiff_t index_at(const void *indices, ptrdiff_t wide, ptrdiff_t i) {

@@ -21,29 +21,33 @@ void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How often a thread looks for work before it sleeps: for some 2 ms. Kernels follow each other, with 10 to
- * 200 us of Python between them, and waking a thread takes 40 us, or more on a virtual machine whose
- * neighbours take an idle core at once. After 100 us the thread yields to others that want the core. */
+/* How often a thread looks for work before it sleeps: for some 2 ms. Kernels follow each other,
+ * with 10 to 200 us of Python between them, and waking a thread takes 40 us, or more on a virtual
+ * machine whose neighbours take an idle core at once. After 100 us the thread yields to others that
+ * want the core. */
 #define LOOKS 40000
 #define LOOKS_ALONE 2000
 
 typedef struct {
-    pthread_mutex_t busy;  /* held by the caller whose work it is */
-    pthread_mutex_t lock;  /* guards the members below */
+    pthread_mutex_t busy; /* held by the caller whose work it is */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t wake, left;
-    int helpers;           /* threads that were started */
-    int open, inside;      /* threads that may still join, and threads that work */
-    atomic_ulong number;   /* of the work */
-    atomic_long next;      /* the first element that no thread has taken */
-    atomic_int working;    /* as `inside`, to read without the lock */
-    atomic_int looking;    /* threads that look for the next work */
+    int helpers;         /* threads that were started */
+    int open, inside;    /* threads that may still join, and threads that work */
+    atomic_ulong number; /* of the work */
+    atomic_long next;    /* the first element that no thread has taken */
+    atomic_int working;  /* as `inside`, to read without the lock */
+    atomic_int looking;  /* threads that look for the next work */
     Loop loop;
     const void *args;
     ptrdiff_t count, grain;
 } Pool;
 
-#define FRESH {.busy = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,              \
-               .wake = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER}
+#define FRESH                                                                                      \
+    {.busy = PTHREAD_MUTEX_INITIALIZER,                                                            \
+     .lock = PTHREAD_MUTEX_INITIALIZER,                                                            \
+     .wake = PTHREAD_COND_INITIALIZER,                                                             \
+     .left = PTHREAD_COND_INITIALIZER}
 static Pool pool = FRESH;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

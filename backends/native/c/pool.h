@@ -1,5 +1,5 @@
-/* A pool of threads. OpenMP's threads hang in a process that was forked while they ran, and data pipelines
- * fork; these are started anew there. */
+/* A pool of threads. OpenMP's threads hang in a process that was forked while they ran, and data
+ * pipelines fork; these are started anew there. */
 #ifndef PULLBACK_POOL_H
 #define PULLBACK_POOL_H
 

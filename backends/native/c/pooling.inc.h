@@ -1,6 +1,6 @@
 /* Max pooling over images, channels last. */
 
-/* Counts rows of the output. The first maximum wins, and a NaN over every number; padding is -inf. */
+/* Counts rows of the output. The first maximum wins, and NaN over every number; padding is -inf. */
 LOOP(max_pool, MaxPoolArgs) {
     const Windows *windows = &args->windows;
     ptrdiff_t height = windows->height, width = windows->width, channels = windows->channels;
@@ -22,7 +22,8 @@ LOOP(max_pool, MaxPoolArgs) {
                         continue;
                     const float *restrict x = image + ((top + i) * width + left + j) * channels;
                     int32_t tap = (int32_t)(i * windows->window_width + j);
-                    _Pragma("omp simd") for (ptrdiff_t c = 0; c < channels; c++) {
+                    _Pragma("omp simd")
+                    for (ptrdiff_t c = 0; c < channels; c++) {
                         float value = x[c], most = best[c];
                         int better = !(value <= most) & (most == most);
                         best[c] = better ? value : most;
@@ -38,7 +39,8 @@ LOOP(max_pool, MaxPoolArgs) {
 LOOP(max_pool_gradient, MaxPoolGradientArgs) {
     const Windows *windows = &args->windows;
     ptrdiff_t height = windows->height, width = windows->width, channels = windows->channels;
-    ptrdiff_t rows = windows->out_height, columns = windows->out_width, size = height * width * channels;
+    ptrdiff_t rows = windows->out_height, columns = windows->out_width,
+              size = height * width * channels;
     for (ptrdiff_t number = from; number < to; number++) {
         float *image = args->dx + number * size;
         if (!args->tiled)
@@ -59,10 +61,12 @@ LOOP(max_pool_gradient, MaxPoolGradientArgs) {
                     float *restrict dx = image + ((top + i) * width + left + j) * channels;
                     int32_t tap = (int32_t)(i * windows->window_width + j);
                     if (args->tiled) {
-                        _Pragma("omp simd") for (ptrdiff_t c = 0; c < channels; c++)
+                        _Pragma("omp simd")
+                        for (ptrdiff_t c = 0; c < channels; c++)
                             dx[c] = at[c] == tap ? g[c] : 0.0f;
                     } else {
-                        _Pragma("omp simd") for (ptrdiff_t c = 0; c < channels; c++)
+                        _Pragma("omp simd")
+                        for (ptrdiff_t c = 0; c < channels; c++)
                             dx[c] += at[c] == tap ? g[c] : 0.0f;
                     }
                 }

@@ -1,23 +1,23 @@
 /* The long short-term memory and the gated recurrent unit, for the items `from` to `to` of a batch,
  * through all of time.
  *
- * Arrays are (batch, time, ...), as the op's inputs and residuals. The state is kept in arrays of its own,
- * (items, ...): in many networks the rows of a step are a power of two apart, and would compete for a few
- * cache lines. The recurrent kernel is copied into strips once. */
+ * Arrays are (batch, time, ...), as the op's inputs and residuals. The state is kept in arrays of
+ * its own, (items, ...): in many networks the rows of a step are a power of two apart, and would
+ * compete for a few cache lines. The recurrent kernel is copied into strips once. */
 
 /* The position in time of step `number`. */
 #define STEP_OF(args, number) ((args)->reverse ? (args)->time - 1 - (number) : (number))
 
-/* The recurrent kernel, transposed or not, and room for `width` numbers for each unit of an item. */
+/* The recurrent kernel, transposed or not, and `width` numbers for each unit of an item. */
 typedef struct {
     float *strips, *room;
 } Recurrence;
 
-static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t units, ptrdiff_t gates, int transposed,
-                           ptrdiff_t items, ptrdiff_t width, int32_t *status) {
+static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t units, ptrdiff_t gates,
+                           int transposed, ptrdiff_t items, ptrdiff_t width, int32_t *status) {
     ptrdiff_t wide = gates * units;
     it->strips = transposed ? strips_of((Matrix){kernel, 1, wide}, wide, units)
-                        : strips_of((Matrix){kernel, wide, 1}, units, wide);
+                            : strips_of((Matrix){kernel, wide, 1}, units, wide);
     it->room = room_for(items * units * width);
     if (!it->strips || !it->room)
         set_status(status, NO_MEMORY);
@@ -50,7 +50,8 @@ LOOP(lstm_step, LstmArgs) {
                 float *restrict cell = args->cells + place * units;
                 float *restrict state = h + item * units, *restrict memory = c + item * units;
                 const float *restrict s = product + item * 4 * units;
-                _Pragma("omp simd") for (ptrdiff_t u = 0; u < units; u++) {
+                _Pragma("omp simd")
+                for (ptrdiff_t u = 0; u < units; u++) {
                     i[u] = gate32(i[u] + s[u]);
                     f[u] = gate32(f[u] + s[units + u]);
                     g[u] = tanh32(g[u] + s[2 * units + u]);
@@ -76,12 +77,13 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
                 const float *restrict i = args->gates + place * 4 * units, *restrict f = i + units;
                 const float *restrict g = f + units, *restrict o = g + units;
                 const float *restrict cell = args->cells + place * units;
-                const float *restrict old = number ? args->cells + last * units
-                                                   : args->c + (from + item) * units;
+                const float *restrict old =
+                    number ? args->cells + last * units : args->c + (from + item) * units;
                 const float *restrict given = args->g + place * units;
                 float *restrict slopes = it.room + item * 4 * units;
                 float *restrict h_slope = dh + item * units, *restrict c_slope = dc + item * units;
-                _Pragma("omp simd") for (ptrdiff_t u = 0; u < units; u++) {
+                _Pragma("omp simd")
+                for (ptrdiff_t u = 0; u < units; u++) {
                     float t = tanh32(cell[u]), dy = h_slope[u] + given[u];
                     float slope = c_slope[u] + dy * o[u] * (1.0f - t * t);
                     slopes[u] = slope * g[u] * (i[u] * (1.0f - i[u]));
@@ -109,14 +111,16 @@ LOOP(gru_step, GruArgs) {
             ptrdiff_t place = from * time + STEP_OF(args, number);
             for (ptrdiff_t item = 0; bias && item < items; item++)
                 copy_to(product + item * 3 * units, bias, 3 * units);
-            by_strips(items, 3 * units, units, h, units, it.strips, bias != NULL, product, 3 * units);
+            by_strips(items, 3 * units, units, h, units, it.strips, bias != NULL, product,
+                      3 * units);
             for (ptrdiff_t item = 0; item < items; item++, place += time) {
                 float *restrict z = args->gates + place * 3 * units, *restrict r = z + units;
                 float *restrict n = r + units, *restrict y = args->y + place * units;
                 float *restrict candidate = args->candidates + place * units;
                 float *restrict state = h + item * units;
                 const float *restrict s = product + item * 3 * units;
-                _Pragma("omp simd") for (ptrdiff_t u = 0; u < units; u++) {
+                _Pragma("omp simd")
+                for (ptrdiff_t u = 0; u < units; u++) {
                     z[u] = gate32(z[u] + s[u]);
                     r[u] = gate32(r[u] + s[units + u]);
                     candidate[u] = s[2 * units + u];
@@ -140,14 +144,15 @@ LOOP(gru_step_gradient, GruGradientArgs) {
                 ptrdiff_t place = (from + item) * time + step, last = (from + item) * time + before;
                 const float *restrict z = args->gates + place * 3 * units, *restrict r = z + units;
                 const float *restrict n = r + units;
-                const float *restrict old = number ? args->y + last * units
-                                                   : args->h + (from + item) * units;
+                const float *restrict old =
+                    number ? args->y + last * units : args->h + (from + item) * units;
                 const float *restrict given = args->g + place * units;
                 const float *restrict candidate = args->candidates + place * units;
                 float *restrict by_input = args->by_input + place * 3 * units;
                 float *restrict by_state = it.room + item * 3 * units;
                 float *restrict slope = dh + item * units;
-                _Pragma("omp simd") for (ptrdiff_t u = 0; u < units; u++) {
+                _Pragma("omp simd")
+                for (ptrdiff_t u = 0; u < units; u++) {
                     float dy = slope[u] + given[u];
                     float dn = dy * (1.0f - z[u]) * (1.0f - n[u] * n[u]);
                     float dz = dy * (old[u] - n[u]) * (z[u] * (1.0f - z[u]));

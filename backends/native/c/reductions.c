@@ -1,8 +1,8 @@
 /* Kernels of sums and means, and of sums over segments. */
 #include "calls.h"
 
-/* Stores the sizes of x as (outer, n, inner) around the summed axes; false if these are not neighbours, or
- * there are none. Axes of size 1 do not count. */
+/* Stores the sizes of x as (outer, n, inner) around the summed axes; false if these are not
+ * neighbours, or there are none. Axes of size 1 do not count. */
 static int around(PyObject *x, PyObject *axis, ptrdiff_t sizes[3]) {
     int ndim = PyArray_NDIM(as_array(x)), place = 0;
     Py_ssize_t next = 0, many = axis == Py_None ? 0 : PyTuple_GET_SIZE(axis);
@@ -53,14 +53,19 @@ static void add_pieces(const double *partial, ptrdiff_t outer, ptrdiff_t pieces,
 /* The sum of x over `axis`, or the mean; NULL without an error where NumPy has to do it. */
 static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) {
     ptrdiff_t sizes[3];
-    if (!axis || !keep || !is_plain(x) || !size(x)
-        || !(axis == Py_None || PyTuple_CheckExact(axis)) || !around(x, axis, sizes))
+    if (!axis || !keep || !is_plain(x) || !size(x) || !(axis == Py_None || PyTuple_CheckExact(axis))
+        || !around(x, axis, sizes))
         return NULL;
     ptrdiff_t rows = sizes[1], inner = sizes[2], width = inner < 1024 ? inner : 1024;
     ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
     ptrdiff_t pieces = (rows + grain - 1) / grain, blocks = (inner + 1023) / 1024;
-    SumArgs args = {.x = data(x), .rows = rows, .inner = inner, .piece_rows = grain, .pieces = pieces,
-                    .blocks = blocks, .factor = mean ? 1.0 / (double)rows : 1.0};
+    SumArgs args = {.x = data(x),
+                    .rows = rows,
+                    .inner = inner,
+                    .piece_rows = grain,
+                    .pieces = pieces,
+                    .blocks = blocks,
+                    .factor = mean ? 1.0 / (double)rows : 1.0};
     double *partial = NULL;
     if (pieces > 1) {
         partial = PyMem_Malloc((size_t)(sizes[0] * pieces * inner) * sizeof(double));
@@ -72,8 +77,9 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) 
     if (y) {
         ptrdiff_t unit = (rows < grain ? rows : grain) * width;
         args.y = data(y);
-        y = unless(run_sum(&args, sizes[0] * pieces * blocks, 1 + PIECE / unit,
-                            5 + 0.15 * (double)unit), y);
+        y = unless(
+            run_sum(&args, sizes[0] * pieces * blocks, 1 + PIECE / unit, 5 + 0.15 * (double)unit),
+            y);
         if (y && partial)
             add_pieces(partial, sizes[0], pieces, inner, args.factor, data(y));
     }
@@ -103,10 +109,10 @@ KERNEL(mean) {
     return NUMPY_FALLBACK(mean);
 }
 
-/* Fills `begins` and `order` for the loop, from the segment of each position; false if a segment is out
- * of range. */
+/* Fills `begins` and `order` for the loop, from the segment of each position; false if a segment is
+ * out of range. */
 static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *order,
-                        ptrdiff_t *begins) {
+                           ptrdiff_t *begins) {
     memset(begins, 0, (size_t)(segments + 1) * sizeof *begins);
     for (ptrdiff_t i = 0; i < ids->count; i++) {
         ptrdiff_t id = index_of(ids, i);
@@ -152,12 +158,17 @@ KERNEL(segment_sum) {
     PyObject *y = NULL;
     int inside = order_positions(&ids, segments, order, begins);
     if (inside && (y = new_array(axes, shape))) {
-        SegmentSumArgs args = {.x = data(x[0]), .order = order, .begins = begins, .y = data(y),
-                               .positions = ids.count, .segments = segments, .inner = inner};
+        SegmentSumArgs args = {.x = data(x[0]),
+                               .order = order,
+                               .begins = begins,
+                               .y = data(y),
+                               .positions = ids.count,
+                               .segments = segments,
+                               .inner = inner};
         double rows = 1 + (double)ids.count / (double)segments;
         ptrdiff_t grain = 1 + (ptrdiff_t)(PIECE / (rows * (double)inner));
-        y = unless(run_segment_sum(&args, outer * segments, grain,
-                            5 + 0.15 * rows * (double)inner), y);
+        y = unless(run_segment_sum(&args, outer * segments, grain, 5 + 0.15 * rows * (double)inner),
+                   y);
     }
     PyMem_Free(order);
     return inside ? y : NUMPY_FALLBACK(segment_sum);

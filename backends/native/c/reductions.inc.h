@@ -1,7 +1,7 @@
 /* Sums along neighbouring axes: x is (outer, n, inner), and n is summed.
  *
- * Terms are added in double precision and rounded once. Sums begin with -0, which changes no number, so
- * that a sum of negative zeros is a negative zero. */
+ * Terms are added in double precision and rounded once. Sums begin with -0, which changes no
+ * number, so that a sum of negative zeros is a negative zero. */
 
 /* Columns of a piece: their sums, in double precision, fit into the first-level cache. */
 #define COLUMNS 1024
@@ -11,12 +11,15 @@ INLINE void add_rows(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t
     ptrdiff_t row = 0;
     for (; row + 4 <= rows; row += 4) {
         const float *a = x + row * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < columns; i++)
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < columns; i++)
             sums[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
     }
     for (; row < rows; row++) {
         const float *a = x + row * stride;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < columns; i++) sums[i] += (double)a[i];
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < columns; i++)
+            sums[i] += (double)a[i];
     }
 }
 
@@ -44,7 +47,8 @@ INLINE double run_sum(const float *x, ptrdiff_t size) {
     ptrdiff_t part = size / 4;
     const float *x1 = x + part, *x2 = x1 + part, *x3 = x2 + part;
     double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
-    _Pragma("omp simd reduction(+ : a, b, c, d)") for (ptrdiff_t i = 0; i < part; i++) {
+    _Pragma("omp simd reduction(+ : a, b, c, d)")
+    for (ptrdiff_t i = 0; i < part; i++) {
         a += (double)x[i];
         b += (double)x1[i];
         c += (double)x2[i];
@@ -77,7 +81,8 @@ INLINE void short_sums(const float *x, ptrdiff_t count, ptrdiff_t size, double f
             sums[i] = -0.0;
         if (some == 16) {
             for (ptrdiff_t at = 0; at < size; at++) {
-                _Pragma("omp simd") for (ptrdiff_t i = 0; i < 16; i++)
+                _Pragma("omp simd")
+                for (ptrdiff_t i = 0; i < 16; i++)
                     sums[i] += (double)first[i * size + at];
             }
         } else {
@@ -91,7 +96,8 @@ INLINE void short_sums(const float *x, ptrdiff_t count, ptrdiff_t size, double f
 }
 
 LOOP(sum, SumArgs) {
-    ptrdiff_t rows = args->rows, inner = args->inner, grain = args->piece_rows, pieces = args->pieces;
+    ptrdiff_t rows = args->rows, inner = args->inner, grain = args->piece_rows,
+              pieces = args->pieces;
     ptrdiff_t blocks = args->blocks;
     double sums[COLUMNS];
     if (inner == 1 && rows < SHORT) {
@@ -137,7 +143,8 @@ LOOP(segment_sum, SegmentSumArgs) {
                 sums[i] = 0.0;
             for (ptrdiff_t at = begins[segment]; at < begins[segment + 1]; at++) {
                 const float *row = x + order[at] * inner + column;
-                _Pragma("omp simd") for (ptrdiff_t i = 0; i < columns; i++)
+                _Pragma("omp simd")
+                for (ptrdiff_t i = 0; i < columns; i++)
                     sums[i] += (double)row[i];
             }
             for (ptrdiff_t i = 0; i < columns; i++)

@@ -1,8 +1,8 @@
 /* Kernels that work along the last axes: softmax, cross entropy, layer normalization. */
 #include "calls.h"
 
-/* The width of the rows of x where `axis` is its last one, else 0: then NumPy's kernel has to do it. The
- * loops are for rows of at least one element. */
+/* The width of the rows of x where `axis` is its last one, else 0: then NumPy's kernel has to do
+ * it. The loops are for rows of at least one element. */
 static ptrdiff_t last_width(PyObject *x, PyObject *axis) {
     int last = axis && is_plain(x) && size(x) ? PyArray_NDIM(as_array(x)) - 1 : -1;
     return last >= 0 && PyLong_AsLong(axis) == last ? PyArray_DIM(as_array(x), last) : 0;
@@ -18,11 +18,11 @@ static PyObject *softmax_by(RunSoftmax run, PyObject *x, ptrdiff_t width) {
     return y;
 }
 
-#define SOFTMAX(name)                                                                             \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        ptrdiff_t width = count == 1 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;  \
-        return width ? softmax_by(run_##name, x[0], width) : NUMPY_FALLBACK(name);                        \
+#define SOFTMAX(name)                                                                              \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        ptrdiff_t width = count == 1 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
+        return width ? softmax_by(run_##name, x[0], width) : NUMPY_FALLBACK(name);                 \
     }
 
 SOFTMAX(softmax)
@@ -34,18 +34,19 @@ static PyObject *softmax_gradient_by(RunSoftmaxGradient run, double cost, PyObje
     PyObject *dx = new_like(g);
     if (dx) {
         SoftmaxGradientArgs args = {.g = data(g), .y = data(y), .dx = data(dx), .width = width};
-        return unless(run(&args, size(dx) / width, 1 + PIECE / width, 10 + cost * (double)width), dx);
+        return unless(run(&args, size(dx) / width, 1 + PIECE / width, 10 + cost * (double)width),
+                      dx);
     }
     return dx;
 }
 
-#define SOFTMAX_GRADIENT(name, cost)                                                              \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        ptrdiff_t width = count == 2 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;  \
-        return width && is_plain(x[1]) && same_shape(x[0], x[1])                                  \
-                 ? softmax_gradient_by(run_##name, cost, x[0], x[1], width)                       \
-                 : NUMPY_FALLBACK(name);                                                                  \
+#define SOFTMAX_GRADIENT(name, cost)                                                               \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        ptrdiff_t width = count == 2 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
+        return width && is_plain(x[1]) && same_shape(x[0], x[1])                                   \
+                 ? softmax_gradient_by(run_##name, cost, x[0], x[1], width)                        \
+                 : NUMPY_FALLBACK(name);                                                           \
     }
 
 SOFTMAX_GRADIENT(softmax_gradient, 0.5)
@@ -64,12 +65,15 @@ static int as_labels(PyObject *const *x, Py_ssize_t count, PyObject *names, Labe
         return 0;
     int last = PyArray_NDIM(as_array(logits)) - 1, type = PyArray_TYPE(as_array(labels));
     int wide = type == NPY_INT64;
-    if (PyLong_AsLong(axis) != last || PyFloat_AsDouble(smoothing) != 0 || !(wide || type == NPY_INT32)
-        || PyArray_NDIM(as_array(labels)) != last
-        || !PyArray_CompareLists(PyArray_DIMS(as_array(logits)), PyArray_DIMS(as_array(labels)), last))
+    if (PyLong_AsLong(axis) != last || PyFloat_AsDouble(smoothing) != 0
+        || !(wide || type == NPY_INT32) || PyArray_NDIM(as_array(labels)) != last
+        || !PyArray_CompareLists(PyArray_DIMS(as_array(logits)), PyArray_DIMS(as_array(labels)),
+                                 last))
         return 0;
     int has_ignored = ignored != Py_None;
-    *found = (Labels){.at = data(labels), .wide = wide, .has_ignored = has_ignored,
+    *found = (Labels){.at = data(labels),
+                      .wide = wide,
+                      .has_ignored = has_ignored,
                       .ignored = has_ignored ? PyLong_AsLong(ignored) : 0};
     return !PyErr_Occurred();
 }
@@ -88,10 +92,14 @@ KERNEL(sparse_softmax_cross_entropy_with_logits) {
     PyObject *losses = new_array(ndim - 1, shape), *normalizers = new_array(ndim, shape);
     if (losses && normalizers) {
         ptrdiff_t width = PyArray_DIM(as_array(x[0]), ndim - 1);
-        CrossEntropyArgs args = {.logits = data(x[0]), .losses = data(losses),
-                                 .normalizers = data(normalizers), .width = width, .labels = labels};
-        losses = unless(run_cross_entropy(&args, size(losses), 1 + PIECE / width, 15 + 0.6 * (double)width),
-                        losses);
+        CrossEntropyArgs args = {.logits = data(x[0]),
+                                 .losses = data(losses),
+                                 .normalizers = data(normalizers),
+                                 .width = width,
+                                 .labels = labels};
+        losses = unless(
+            run_cross_entropy(&args, size(losses), 1 + PIECE / width, 15 + 0.6 * (double)width),
+            losses);
     }
     return pair(losses, normalizers);
 }
@@ -99,19 +107,23 @@ KERNEL(sparse_softmax_cross_entropy_with_logits) {
 KERNEL(sparse_softmax_cross_entropy_gradient) {
     (void)module;
     Labels labels;
-    if (count != 4 || !as_labels(x, count, names, &labels) || !is_plain(x[2])
-        || !is_plain(x[3]) || size(x[2]) != size(x[1]) || size(x[3]) != size(x[1])) {
+    if (count != 4 || !as_labels(x, count, names, &labels) || !is_plain(x[2]) || !is_plain(x[3])
+        || size(x[2]) != size(x[1]) || size(x[3]) != size(x[1])) {
         PyErr_Clear();
         return NUMPY_FALLBACK(sparse_softmax_cross_entropy_gradient);
     }
     PyObject *y = new_like(x[0]);
     if (y) {
         ptrdiff_t width = PyArray_DIM(as_array(x[0]), PyArray_NDIM(as_array(x[0])) - 1);
-        CrossEntropyGradientArgs args = {.logits = data(x[0]), .normalizers = data(x[2]),
-                                         .g = data(x[3]), .dlogits = data(y), .width = width,
+        CrossEntropyGradientArgs args = {.logits = data(x[0]),
+                                         .normalizers = data(x[2]),
+                                         .g = data(x[3]),
+                                         .dlogits = data(y),
+                                         .width = width,
                                          .labels = labels};
         return unless(run_cross_entropy_gradient(&args, size(x[1]), 1 + PIECE / width,
-                                                 10 + 0.6 * (double)width), y);
+                                                 10 + 0.6 * (double)width),
+                      y);
     }
     return NULL;
 }
@@ -170,19 +182,25 @@ KERNEL(layer_norm) {
     ptrdiff_t width = count == 3 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
         return NUMPY_FALLBACK(layer_norm);
-    PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis), *spread = new_for_rows(x[0], axis);
+    PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis),
+             *spread = new_for_rows(x[0], axis);
     if (y && mean && spread) {
-        LayerNormArgs args = {.x = data(x[0]), .scale = data_or_null(x[1]), .offset = data_or_null(x[2]),
-                              .y = data(y), .mean = data(mean), .spread = data(spread),
-                              .width = width, .epsilon = epsilon_of(x, count, names)};
-        y = unless(run_layer_norm(&args, size(mean), 1 + PIECE / width,
-                            20 + 0.5 * (double)width), y);
+        LayerNormArgs args = {.x = data(x[0]),
+                              .scale = data_or_null(x[1]),
+                              .offset = data_or_null(x[2]),
+                              .y = data(y),
+                              .mean = data(mean),
+                              .spread = data(spread),
+                              .width = width,
+                              .epsilon = epsilon_of(x, count, names)};
+        y = unless(run_layer_norm(&args, size(mean), 1 + PIECE / width, 20 + 0.5 * (double)width),
+                   y);
     }
     return triple(y, mean, spread);
 }
 
-/* Adds the sums of the pieces, (pieces, many, width), in order, so that the result does not depend on the
- * threads. */
+/* Adds the sums of the pieces, (pieces, many, width), in order, so that the result does not depend
+ * on the threads. */
 static void add_pieces(const float *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,
                        float *const *totals) {
     for (ptrdiff_t which = 0; which < many; which++) {
@@ -226,9 +244,15 @@ KERNEL(layer_norm_gradient) {
     if (dx && dscale && doffset) {
         ptrdiff_t rows = size(x[2]), grain = piece_rows(width);
         float *sums = room_for_sums(rows, width, 2), *totals[] = {data(dscale), data(doffset)};
-        LayerNormGradientArgs args = {.x = data(x[0]), .scale = data_or_null(x[1]), .mean = data(x[2]),
-                                      .spread = data(x[3]), .g = data(x[4]), .dx = data(dx),
-                                      .sums = sums, .width = width, .piece_rows = grain};
+        LayerNormGradientArgs args = {.x = data(x[0]),
+                                      .scale = data_or_null(x[1]),
+                                      .mean = data(x[2]),
+                                      .spread = data(x[3]),
+                                      .g = data(x[4]),
+                                      .dx = data(dx),
+                                      .sums = sums,
+                                      .width = width,
+                                      .piece_rows = grain};
         int failed = !sums || run_layer_norm_gradient(&args, rows, grain, gradient_cost(width));
         if (!failed)
             add_pieces(sums, pieces_of(rows, width), 2, width, totals);
@@ -246,11 +270,14 @@ KERNEL(rms_norm) {
         return NUMPY_FALLBACK(rms_norm);
     PyObject *y = new_like(x[0]), *spread = new_for_rows(x[0], axis);
     if (y && spread) {
-        RmsNormArgs args = {.x = data(x[0]), .scale = data_or_null(x[1]), .y = data(y),
-                            .spread = data(spread), .width = width,
+        RmsNormArgs args = {.x = data(x[0]),
+                            .scale = data_or_null(x[1]),
+                            .y = data(y),
+                            .spread = data(spread),
+                            .width = width,
                             .epsilon = epsilon_of(x, count, names)};
-        y = unless(run_rms_norm(&args, size(spread), 1 + PIECE / width,
-                            15 + 0.4 * (double)width), y);
+        y = unless(run_rms_norm(&args, size(spread), 1 + PIECE / width, 15 + 0.4 * (double)width),
+                   y);
     }
     return pair(y, spread);
 }
@@ -266,8 +293,13 @@ KERNEL(rms_norm_gradient) {
     if (dx && dscale) {
         ptrdiff_t rows = size(x[2]), grain = piece_rows(width);
         float *sums = room_for_sums(rows, width, 1), *totals[] = {data(dscale)};
-        RmsNormGradientArgs args = {.x = data(x[0]), .scale = data_or_null(x[1]), .spread = data(x[2]),
-                                    .g = data(x[3]), .dx = data(dx), .sums = sums, .width = width,
+        RmsNormGradientArgs args = {.x = data(x[0]),
+                                    .scale = data_or_null(x[1]),
+                                    .spread = data(x[2]),
+                                    .g = data(x[3]),
+                                    .dx = data(dx),
+                                    .sums = sums,
+                                    .width = width,
                                     .piece_rows = grain};
         int failed = !sums || run_rms_norm_gradient(&args, rows, grain, gradient_cost(width));
         if (!failed)

@@ -10,7 +10,9 @@ INLINE float row_max(const float *x, ptrdiff_t width) {
     for (int k = 0; k < 16; k++)
         lanes[k] = -INFINITY;
     for (; i + 16 <= width; i += 16) {
-        _Pragma("omp simd") for (int k = 0; k < 16; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+        _Pragma("omp simd")
+        for (int k = 0; k < 16; k++)
+            lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
     }
     for (int k = 0; k < 16; k++)
         most = lanes[k] > most ? lanes[k] : most;
@@ -21,14 +23,17 @@ INLINE float row_max(const float *x, ptrdiff_t width) {
 
 INLINE float row_sum(const float *x, ptrdiff_t width) {
     float total = 0.0f;
-    _Pragma("omp simd reduction(+ : total)") for (ptrdiff_t i = 0; i < width; i++) total += x[i];
+    _Pragma("omp simd reduction(+ : total)")
+    for (ptrdiff_t i = 0; i < width; i++)
+        total += x[i];
     return total;
 }
 
 /* Writes exp(x - most), and returns the sum. */
 INLINE float row_exp(const float *x, float *e, float most, ptrdiff_t width) {
     float total = 0.0f;
-    _Pragma("omp simd reduction(+ : total)") for (ptrdiff_t i = 0; i < width; i++) {
+    _Pragma("omp simd reduction(+ : total)")
+    for (ptrdiff_t i = 0; i < width; i++) {
         e[i] = exp32(x[i] - most);
         total += e[i];
     }
@@ -37,7 +42,8 @@ INLINE float row_exp(const float *x, float *e, float most, ptrdiff_t width) {
 
 INLINE float row_exp_sum(const float *x, float most, ptrdiff_t width) {
     float total = 0.0f;
-    _Pragma("omp simd reduction(+ : total)") for (ptrdiff_t i = 0; i < width; i++)
+    _Pragma("omp simd reduction(+ : total)")
+    for (ptrdiff_t i = 0; i < width; i++)
         total += exp32_falling(x[i] - most);
     return total;
 }
@@ -48,7 +54,9 @@ LOOP(softmax, SoftmaxArgs) {
         const float *x = args->x + row * width;
         float *y = args->y + row * width;
         float total = row_exp(x, y, row_max(x, width), width);
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) y[i] /= total;
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
+            y[i] /= total;
     }
 }
 
@@ -58,7 +66,9 @@ LOOP(log_softmax, SoftmaxArgs) {
         const float *x = args->x + row * width;
         float *y = args->y + row * width;
         float most = row_max(x, width), rest = logf(row_exp_sum(x, most, width));
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) y[i] = (x[i] - most) - rest;
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
+            y[i] = (x[i] - most) - rest;
     }
 }
 
@@ -70,9 +80,12 @@ LOOP(softmax_gradient, SoftmaxGradientArgs) {
         const float *restrict y = args->y + row * width;
         float *restrict dx = args->dx + row * width;
         float mean = 0.0f;
-        _Pragma("omp simd reduction(+ : mean)") for (ptrdiff_t i = 0; i < width; i++)
+        _Pragma("omp simd reduction(+ : mean)")
+        for (ptrdiff_t i = 0; i < width; i++)
             mean += g[i] * y[i];
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) dx[i] = y[i] * (g[i] - mean);
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
+            dx[i] = y[i] * (g[i] - mean);
     }
 }
 
@@ -84,7 +97,8 @@ LOOP(log_softmax_gradient, SoftmaxGradientArgs) {
         const float *restrict y = args->y + row * width;
         float *restrict dx = args->dx + row * width;
         float total = row_sum(g, width);
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
             dx[i] = g[i] - exp32(y[i]) * total;
     }
 }
@@ -123,7 +137,8 @@ LOOP(cross_entropy_gradient, CrossEntropyGradientArgs) {
             g = NAN;
         if (is_ignored(&args->labels, label))
             g = 0.0f;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
             y[i] = exp32(x[i] - normalizer) * g;
         if (label >= 0 && label < width)
             y[label] -= g;
@@ -140,7 +155,8 @@ LOOP(layer_norm, LayerNormArgs) {
         const float *restrict x = args->x + row * width;
         float *restrict y = args->y + row * width;
         float mean = row_sum(x, width) / (float)width, square = 0.0f;
-        _Pragma("omp simd reduction(+ : square)") for (ptrdiff_t i = 0; i < width; i++) {
+        _Pragma("omp simd reduction(+ : square)")
+        for (ptrdiff_t i = 0; i < width; i++) {
             float away = x[i] - mean;
             square += away * away;
         }
@@ -148,7 +164,8 @@ LOOP(layer_norm, LayerNormArgs) {
         args->mean[row] = mean;
         args->spread[row] = spread;
         if (scale && offset) {
-            _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
+            _Pragma("omp simd")
+            for (ptrdiff_t i = 0; i < width; i++)
                 y[i] = (x[i] - mean) * spread * scale[i] + offset[i];
         } else {
             for (ptrdiff_t i = 0; i < width; i++)
@@ -177,7 +194,8 @@ LOOP(layer_norm_gradient, LayerNormGradientArgs) {
         float *restrict dx = args->dx + row * width;
         float mean = args->mean[row], spread = args->spread[row];
         float level = 0.0f, slope = 0.0f;
-        _Pragma("omp simd reduction(+ : level, slope)") for (ptrdiff_t i = 0; i < width; i++) {
+        _Pragma("omp simd reduction(+ : level, slope)")
+        for (ptrdiff_t i = 0; i < width; i++) {
             float y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];
             level += h;
             slope += h * y;
@@ -186,7 +204,8 @@ LOOP(layer_norm_gradient, LayerNormGradientArgs) {
         }
         level /= (float)width;
         slope /= (float)width;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++) {
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++) {
             float y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];
             dx[i] = (h - level - y * slope) * spread;
         }
@@ -199,11 +218,13 @@ LOOP(rms_norm, RmsNormArgs) {
     for (ptrdiff_t row = from; row < to; row++) {
         const float *restrict x = args->x + row * width;
         float *restrict y = args->y + row * width, square = 0.0f;
-        _Pragma("omp simd reduction(+ : square)") for (ptrdiff_t i = 0; i < width; i++)
+        _Pragma("omp simd reduction(+ : square)")
+        for (ptrdiff_t i = 0; i < width; i++)
             square += x[i] * x[i];
         float spread = 1.0f / sqrtf(square / (float)width + (float)args->epsilon);
         args->spread[row] = spread;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
             y[i] = scale ? x[i] * spread * scale[i] : x[i] * spread;
     }
 }
@@ -217,13 +238,15 @@ LOOP(rms_norm_gradient, RmsNormGradientArgs) {
         const float *restrict g = args->g + row * width;
         float *restrict dx = args->dx + row * width;
         float spread = args->spread[row], slope = 0.0f;
-        _Pragma("omp simd reduction(+ : slope)") for (ptrdiff_t i = 0; i < width; i++) {
+        _Pragma("omp simd reduction(+ : slope)")
+        for (ptrdiff_t i = 0; i < width; i++) {
             float y = x[i] * spread;
             slope += (scale ? g[i] * scale[i] : g[i]) * y;
             dscale[i] += g[i] * y;
         }
         slope /= (float)width;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < width; i++)
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < width; i++)
             dx[i] = ((scale ? g[i] * scale[i] : g[i]) - x[i] * spread * slope) * spread;
     }
 }

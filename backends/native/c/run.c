@@ -1,9 +1,18 @@
 /* `run`, by which kernels written in Python run a loop: its arguments are named. */
 #include "calls.h"
 
-
 /* What a member of an args struct takes: arrays that are read or written, and numbers. */
-enum { READ_FLOATS, WRITE_FLOATS, READ_INT32, WRITE_INT32, READ_OFFSETS, READ_ANY, INTEGER, REAL, STATUS };
+enum {
+    READ_FLOATS,
+    WRITE_FLOATS,
+    READ_INT32,
+    WRITE_INT32,
+    READ_OFFSETS,
+    READ_ANY,
+    INTEGER,
+    REAL,
+    STATUS
+};
 
 typedef struct {
     const char *name;
@@ -13,11 +22,17 @@ typedef struct {
 } Field;
 
 /* Kinds follow from the types in args.h. */
-#define KIND(x)                                                                                   \
-    _Generic((x), const float *: READ_FLOATS, float *: WRITE_FLOATS, const int32_t *: READ_INT32, \
-             int32_t *: WRITE_INT32, const ptrdiff_t *: READ_OFFSETS, const void *: READ_ANY,     \
-             ptrdiff_t: INTEGER, double: REAL)
-#define ENTRY(Args, part, member, strided)                                                        \
+#define KIND(x)                                                                                    \
+    _Generic((x),                                                                                  \
+        const float *: READ_FLOATS,                                                                \
+        float *: WRITE_FLOATS,                                                                     \
+        const int32_t *: READ_INT32,                                                               \
+        int32_t *: WRITE_INT32,                                                                    \
+        const ptrdiff_t *: READ_OFFSETS,                                                           \
+        const void *: READ_ANY,                                                                    \
+        ptrdiff_t: INTEGER,                                                                        \
+        double: REAL)
+#define ENTRY(Args, part, member, strided)                                                         \
     {#member, offsetof(Args, part member), KIND(((Args *)0)->part member), strided, NULL},
 #define F(Args, member) ENTRY(Args, , member, 0)
 #define SIZE(Args, part, member) ENTRY(Args, part, member, 0)
@@ -95,8 +110,9 @@ static Field conv_kernel_gradient[] = {
 /* clang-format on */
 
 #if UINTPTR_MAX > UINT32_MAX
-#define COMPLETE(name, Args)                                                                      \
-    _Static_assert(sizeof name / sizeof *name == sizeof(Args) / 8, "a member of " #Args " lacks a name");
+#define COMPLETE(name, Args)                                                                       \
+    _Static_assert(sizeof name / sizeof *name == sizeof(Args) / 8,                                 \
+                   "a member of " #Args " lacks a name");
 FROM_PYTHON(COMPLETE)
 #endif
 
@@ -110,30 +126,38 @@ static const Fields tables[LOOP_COUNT] = {FROM_PYTHON(TABLE_ENTRY)};
 
 /* Stores an array for a field; false with an error set. */
 static int store_array(const Field *field, PyObject *x, void *target) {
-    static const int types[] = {[READ_FLOATS] = NPY_FLOAT, [WRITE_FLOATS] = NPY_FLOAT,
-                                [READ_INT32] = NPY_INT32, [WRITE_INT32] = NPY_INT32,
+    static const int types[] = {[READ_FLOATS] = NPY_FLOAT,
+                                [WRITE_FLOATS] = NPY_FLOAT,
+                                [READ_INT32] = NPY_INT32,
+                                [WRITE_INT32] = NPY_INT32,
                                 [READ_OFFSETS] = NPY_INTP};
-    static const char *const names[] = {[READ_FLOATS] = "float32", [WRITE_FLOATS] = "float32",
-                                        [READ_INT32] = "int32", [WRITE_INT32] = "int32",
+    static const char *const names[] = {[READ_FLOATS] = "float32",
+                                        [WRITE_FLOATS] = "float32",
+                                        [READ_INT32] = "int32",
+                                        [WRITE_INT32] = "int32",
                                         [READ_OFFSETS] = "intp"};
     if (x == Py_None) {
         *(void **)target = NULL;
         return 1;
     }
     if (!PyArray_Check(x)) {
-        PyErr_Format(PyExc_TypeError, "'%s' must be an array or None, got %R", field->name, Py_TYPE(x));
+        PyErr_Format(PyExc_TypeError, "'%s' must be an array or None, got %R", field->name,
+                     Py_TYPE(x));
         return 0;
     }
-    if (field->kind != READ_ANY && !PyArray_EquivTypenums(PyArray_TYPE(as_array(x)), types[field->kind])) {
+    if (field->kind != READ_ANY
+        && !PyArray_EquivTypenums(PyArray_TYPE(as_array(x)), types[field->kind])) {
         PyErr_Format(PyExc_TypeError, "'%s' must be an array of %s, got %R", field->name,
                      names[field->kind], PyArray_DESCR(as_array(x)));
         return 0;
     }
     if (field->strided ? !PyArray_ISBEHAVED_RO(as_array(x)) : !PyArray_ISCARRAY_RO(as_array(x))) {
-        PyErr_Format(PyExc_TypeError, "'%s' is not contiguous; pass a copy in C order", field->name);
+        PyErr_Format(PyExc_TypeError, "'%s' is not contiguous; pass a copy in C order",
+                     field->name);
         return 0;
     }
-    if ((field->kind == WRITE_FLOATS || field->kind == WRITE_INT32) && !PyArray_ISWRITEABLE(as_array(x))) {
+    if ((field->kind == WRITE_FLOATS || field->kind == WRITE_INT32)
+        && !PyArray_ISWRITEABLE(as_array(x))) {
         PyErr_Format(PyExc_TypeError, "'%s' is written, so it must not be read-only", field->name);
         return 0;
     }
@@ -154,8 +178,8 @@ static int store(const Field *field, PyObject *x, char *args) {
     return store_array(field, x, target);
 }
 
-/* The number of the field with this name; -1 with an error set where there is none. Names mostly come
- * in the order of the fields, so the search begins at `first`. */
+/* The number of the field with this name; -1 with an error set where there is none. Names mostly
+ * come in the order of the fields, so the search begins at `first`. */
 static int field_of(const Fields *table, PyObject *name, int first) {
     for (int i = 0, at = first; i < table->count; i++, at++) {
         at = at == table->count ? 0 : at;
@@ -205,9 +229,9 @@ static int finish(Filling *it, int32_t *status) {
     return 1;
 }
 
-/* run(loop, count, grain, cost[, numbers], **arguments): runs a loop over `count` things that take about
- * `cost` nanoseconds each, in pieces of `grain`. Its arguments are keywords, or items of the dict
- * `numbers`; FIELDS lists them. Returns the bits of the loop's status. */
+/* run(loop, count, grain, cost[, numbers], **arguments): runs a loop over `count` things that take
+ * about `cost` nanoseconds each, in pieces of `grain`. Its arguments are keywords, or items of the
+ * dict `numbers`; FIELDS lists them. Returns the bits of the loop's status. */
 PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, PyObject *names) {
     (void)module;
 #define MEMBER(name, Args) Args name;
@@ -224,7 +248,8 @@ PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, Py
     if (PyErr_Occurred())
         return NULL;
     if (loop < 0 || loop >= LOOP_COUNT || !tables[loop].count || grain < 1) {
-        PyErr_SetString(PyExc_ValueError, "run takes a loop that FIELDS lists, and a grain of 1 or more");
+        PyErr_SetString(PyExc_ValueError,
+                        "run takes a loop that FIELDS lists, and a grain of 1 or more");
         return NULL;
     }
     int32_t status = 0;
@@ -258,9 +283,9 @@ static PyObject *names_of(const Fields *table) {
 /* Adds FIELDS, the names of the arguments of each loop that `run` takes; -1 with an error set. */
 int add_fields(PyObject *module) {
     PyObject *all = PyDict_New(), *names = NULL;
-#define ADD(loop, Args)                                                                           \
-    Py_XSETREF(names, all ? names_of(&tables[LOOP_##loop]) : NULL);                               \
-    if (!names || PyDict_SetItemString(all, #loop, names))                                        \
+#define ADD(loop, Args)                                                                            \
+    Py_XSETREF(names, all ? names_of(&tables[LOOP_##loop]) : NULL);                                \
+    if (!names || PyDict_SetItemString(all, #loop, names))                                         \
         Py_CLEAR(all);
     FROM_PYTHON(ADD)
     Py_XDECREF(names);

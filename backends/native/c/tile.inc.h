@@ -1,9 +1,10 @@
-/* Tiles of matrix products. All products are made of them, also in convolutions and recurrent networks.
+/* Tiles of matrix products. All products are made of them, also in convolutions and recurrent
+ * networks.
  *
- * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), a tile of
- * c stays in registers while rows of a and columns of b stream by. But a is read in place wherever that is
- * as fast as reading a copy: the windows of a convolution are overlapping rows of a. BLAS spends half of
- * its time on copies where b has few columns, and has no overlapping rows. */
+ * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), a tile
+ * of c stays in registers while rows of a and columns of b stream by. But a is read in place
+ * wherever that is as fast as reading a copy: the windows of a convolution are overlapping rows of
+ * a. BLAS spends half of its time on copies if b has few columns, and has no overlapping rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,15 +27,16 @@
 #endif
 #define TILE_COLUMNS (WIDTH * VECTORS)
 
-/* Terms that are added before c is written: a strip of b of this many rows, as wide as a tile, takes at
- * most 32 KiB of the first-level cache. */
+/* Terms that are added before c is written: a strip of b of this many rows, as wide as a tile,
+ * takes at most 32 KiB of the first-level cache. */
 #define DEPTH 256
 
 typedef float Vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
-/* The terms of a tile: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i]; its
- * groups are `leap` apart, its runs `skip`, and its elements 1. Where `transposed`, rows are 1 apart
- * instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of it. */
+/* The terms of a tile: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i];
+ * its groups are `leap` apart, its runs `skip`, and its elements 1. Where `transposed`, rows are 1
+ * apart instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of
+ * it. */
 typedef struct {
     const float *line[TILE_ROWS];
     ptrdiff_t length, runs, skip, groups, leap, step;
@@ -51,38 +53,50 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
     const float *line[TILE_ROWS], *b = terms->b;
     const ptrdiff_t length = terms->length, step = terms->step, step_b = terms->step_b;
     float *keep = terms->keep;
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+    _Pragma("GCC unroll 16")
+    for (int i = 0; i < rows; i++) {
         line[i] = terms->line[i];
         __builtin_prefetch(c + i * step_c, 1);
         __builtin_prefetch(c + i * step_c + columns - 1, 1);
-        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] = (Vec){0};
+        _Pragma("GCC unroll 4")
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = (Vec){0};
     }
     for (ptrdiff_t run = 0, left_of_group = terms->runs; run < terms->runs * terms->groups; run++) {
         const float *a = line[0];
         for (ptrdiff_t k = 0; k < length; k++) {
             Vec right[VECTORS];
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < vectors; v++) {
                 right[v] = *(const Vec *)(b + v * WIDTH);
                 if (keeps) {
                     *(Vec *)(keep + v * WIDTH) = right[v];
                     __builtin_prefetch(b + v * WIDTH + 12 * step_b);
                 }
             }
-            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+            _Pragma("GCC unroll 16")
+            for (int i = 0; i < rows; i++) {
                 float left = transposed ? a[i] : line[i][k];
-                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] += left * right[v];
+                _Pragma("GCC unroll 4")
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] += left * right[v];
             }
             b += step_b;
             keep += keeps ? TILE_COLUMNS : 0;
             a += transposed ? step : 0;
         }
-        ptrdiff_t further = --left_of_group ? terms->skip : terms->leap - (terms->runs - 1) * terms->skip;
+        ptrdiff_t further =
+            --left_of_group ? terms->skip : terms->leap - (terms->runs - 1) * terms->skip;
         left_of_group = left_of_group ? left_of_group : terms->runs;
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) line[i] += further;
+        _Pragma("GCC unroll 16")
+        for (int i = 0; i < rows; i++)
+            line[i] += further;
     }
     if (columns == vectors * WIDTH) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {
+        _Pragma("GCC unroll 16")
+        for (int i = 0; i < rows; i++) {
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < vectors; v++) {
                 Vec *target = (Vec *)(c + i * step_c + v * WIDTH);
                 if (add)
                     sum[i][v] += *target;
@@ -90,9 +104,12 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
             }
         }
     } else {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+        _Pragma("GCC unroll 16")
+        for (int i = 0; i < rows; i++) {
             float row[TILE_COLUMNS], *target = c + i * step_c;
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) *(Vec *)(row + v * WIDTH) = sum[i][v];
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < vectors; v++)
+                *(Vec *)(row + v * WIDTH) = sum[i][v];
             for (ptrdiff_t j = 0; j < columns; j++)
                 target[j] = add ? target[j] + row[j] : row[j];
         }
@@ -103,7 +120,7 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
 /* clang-format off */
 #define TILE_CASE(n)                                                                              \
     case n:                                                                                       \
-        tile(n, vectors, transposed, 0, terms, c, step_c, columns, add);                              \
+        tile(n, vectors, transposed, 0, terms, c, step_c, columns, add);                          \
         break;
 
 INLINE void tile_of(const int vectors, const int transposed, int rows, TILE_ARGUMENTS) {
@@ -124,9 +141,9 @@ INLINE void tile_of(const int vectors, const int transposed, int rows, TILE_ARGU
 }
 /* clang-format on */
 
-#define TILE_FUNCTION(name, vectors, transposed)                                                      \
-    __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                        \
-        tile_of(vectors, transposed, rows, terms, c, step_c, columns, add);                           \
+#define TILE_FUNCTION(name, vectors, transposed)                                                   \
+    __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                         \
+        tile_of(vectors, transposed, rows, terms, c, step_c, columns, add);                        \
     }
 TILE_FUNCTION(tile_1, 1, 0)
 TILE_FUNCTION(tile_1_transposed, 1, 1)
@@ -159,24 +176,26 @@ static inline void set_status(int32_t *status, int32_t bits) {
     __atomic_fetch_or(status, bits, __ATOMIC_RELAXED);
 }
 
-/* True if x has neither infinities nor NaN. Not inlined: the loops around tiles need their registers. */
+/* True if x has neither infinities nor NaN. Not inlined: the loops around tiles need their
+ * registers. */
 __attribute__((noinline)) static int are_finite(const float *x, ptrdiff_t count) {
     float nothing = 0.0f;
-    _Pragma("omp simd reduction(+ : nothing)") for (ptrdiff_t i = 0; i < count; i++)
+    _Pragma("omp simd reduction(+ : nothing)")
+    for (ptrdiff_t i = 0; i < count; i++)
         nothing += x[i] * 0.0f;
     return nothing == 0.0f;
 }
 
 static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
-/* Memory for `count` numbers that begins at a cache line, for a vector in two lines costs two reads. NULL
- * if there is no memory. */
+/* Memory for `count` numbers that begins at a cache line, for a vector in two lines costs two
+ * reads. NULL if there is no memory. */
 #define ON_A_LINE __attribute__((aligned(64)))
 static inline float *room_for(ptrdiff_t count) {
     return aligned_alloc(64, ((size_t)count * sizeof(float) + 127) / 64 * 64);
 }
 
-/* Copies. --------------------------------------------------------------------------------------- */
+/* Copies. ----------------------------------------------------------------------------------- */
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
@@ -198,9 +217,10 @@ static inline void transpose_four(const float *in, ptrdiff_t step, float *out, p
     *(Four *)(out + 3 * wide) = MIX(ab, cd, 2, 3, 6, 7);
 }
 
-/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to `wide`. */
-static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count, ptrdiff_t inner,
-                 ptrdiff_t wide, float *out) {
+/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to
+ * `wide`. */
+static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count,
+                       ptrdiff_t inner, ptrdiff_t wide, float *out) {
     ptrdiff_t i = 0;
     if (row == 1) {
         for (ptrdiff_t k = 0; k < inner; k++)
@@ -221,16 +241,19 @@ static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_
             out[k * wide + i] = i < count ? x[i * row + k * column] : 0.0f;
 }
 
-/* The tiles of x of (rows, inner), one after the other; in each the elements (i, k) at k * TILE_ROWS + i. */
-static void pack_tiles(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t inner,
-                       float *out) {
+/* The tiles of x of (rows, inner), one after the other; in each the elements (i, k) at k *
+ * TILE_ROWS + i. */
+static void pack_tiles(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
+                       ptrdiff_t inner, float *out) {
     ptrdiff_t first = 0;
     if (row == 1) {
         first = rows - rows % TILE_ROWS;
         for (ptrdiff_t k = 0; k < inner; k++)
             for (ptrdiff_t i = 0; i < first; i += TILE_ROWS)
-                memcpy(out + i * inner + k * TILE_ROWS, x + i + k * column, TILE_ROWS * sizeof(float));
+                memcpy(out + i * inner + k * TILE_ROWS, x + i + k * column,
+                       TILE_ROWS * sizeof(float));
     }
     for (ptrdiff_t i = first; i < rows; i += TILE_ROWS)
-        pack_panel(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS, out + i * inner);
+        pack_panel(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS,
+                   out + i * inner);
 }
