@@ -13,8 +13,8 @@ from setuptools.errors import CompileError, PlatformError
 HERE = Path(__file__).parent
 SOURCES = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.c"))
 HEADERS = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.h"))
-# Loops become vectors, and infinities and NaN are kept: errno and floating-point flags are not read,
-# and sums are reordered only where a loop asks for it.
+# Loops become vectors, and infinities and NaN are kept: errno and floating-point flags are not
+# read, and sums are reordered only where a loop asks for it.
 FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread"]
 
 
