@@ -22,10 +22,10 @@ static int scores_of(const AttentionSizes *n, const float *query, const float *k
     if (!product(last - first, keys_seen(n, last - 1), n->depth, queries, transposed_key, 0, scores,
                  n->keys))
         return 0;
-    ptrdiff_t place = mask ? offset_of(n, MASK, item) : 0;
+    ptrdiff_t mask_begin = mask ? offset_of(n, MASK, item) : 0;
     float scale = (float)n->scale;
     for (ptrdiff_t row = first; row < last; row++, scores += n->keys) {
-        ptrdiff_t seen = keys_seen(n, row), at = place + row * n->mask_row_step;
+        ptrdiff_t seen = keys_seen(n, row), at = mask_begin + row * n->mask_row_step;
         for (ptrdiff_t j = 0; j < seen; j++)
             scores[j] *= scale;
         if (mask && n->mask_is_boolean)

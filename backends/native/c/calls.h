@@ -105,13 +105,13 @@ typedef struct {
     int wide;
 } Indices;
 
-static inline int as_indices(PyObject *x, Indices *found) {
+static inline int as_indices(PyObject *x, Indices *indices) {
     if (!PyArray_CheckExact(x) || !PyArray_ISCARRAY_RO(as_array(x)))
         return 0;
     int type = PyArray_TYPE(as_array(x));
     if (type != NPY_INT32 && type != NPY_INT64)
         return 0;
-    *found = (Indices){data(x), size(x), type == NPY_INT64};
+    *indices = (Indices){data(x), size(x), type == NPY_INT64};
     return 1;
 }
 

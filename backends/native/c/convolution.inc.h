@@ -86,14 +86,14 @@ INLINE Chunk next_chunk(const ConvSizes *n, ptrdiff_t apart, ptrdiff_t first) {
     ptrdiff_t run = dense ? w->window_width * w->channels : w->channels;
     ptrdiff_t runs = dense ? w->window_height : w->window_width;
     ptrdiff_t skip = dense ? n->dilation_height * apart : n->dilation_width * w->channels;
-    ptrdiff_t row = dense ? 0 : first / (runs * run), place = first - row * runs * run;
+    ptrdiff_t row = dense ? 0 : first / (runs * run), rest = first - row * runs * run;
     ptrdiff_t parts = (run + DEPTH - 1) / DEPTH;
-    ptrdiff_t part = (run + parts - 1) / parts, into = place % run;
-    Chunk chunk = {.at = row * n->dilation_height * apart + place / run * skip + into,
+    ptrdiff_t part = (run + parts - 1) / parts, into = rest % run;
+    Chunk chunk = {.at = row * n->dilation_height * apart + rest / run * skip + into,
                    .skip = skip,
                    .first = first};
     chunk.length = least(part, run - into);
-    chunk.runs = parts > 1 ? 1 : least(DEPTH / run, runs - place / run);
+    chunk.runs = parts > 1 ? 1 : least(DEPTH / run, runs - rest / run);
     return chunk;
 }
 

@@ -118,36 +118,36 @@ WITH_NUMBER(maximum_number, ((a < b) | (b != b)) ? b : a)
 WITH_NUMBER(minimum_number, ((b < a) | (b != b)) ? b : a)
 
 LOOP(where, WhereArgs) {
-    const unsigned char *restrict chosen = args->condition;
+    const unsigned char *restrict condition = args->condition;
     const float *restrict first = args->x1, *restrict second = args->x2;
     float *restrict target = args->y;
-    float one = *first, other = *second;
+    float number1 = *first, number2 = *second;
     if (args->x1_is_number && args->x2_is_number) {
         _Pragma("omp simd")
         for (ptrdiff_t i = from; i < to; i++)
-            target[i] = chosen[i] ? one : other;
+            target[i] = condition[i] ? number1 : number2;
     } else if (args->x1_is_number) {
         _Pragma("omp simd")
         for (ptrdiff_t i = from; i < to; i++) {
             float b = second[i];
-            target[i] = chosen[i] ? one : b;
+            target[i] = condition[i] ? number1 : b;
         }
     } else if (args->x2_is_number) {
         _Pragma("omp simd")
         for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i];
-            target[i] = chosen[i] ? a : other;
+            target[i] = condition[i] ? a : number2;
         }
     } else {
         _Pragma("omp simd")
         for (ptrdiff_t i = from; i < to; i++) {
             float a = first[i], b = second[i];
-            target[i] = chosen[i] ? a : b;
+            target[i] = condition[i] ? a : b;
         }
     }
 }
 
-/* The rows of an array, each with one other row. */
+/* Each row of an array with another row. */
 #define WITH_ROW(name, expression)                                                                 \
     LOOP(name, RowArgs) {                                                                          \
         const float *restrict second = args->row;                                                  \

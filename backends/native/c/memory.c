@@ -1,4 +1,4 @@
-/* Where new arrays lie. */
+/* Memory of new arrays. */
 #include "calls.h"
 
 #include <stdlib.h>
@@ -39,12 +39,12 @@ static void line_free(void *context, void *data, size_t size) {
 }
 
 static void *line_realloc(void *context, void *data, size_t size) {
-    void *found = line_malloc(context, size);
-    if (found && data) {
-        memcpy(found, data, header(data)->size < size ? header(data)->size : size);
+    void *moved = line_malloc(context, size);
+    if (moved && data) {
+        memcpy(moved, data, header(data)->size < size ? header(data)->size : size);
         line_free(context, data, 0);
     }
-    return found;
+    return moved;
 }
 
 /* By NEP 49, an array keeps the handler that frees its data. */

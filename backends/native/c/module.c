@@ -30,12 +30,12 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
 static int threads_here(void) {
     PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : PyLong_FromLong(1);
     int overflow, failed = !answer;
-    long found = answer ? PyLong_AsLongAndOverflow(answer, &overflow) : 1;
-    failed = failed || (found == -1 && PyErr_Occurred());
+    long threads = answer ? PyLong_AsLongAndOverflow(answer, &overflow) : 1;
+    failed = failed || (threads == -1 && PyErr_Occurred());
     Py_XDECREF(answer);
     if (failed)
         return -1;
-    return found < 1 ? 1 : found > POOL_MOST ? POOL_MOST : (int)found;
+    return threads < 1 ? 1 : threads > POOL_MOST ? POOL_MOST : (int)threads;
 }
 
 /* Nanoseconds of work from which on it pays to release the GIL, to wake a second thread, and to use
@@ -97,7 +97,7 @@ static PyObject *use(PyObject *module, PyObject *args) {
     const char *name = "";
     if (!PyArg_ParseTuple(args, "|s", &name))
         return NULL;
-    const char *found = "base";
+    const char *chosen = "base";
     const Loop *table = loops_base;
     int any = !*name;
 #ifdef PULLBACK_VARIANTS
@@ -106,17 +106,17 @@ static PyObject *use(PyObject *module, PyObject *args) {
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
               && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (avx512 && (any || !strcmp(name, "avx512")))
-        found = "avx512", table = loops_avx512;
+        chosen = "avx512", table = loops_avx512;
     else if (avx2 && (any || !strcmp(name, "avx2")))
-        found = "avx2", table = loops_avx2;
+        chosen = "avx2", table = loops_avx2;
 #endif
-    if (!any && strcmp(name, found)) {
+    if (!any && strcmp(name, chosen)) {
         PyErr_Format(PyExc_ValueError,
                      "unknown instruction set '%s', or this processor or build lacks it", name);
         return NULL;
     }
     loops = table;
-    return PyUnicode_FromString(found);
+    return PyUnicode_FromString(chosen);
 }
 
 #define METHOD(name)                                                                               \

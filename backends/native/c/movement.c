@@ -9,21 +9,21 @@ KERNEL(take) {
         || !ids.count)
         return NUMPY_FALLBACK(take);
     int ndim = PyArray_NDIM(as_array(x[0])), more = PyArray_NDIM(as_array(x[1]));
-    int place = (int)PyLong_AsLong(axis), axes = 0;
+    int along = (int)PyLong_AsLong(axis), axes = 0;
     npy_intp shape[NPY_MAXDIMS];
-    if (place < 0 || place >= ndim || ndim + more > NPY_MAXDIMS)
+    if (along < 0 || along >= ndim || ndim + more > NPY_MAXDIMS)
         return NUMPY_FALLBACK(take);
-    ptrdiff_t rows = PyArray_DIM(as_array(x[0]), place), outer = 1, inner = 1;
+    ptrdiff_t rows = PyArray_DIM(as_array(x[0]), along), outer = 1, inner = 1;
     for (ptrdiff_t i = 0; i < ids.count; i++) {
         ptrdiff_t id = index_of(&ids, i);
         if (id < -rows || id >= rows)
             return NUMPY_FALLBACK(take);
     }
-    for (int i = 0; i < place; i++)
+    for (int i = 0; i < along; i++)
         outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     for (int i = 0; i < more; i++)
         shape[axes++] = PyArray_DIM(as_array(x[1]), i);
-    for (int i = place + 1; i < ndim; i++)
+    for (int i = along + 1; i < ndim; i++)
         inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     PyObject *y = new_array(axes, shape);
     if (y) {
@@ -41,7 +41,8 @@ KERNEL(take) {
 }
 
 /* Writes an array into every step-th run of another array. A single long run is cut into pieces. */
-static int place(const float *source, float *target, ptrdiff_t run, ptrdiff_t step, ptrdiff_t all) {
+static int write_runs(const float *source, float *target, ptrdiff_t run, ptrdiff_t step,
+                      ptrdiff_t all) {
     if (run == all)
         run = step = 1024;
     PlaceRunsArgs args = {.x = source, .y = target, .run = run, .step = step, .count = all};
@@ -50,13 +51,14 @@ static int place(const float *source, float *target, ptrdiff_t run, ptrdiff_t st
 
 KERNEL(concat) {
     (void)module;
-    PyObject *given = attribute(x, count, names, "axis");
-    if (count != 1 || !given || given == Py_None || !PyList_CheckExact(x[0])
+    PyObject *attribute_axis = attribute(x, count, names, "axis");
+    if (count != 1 || !attribute_axis || attribute_axis == Py_None || !PyList_CheckExact(x[0])
         || !PyList_GET_SIZE(x[0]))
         return NUMPY_FALLBACK(concat);
     Py_ssize_t many = PyList_GET_SIZE(x[0]);
     PyObject *head = PyList_GET_ITEM(x[0], 0);
-    int axis = (int)PyLong_AsLong(given), ndim = is_plain(head) ? PyArray_NDIM(as_array(head)) : 0;
+    int axis = (int)PyLong_AsLong(attribute_axis),
+        ndim = is_plain(head) ? PyArray_NDIM(as_array(head)) : 0;
     if (axis < 0 || axis >= ndim)
         return NUMPY_FALLBACK(concat);
     npy_intp shape[NPY_MAXDIMS];
@@ -64,13 +66,13 @@ KERNEL(concat) {
     for (int i = 0; i < ndim; i++)
         shape[i] = PyArray_DIM(as_array(head), i);
     for (Py_ssize_t i = 0; i < many; i++) {
-        PyObject *one = PyList_GET_ITEM(x[0], i);
-        if (!is_plain(one) || PyArray_NDIM(as_array(one)) != ndim)
+        PyObject *part = PyList_GET_ITEM(x[0], i);
+        if (!is_plain(part) || PyArray_NDIM(as_array(part)) != ndim)
             return NUMPY_FALLBACK(concat);
         for (int other = 0; other < ndim; other++)
-            if (other != axis && PyArray_DIM(as_array(one), other) != shape[other])
+            if (other != axis && PyArray_DIM(as_array(part), other) != shape[other])
                 return NUMPY_FALLBACK(concat);
-        along += PyArray_DIM(as_array(one), axis);
+        along += PyArray_DIM(as_array(part), axis);
     }
     shape[axis] = along;
     for (int i = axis + 1; i < ndim; i++)
@@ -78,9 +80,9 @@ KERNEL(concat) {
     PyObject *y = new_array(ndim, shape);
     float *target = y ? data(y) : NULL;
     for (Py_ssize_t i = 0; y && i < many; i++) {
-        PyObject *one = PyList_GET_ITEM(x[0], i);
-        ptrdiff_t run = PyArray_DIM(as_array(one), axis) * inner;
-        if (size(one) && place(data(one), target, run, along * inner, size(one)))
+        PyObject *part = PyList_GET_ITEM(x[0], i);
+        ptrdiff_t run = PyArray_DIM(as_array(part), axis) * inner;
+        if (size(part) && write_runs(data(part), target, run, along * inner, size(part)))
             Py_CLEAR(y);
         target += run;
     }
@@ -133,8 +135,8 @@ static PyObject *viewed(PyObject *x, PyObject *shape) {
         names = Py_BuildValue("(s)", "copy");
     if (!reshape || !names)
         return NULL;
-    PyObject *given[] = {x, shape, Py_False};
-    PyObject *y = PyObject_VectorcallMethod(reshape, given, 2, names);
+    PyObject *arguments[] = {x, shape, Py_False};
+    PyObject *y = PyObject_VectorcallMethod(reshape, arguments, 2, names);
     if (!y && PyErr_ExceptionMatches(PyExc_ValueError))
         PyErr_Clear();
     return y;

@@ -21,20 +21,20 @@ LOOP(take, TakeArgs) {
 }
 
 LOOP(gather_runs, GatherRunsArgs) {
-    ptrdiff_t run = args->run, axes = args->axes, at[RUN_AXES], place = 0;
+    ptrdiff_t run = args->run, axes = args->axes, at[RUN_AXES], offset = 0;
     const ptrdiff_t *sizes = args->sizes, *strides = args->strides;
     for (ptrdiff_t axis = axes - 1, rest = from; axis >= 0; axis--) {
         at[axis] = rest % sizes[axis];
         rest /= sizes[axis];
-        place += at[axis] * strides[axis];
+        offset += at[axis] * strides[axis];
     }
     for (ptrdiff_t unit = from; unit < to; unit++) {
-        copy_run(args->y + unit * run, args->x + place, run);
+        copy_run(args->y + unit * run, args->x + offset, run);
         for (ptrdiff_t axis = axes - 1; axis >= 0; axis--) {
-            place += strides[axis];
+            offset += strides[axis];
             if (++at[axis] < sizes[axis])
                 break;
-            place -= sizes[axis] * strides[axis];
+            offset -= sizes[axis] * strides[axis];
             at[axis] = 0;
         }
     }

@@ -41,13 +41,13 @@ LOOP(lstm_step, LstmArgs) {
         float *c = copy_to(h + items * units, args->c + from * units, items * units);
         float *product = c + items * units;
         for (ptrdiff_t number = 0; number < time; number++) {
-            ptrdiff_t place = from * time + STEP_OF(args, number);
+            ptrdiff_t row = from * time + STEP_OF(args, number);
             by_strips(items, 4 * units, units, h, units, it.strips, 0, product, 4 * units);
-            for (ptrdiff_t item = 0; item < items; item++, place += time) {
-                float *restrict i = args->gates + place * 4 * units, *restrict f = i + units;
+            for (ptrdiff_t item = 0; item < items; item++, row += time) {
+                float *restrict i = args->gates + row * 4 * units, *restrict f = i + units;
                 float *restrict g = f + units, *restrict o = g + units;
-                float *restrict y = args->y + place * units;
-                float *restrict cell = args->cells + place * units;
+                float *restrict y = args->y + row * units;
+                float *restrict cell = args->cells + row * units;
                 float *restrict state = h + item * units, *restrict memory = c + item * units;
                 const float *restrict s = product + item * 4 * units;
                 _Pragma("omp simd")
@@ -73,18 +73,19 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
         for (ptrdiff_t number = time - 1; number >= 0; number--) {
             ptrdiff_t step = STEP_OF(args, number), before = STEP_OF(args, number - 1);
             for (ptrdiff_t item = 0; item < items; item++) {
-                ptrdiff_t place = (from + item) * time + step, last = (from + item) * time + before;
-                const float *restrict i = args->gates + place * 4 * units, *restrict f = i + units;
+                ptrdiff_t row = (from + item) * time + step;
+                ptrdiff_t row_before = (from + item) * time + before;
+                const float *restrict i = args->gates + row * 4 * units, *restrict f = i + units;
                 const float *restrict g = f + units, *restrict o = g + units;
-                const float *restrict cell = args->cells + place * units;
+                const float *restrict cell = args->cells + row * units;
                 const float *restrict old =
-                    number ? args->cells + last * units : args->c + (from + item) * units;
-                const float *restrict given = args->g + place * units;
+                    number ? args->cells + row_before * units : args->c + (from + item) * units;
+                const float *restrict dy_above = args->g + row * units;
                 float *restrict slopes = it.room + item * 4 * units;
                 float *restrict h_slope = dh + item * units, *restrict c_slope = dc + item * units;
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
-                    float t = tanh32(cell[u]), dy = h_slope[u] + given[u];
+                    float t = tanh32(cell[u]), dy = h_slope[u] + dy_above[u];
                     float slope = c_slope[u] + dy * o[u] * (1.0f - t * t);
                     slopes[u] = slope * g[u] * (i[u] * (1.0f - i[u]));
                     slopes[units + u] = slope * old[u] * (f[u] * (1.0f - f[u]));
@@ -92,7 +93,7 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
                     slopes[3 * units + u] = dy * t * (o[u] * (1.0f - o[u]));
                     c_slope[u] = slope * f[u];
                 }
-                copy_to(args->dgates + place * 4 * units, slopes, 4 * units);
+                copy_to(args->dgates + row * 4 * units, slopes, 4 * units);
             }
             by_strips(items, units, 4 * units, it.room, 4 * units, it.strips, 0, dh, units);
         }
@@ -108,15 +109,15 @@ LOOP(gru_step, GruArgs) {
         float *h = copy_to(it.room, args->h + from * units, items * units);
         float *product = h + items * units;
         for (ptrdiff_t number = 0; number < time; number++) {
-            ptrdiff_t place = from * time + STEP_OF(args, number);
+            ptrdiff_t row = from * time + STEP_OF(args, number);
             for (ptrdiff_t item = 0; bias && item < items; item++)
                 copy_to(product + item * 3 * units, bias, 3 * units);
             by_strips(items, 3 * units, units, h, units, it.strips, bias != NULL, product,
                       3 * units);
-            for (ptrdiff_t item = 0; item < items; item++, place += time) {
-                float *restrict z = args->gates + place * 3 * units, *restrict r = z + units;
-                float *restrict n = r + units, *restrict y = args->y + place * units;
-                float *restrict candidate = args->candidates + place * units;
+            for (ptrdiff_t item = 0; item < items; item++, row += time) {
+                float *restrict z = args->gates + row * 3 * units, *restrict r = z + units;
+                float *restrict n = r + units, *restrict y = args->y + row * units;
+                float *restrict candidate = args->candidates + row * units;
                 float *restrict state = h + item * units;
                 const float *restrict s = product + item * 3 * units;
                 _Pragma("omp simd")
@@ -141,19 +142,20 @@ LOOP(gru_step_gradient, GruGradientArgs) {
         for (ptrdiff_t number = time - 1; number >= 0; number--) {
             ptrdiff_t step = STEP_OF(args, number), before = STEP_OF(args, number - 1);
             for (ptrdiff_t item = 0; item < items; item++) {
-                ptrdiff_t place = (from + item) * time + step, last = (from + item) * time + before;
-                const float *restrict z = args->gates + place * 3 * units, *restrict r = z + units;
+                ptrdiff_t row = (from + item) * time + step;
+                ptrdiff_t row_before = (from + item) * time + before;
+                const float *restrict z = args->gates + row * 3 * units, *restrict r = z + units;
                 const float *restrict n = r + units;
                 const float *restrict old =
-                    number ? args->y + last * units : args->h + (from + item) * units;
-                const float *restrict given = args->g + place * units;
-                const float *restrict candidate = args->candidates + place * units;
-                float *restrict by_input = args->by_input + place * 3 * units;
+                    number ? args->y + row_before * units : args->h + (from + item) * units;
+                const float *restrict dy_above = args->g + row * units;
+                const float *restrict candidate = args->candidates + row * units;
+                float *restrict by_input = args->by_input + row * 3 * units;
                 float *restrict by_state = it.room + item * 3 * units;
                 float *restrict slope = dh + item * units;
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
-                    float dy = slope[u] + given[u];
+                    float dy = slope[u] + dy_above[u];
                     float dn = dy * (1.0f - z[u]) * (1.0f - n[u] * n[u]);
                     float dz = dy * (old[u] - n[u]) * (z[u] * (1.0f - z[u]));
                     float dr = dn * candidate[u] * (r[u] * (1.0f - r[u]));
@@ -163,7 +165,7 @@ LOOP(gru_step_gradient, GruGradientArgs) {
                     by_state[2 * units + u] = dn * r[u];
                     slope[u] = dy * z[u];
                 }
-                copy_to(args->by_state + place * 3 * units, by_state, 3 * units);
+                copy_to(args->by_state + row * 3 * units, by_state, 3 * units);
             }
             by_strips(items, units, 3 * units, it.room, 3 * units, it.strips, 1, dh, units);
         }

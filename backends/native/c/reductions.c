@@ -4,7 +4,7 @@
 /* Stores the sizes of x as (outer, n, inner) around the summed axes; false if these are not
  * neighbours, or there are none. Axes of size 1 do not count. */
 static int around(PyObject *x, PyObject *axis, ptrdiff_t sizes[3]) {
-    int ndim = PyArray_NDIM(as_array(x)), place = 0;
+    int ndim = PyArray_NDIM(as_array(x)), part = 0;
     Py_ssize_t next = 0, many = axis == Py_None ? 0 : PyTuple_GET_SIZE(axis);
     sizes[0] = sizes[1] = sizes[2] = 1;
     if (axis == Py_None) {
@@ -17,11 +17,11 @@ static int around(PyObject *x, PyObject *axis, ptrdiff_t sizes[3]) {
         next += summed;
         if (along == 1)
             continue;
-        if (summed != (place == 1) && ++place > 2)
+        if (summed != (part == 1) && ++part > 2)
             return 0;
-        sizes[place] *= along;
+        sizes[part] *= along;
     }
-    return next == many && place > 0;
+    return next == many && part > 0;
 }
 
 /* A new array without the axes that are summed, or with size 1 there. */
@@ -41,7 +41,7 @@ static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep) {
 /* Adds the sums of the pieces of rows, in their order. */
 static void add_pieces(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
                        double factor, float *result) {
-    for (ptrdiff_t one = 0; one < outer; one++, partial += pieces * inner)
+    for (ptrdiff_t item = 0; item < outer; item++, partial += pieces * inner)
         for (ptrdiff_t i = 0; i < inner; i++) {
             double total = partial[i];
             for (ptrdiff_t piece = 1; piece < pieces; piece++)
@@ -138,16 +138,17 @@ KERNEL(segment_sum) {
     Indices ids;
     if (count != 2 || !number || !axis || !is_plain(x[0]) || !size(x[0]) || !as_indices(x[1], &ids))
         return NUMPY_FALLBACK(segment_sum);
-    int ndim = PyArray_NDIM(as_array(x[0])), gone = PyArray_NDIM(as_array(x[1]));
-    int place = (int)PyLong_AsLong(axis), axes = 0;
+    int ndim = PyArray_NDIM(as_array(x[0])), summed_axes = PyArray_NDIM(as_array(x[1]));
+    int along = (int)PyLong_AsLong(axis), axes = 0;
     ptrdiff_t segments = PyLong_AsSsize_t(number), outer = 1, inner = 1;
     npy_intp shape[NPY_MAXDIMS];
-    if (segments < 1 || place < 0 || place + gone > ndim || ndim - gone >= NPY_MAXDIMS)
+    if (segments < 1 || along < 0 || along + summed_axes > ndim
+        || ndim - summed_axes >= NPY_MAXDIMS)
         return NUMPY_FALLBACK(segment_sum);
-    for (int i = 0; i < place; i++)
+    for (int i = 0; i < along; i++)
         outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     shape[axes++] = segments;
-    for (int i = place + gone; i < ndim; i++)
+    for (int i = along + summed_axes; i < ndim; i++)
         inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     if (outer * ids.count * inner != size(x[0]))
         return NUMPY_FALLBACK(segment_sum);

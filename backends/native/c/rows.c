@@ -149,9 +149,9 @@ static int is_parameter(PyObject *x, ptrdiff_t width) {
     return x == Py_None || (is_plain(x) && size(x) == width);
 }
 
-/* True if `one` has one element for each row of x. */
-static int is_for_rows(PyObject *one, PyObject *x, ptrdiff_t width) {
-    return is_plain(one) && size(one) * width == size(x);
+/* True if `array` has one element for each row of x. */
+static int is_for_rows(PyObject *array, PyObject *x, ptrdiff_t width) {
+    return is_plain(array) && size(array) * width == size(x);
 }
 
 static void *data_or_null(PyObject *x) { return x == Py_None ? NULL : data(x); }

@@ -90,7 +90,7 @@ def everywhere():
 
 
 def ulps(y, reference):
-    """The largest error in units of the last place; infinite where one is finite and one not."""
+    """The largest error in units of the last place; infinite where only one number is finite."""
     single = reference.astype(np.float32)
     finite = np.isfinite(single)
     same = (np.isnan(single) & np.isnan(y)) | (single == y)
