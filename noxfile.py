@@ -58,6 +58,8 @@ def lint(session: nox.Session) -> None:
     session.run("uv", "run", "ruff", "check")
     session.run("uv", "run", "ruff", "format", "--check")
     session.run("uv", "run", "codespell")
+    sources = sorted(map(str, (ROOT / "backends" / "native" / "c").glob("*.[ch]")))
+    session.run("uv", "run", "clang-format", "--dry-run", "-Werror", *sources)
 
 
 @nox.session(**HERE)

@@ -13,13 +13,13 @@ from setuptools.errors import CompileError, PlatformError
 HERE = Path(__file__).parent
 SOURCES = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.c"))
 HEADERS = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.h"))
-# What makes vectors of loops without letting infinities and NaN out of sight: nobody reads errno or
-# the flags of floating point, and sums are reordered only where a loop says so.
+# Loops become vectors, and infinities and NaN are kept: errno and floating-point flags are not
+# read, and sums are reordered only where a loop asks for it.
 FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread"]
 
 
 class BuildLoops(build_ext):
-    """Says what is missing where there is no compiler."""
+    """Reports what is missing if compiling fails."""
 
     def build_extensions(self) -> None:
         """Compiles and links."""

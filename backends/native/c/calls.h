@@ -1,4 +1,4 @@
-/* What kernels share: arrays of NumPy in and out, and the way to the loops. */
+/* Shared by the kernels: NumPy arrays in and out, and calls of loops. */
 #ifndef PULLBACK_CALLS_H
 #define PULLBACK_CALLS_H
 
@@ -14,7 +14,8 @@
 
 #include "job.h"
 
-/* The ops that have a kernel here, in C from the first instruction; each name is that of the op. */
+/* The ops whose kernels are all in C, by their names. */
+/* clang-format off */
 #define KERNELS(X)                                                                                \
     X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
@@ -27,12 +28,13 @@
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(sum) X(mean) X(segment_sum) X(take) X(reshape) X(concat)                                    \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)
+/* clang-format on */
 
 #define KERNEL_NUMBER(name) KERNEL_##name,
 enum { KERNELS(KERNEL_NUMBER) KERNEL_COUNT };
 #undef KERNEL_NUMBER
 
-#define KERNEL(name)                                                                              \
+#define KERNEL(name)                                                                               \
     PyObject *kernel_##name(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names)
 #define KERNEL_DECLARATION(name) KERNEL(name);
 KERNELS(KERNEL_DECLARATION)
@@ -41,31 +43,40 @@ KERNELS(KERNEL_DECLARATION)
 /* The loops for this processor. */
 extern const Loop *loops;
 
-/* NumPy's kernel for the same call: what is not contiguous float32 goes there. */
-PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
-#define NUMPYS(name) numpys(KERNEL_##name, x, count, names)
+/* Calls NumPy's kernel with the same arguments: for arrays that are not contiguous float32. */
+PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
+#define NUMPY_FALLBACK(name) numpy_fallback(KERNEL_##name, x, count, names)
 
-/* Runs a loop over `count` things that take about `cost` nanoseconds each, in pieces of `grain`; or
- * returns -1 with an error set. To ask for the number of threads runs Python, and with it what waits
- * for its turn there: handlers of signals, which raise what they like. */
-int run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost);
+/* Runs a loop over `count` items that take about `cost` nanoseconds each, in pieces of `grain`;
+ * returns -1 with an error set. Asking for the number of threads runs Python, and so handlers of
+ * signals, which may raise any exception. */
+int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, double cost);
 
-/* Over how many threads work of so many nanoseconds is split; -1 with an error set. */
+/* The same for each loop, with the type of its arguments: run_exp, run_softmax and so on. */
+#define RUN(name, Args)                                                                            \
+    static inline int run_##name(const Args *args, ptrdiff_t count, ptrdiff_t grain,               \
+                                 double cost) {                                                    \
+        return run_loop(LOOP_##name, args, count, grain, cost);                                    \
+    }
+LOOPS(RUN)
+#undef RUN
+
+/* The number of threads for work of so many nanoseconds; -1 with an error set. */
 int threads_for(double cost);
 
-/* y, whose reference it takes; NULL where what should have filled it failed. */
+/* Returns y, or releases it and returns NULL if the loop that fills it failed. */
 static inline PyObject *unless(int failed, PyObject *y) {
     if (failed)
         Py_CLEAR(y);
     return y;
 }
 
-/* The value of an attribute among the keywords of a call; NULL where it is not there. */
+/* The value of an attribute among the keywords of a call, or NULL. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);
 
 static inline PyArrayObject *as_array(PyObject *x) { return (PyArrayObject *)x; }
 
-/* Whether x is an array of float32, C-contiguous, in the machine's order. */
+/* True if x is a float32 array, C-contiguous, aligned, in the machine's byte order. */
 static inline int is_plain(PyObject *x) {
     return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == NPY_FLOAT
         && PyArray_ISCARRAY_RO(as_array(x));
@@ -74,7 +85,7 @@ static inline int is_plain(PyObject *x) {
 static inline void *data(PyObject *x) { return PyArray_DATA(as_array(x)); }
 static inline ptrdiff_t size(PyObject *x) { return PyArray_SIZE(as_array(x)); }
 
-/* A new array of float32; a large one begins with a line of the cache. */
+/* A new float32 array; a large one begins at a cache line. */
 PyObject *new_array(int ndim, const npy_intp *shape);
 
 static inline PyObject *new_like(PyObject *x) {
@@ -94,13 +105,13 @@ typedef struct {
     int wide;
 } Indices;
 
-static inline int as_indices(PyObject *x, Indices *found) {
+static inline int as_indices(PyObject *x, Indices *indices) {
     if (!PyArray_CheckExact(x) || !PyArray_ISCARRAY_RO(as_array(x)))
         return 0;
     int type = PyArray_TYPE(as_array(x));
     if (type != NPY_INT32 && type != NPY_INT64)
         return 0;
-    *found = (Indices){data(x), size(x), type == NPY_INT64};
+    *indices = (Indices){data(x), size(x), type == NPY_INT64};
     return 1;
 }
 
@@ -109,7 +120,7 @@ static inline ptrdiff_t index_of(const Indices *indices, ptrdiff_t i) {
                          : (ptrdiff_t)((const int32_t *)indices->at)[i];
 }
 
-/* Tuples of new arrays, whose references they take; NULL where one is missing. */
+/* Tuples of new arrays, whose references they steal; NULL if any is NULL. */
 static inline PyObject *pair(PyObject *first, PyObject *second) {
     PyObject *both = first && second ? PyTuple_Pack(2, first, second) : NULL;
     Py_XDECREF(first);
@@ -125,7 +136,7 @@ static inline PyObject *triple(PyObject *first, PyObject *second, PyObject *thir
     return all;
 }
 
-/* Elements of a piece: several arrays of this size stay in a second-level cache. */
+/* Elements of a piece: several arrays of this size fit into a second-level cache. */
 #define PIECE 32768
 
 #endif

@@ -8,7 +8,7 @@ static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) 
     return epsilon ? PyFloat_AsDouble(epsilon) : 0.0;
 }
 
-/* The number of channels where x is plain, not empty, and they are its last axis; else 0. */
+/* The number of channels if x is plain and not empty, and they are its last axis; else 0. */
 static ptrdiff_t channels_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *axis = attribute(x, count, names, "axis");
     if (!axis || !is_plain(x[0]) || !size(x[0]))
@@ -27,40 +27,41 @@ static float or_else(PyObject *x, ptrdiff_t channel, float otherwise) {
     return x == Py_None ? otherwise : ((float *)data(x))[channel];
 }
 
-/* Runs a loop that leaves `2 * width` sums for each piece, and returns them; NULL with an error
- * set. */
-static float *sums_of_pieces(int loop, Job *job, int place, ptrdiff_t pixels, ptrdiff_t *pieces) {
-    ptrdiff_t width = job->n[0], grain = 1 + PIECE / width;
-    *pieces = (pixels + grain - 1) / grain;
-    float *sums = PyMem_Malloc((size_t)(*pieces * 2 * width) * sizeof(float));
-    if (!sums) {
+static ptrdiff_t piece_rows(ptrdiff_t width) { return 1 + PIECE / width; }
+
+static ptrdiff_t pieces_of(ptrdiff_t pixels, ptrdiff_t width) {
+    return (pixels + piece_rows(width) - 1) / piece_rows(width);
+}
+
+/* Memory for two rows of sums for each piece; NULL with an error set. */
+static float *room_for_sums(ptrdiff_t pixels, ptrdiff_t width) {
+    float *sums = PyMem_Malloc((size_t)(pieces_of(pixels, width) * 2 * width) * sizeof(float));
+    if (!sums)
         PyErr_NoMemory();
-        return NULL;
-    }
-    job->n[1] = grain;
-    job->p[place] = sums;
-    if (run_loop(loop, job, pixels, grain, 4 + 0.25 * (double)width)) {
-        PyMem_Free(sums);
-        return NULL;
-    }
     return sums;
 }
 
-/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). -1 with
- * an error set; 0 where a variance is not finite: squares that are out of range hide in sums of pieces
- * what they would be in sums of distances. */
+/* Nanoseconds for the sums of a pixel. */
+static double sums_cost(ptrdiff_t width) { return 4 + 0.25 * (double)width; }
+
+/* Mean and variance of each channel of x, from those of the pieces (Chan, Golub and LeVeque). -1
+ * with an error set; 0 if a variance is not finite: sums of pieces hide which squares were out of
+ * range. */
 static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
-    ptrdiff_t pixels = size(x) / width, pieces;
-    Job job = {.p = {data(x)}, .n = {width}};
-    float *sums = sums_of_pieces(LOOP_channel_moments, &job, 1, pixels, &pieces);
-    if (!sums)
+    ptrdiff_t pixels = size(x) / width, grain = piece_rows(width),
+              pieces = pieces_of(pixels, width);
+    float *sums = room_for_sums(pixels, width);
+    ChannelMomentsArgs args = {.x = data(x), .sums = sums, .width = width, .piece_rows = grain};
+    if (!sums || run_channel_moments(&args, pixels, grain, sums_cost(width))) {
+        PyMem_Free(sums);
         return -1;
+    }
     for (ptrdiff_t c = 0; c < width; c++) {
         double center = 0, squares = 0, before = 0;
         for (ptrdiff_t piece = 0; piece < pieces; piece++) {
             const float *part = sums + piece * 2 * width;
-            ptrdiff_t rest = pixels - piece * job.n[1];
-            double here = (double)(rest < job.n[1] ? rest : job.n[1]), all = before + here;
+            ptrdiff_t rest = pixels - piece * grain;
+            double here = (double)(rest < grain ? rest : grain), all = before + here;
             double away = part[c] - center;
             center += away * here / all;
             squares += part[width + c] + away * away * before * here / all;
@@ -86,9 +87,15 @@ static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const flo
             factor[c] = 1 / sqrtf(variance[c] + (float)epsilon) * or_else(scale, c, 1);
             summand[c] = or_else(offset, c, 0);
         }
-        Job job = {.p = {data(x), mean, factor, summand, data(y)}, .n = {width}};
-        y = unless(run_loop(LOOP_channel_affine, &job, size(x) / width, 1 + PIECE / width,
-                            2 + 0.25 * (double)width), y);
+        ChannelAffineArgs args = {.x = data(x),
+                                  .mean = mean,
+                                  .factor = factor,
+                                  .offset = summand,
+                                  .y = data(y),
+                                  .width = width};
+        y = unless(
+            run_channel_affine(&args, size(x) / width, piece_rows(width), 2 + 0.25 * (double)width),
+            y);
     } else {
         Py_CLEAR(y);
         PyErr_NoMemory();
@@ -101,14 +108,14 @@ KERNEL(batch_norm) {
     (void)module;
     ptrdiff_t width = count == 3 ? channels_of(x, count, names) : 0;
     if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
-        return NUMPYS(batch_norm);
+        return NUMPY_FALLBACK(batch_norm);
     npy_intp shape[] = {width};
     PyObject *y = NULL, *mean = new_array(1, shape), *variance = new_array(1, shape);
     int done = mean && variance ? moments(x[0], width, data(mean), data(variance)) : -1;
     if (!done) {
         Py_DECREF(mean);
         Py_DECREF(variance);
-        return NUMPYS(batch_norm);
+        return NUMPY_FALLBACK(batch_norm);
     }
     if (done > 0)
         y = normalized(x[0], width, data(mean), data(variance), x[1], x[2],
@@ -121,7 +128,7 @@ KERNEL(batch_norm_inference) {
     ptrdiff_t width = count == 5 ? channels_of(x, count, names) : 0;
     if (!width || !is_for_channels(x[1], width) || !is_for_channels(x[2], width)
         || !is_parameter(x[3], width) || !is_parameter(x[4], width))
-        return NUMPYS(batch_norm_inference);
+        return NUMPY_FALLBACK(batch_norm_inference);
     return normalized(x[0], width, data(x[1]), data(x[2]), x[3], x[4], epsilon_of(x, count, names));
 }
 
@@ -133,15 +140,21 @@ KERNEL(batch_norm_gradient) {
     for (int i = 2; fits && i < 7; i++)
         fits = i == 4 || is_for_channels(x[i], width);
     if (!fits)
-        return NUMPYS(batch_norm_gradient);
+        return NUMPY_FALLBACK(batch_norm_gradient);
     npy_intp shape[] = {width};
-    ptrdiff_t pixels = size(x[0]) / width, pieces;
+    ptrdiff_t pixels = size(x[0]) / width, grain = piece_rows(width),
+              pieces = pieces_of(pixels, width);
     PyObject *dx = new_like(x[0]), *dscale = new_array(1, shape), *doffset = new_array(1, shape);
-    float *parts = PyMem_Malloc((size_t)(3 * width) * sizeof(float)), *sums = NULL;
-    Job job = {.p = {data(x[0]), data(x[2]), data(x[4])}, .n = {width}};
-    if (dx && dscale && doffset && parts)
-        sums = sums_of_pieces(LOOP_channel_slopes, &job, 3, pixels, &pieces);
-    if (!sums) {
+    float *parts = PyMem_Malloc((size_t)(3 * width) * sizeof(float));
+    float *sums = dx && dscale && doffset && parts ? room_for_sums(pixels, width) : NULL;
+    ChannelSlopesArgs slopes = {.x = data(x[0]),
+                                .mean = data(x[2]),
+                                .g = data(x[4]),
+                                .sums = sums,
+                                .width = width,
+                                .piece_rows = grain};
+    if (!sums || run_channel_slopes(&slopes, pixels, grain, sums_cost(width))) {
+        PyMem_Free(sums);
         PyMem_Free(parts);
         Py_CLEAR(dx);
         if (!PyErr_Occurred())
@@ -165,10 +178,15 @@ KERNEL(batch_norm_gradient) {
         ((float *)data(dscale))[c] = (float)slope;
         ((float *)data(doffset))[c] = (float)level;
     }
-    job = (Job){.p = {data(x[0]), data(x[2]), data(x[4]), by_x, factor, constant, data(dx)},
-                .n = {width}};
-    dx = unless(run_loop(LOOP_channel_combine, &job, pixels, 1 + PIECE / width,
-                         2 + 0.35 * (double)width), dx);
+    ChannelCombineArgs args = {.x = data(x[0]),
+                               .mean = data(x[2]),
+                               .g = data(x[4]),
+                               .by_x = by_x,
+                               .factor = factor,
+                               .constant = constant,
+                               .dx = data(dx),
+                               .width = width};
+    dx = unless(run_channel_combine(&args, pixels, grain, 2 + 0.35 * (double)width), dx);
     PyMem_Free(sums);
     PyMem_Free(parts);
     return triple(dx, dscale, doffset);

@@ -3,29 +3,31 @@
 
 #include "calls.h"
 
-static PyObject *unary(int loop, double cost, PyObject *x) {
+typedef int (*RunUnary)(const UnaryArgs *, ptrdiff_t, ptrdiff_t, double);
+static PyObject *unary(RunUnary run, double cost, PyObject *x) {
     PyObject *y = new_like(x);
     if (y) {
-        Job job = {.p = {data(x), data(y)}};
-        return unless(run_loop(loop, &job, size(x), PIECE, cost), y);
+        UnaryArgs args = {.x = data(x), .y = data(y)};
+        return unless(run(&args, size(x), PIECE, cost), y);
     }
     return y;
 }
 
-static PyObject *binary(int loop, double cost, PyObject *x1, PyObject *x2) {
+typedef int (*RunBinary)(const BinaryArgs *, ptrdiff_t, ptrdiff_t, double);
+static PyObject *binary(RunBinary run, double cost, PyObject *x1, PyObject *x2) {
     PyObject *y = new_like(x1);
     if (y) {
-        Job job = {.p = {data(x1), data(x2), data(y)}};
-        return unless(run_loop(loop, &job, size(x1), PIECE, cost), y);
+        BinaryArgs args = {.x1 = data(x1), .x2 = data(x2), .y = data(y)};
+        return unless(run(&args, size(x1), PIECE, cost), y);
     }
     return y;
 }
 
-#define UNARY(name, cost)                                                                         \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        return count == 1 && !names && is_plain(x[0]) ? unary(LOOP_##name, cost, x[0])            \
-                                                      : NUMPYS(name);                             \
+#define UNARY(name, cost)                                                                          \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        return count == 1 && !names && is_plain(x[0]) ? unary(run_##name, cost, x[0])              \
+                                                      : NUMPY_FALLBACK(name);                      \
     }
 
 UNARY(exp, 0.5)
@@ -41,12 +43,12 @@ UNARY(abs, 0.25)
 UNARY(square, 0.25)
 UNARY(sqrt, 0.3)
 
-/* The attribute as a number; -1 with an error set where it is none. */
+/* The attribute as a number; -1 with an error set if it is not a number. */
 static double number(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
     PyObject *value = attribute(x, count, names, name);
     if (!value) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "%s is missing", name);
+            PyErr_Format(PyExc_TypeError, "the attribute '%s' is missing", name);
         return -1;
     }
     return PyFloat_AsDouble(value);
@@ -60,9 +62,9 @@ static int is_true(PyObject *const *x, Py_ssize_t count, PyObject *names, const 
 KERNEL(gelu) {
     (void)module;
     if (count != 1 || !is_plain(x[0]))
-        return NUMPYS(gelu);
-    int loop = is_true(x, count, names, "approximate") ? LOOP_gelu_tanh : LOOP_gelu_exact;
-    return unary(loop, 0.9, x[0]);
+        return NUMPY_FALLBACK(gelu);
+    RunUnary run = is_true(x, count, names, "approximate") ? run_gelu_tanh : run_gelu_exact;
+    return unary(run, 0.9, x[0]);
 }
 
 static int are_alike(PyObject *x1, PyObject *x2) {
@@ -72,18 +74,18 @@ static int are_alike(PyObject *x1, PyObject *x2) {
 KERNEL(gelu_gradient) {
     (void)module;
     if (count != 2 || !are_alike(x[0], x[1]))
-        return NUMPYS(gelu_gradient);
+        return NUMPY_FALLBACK(gelu_gradient);
     int tanh_form = is_true(x, count, names, "approximate");
-    return binary(tanh_form ? LOOP_gelu_tanh_gradient : LOOP_gelu_exact_gradient, 1.0, x[0], x[1]);
+    return binary(tanh_form ? run_gelu_tanh_gradient : run_gelu_exact_gradient, 1.0, x[0], x[1]);
 }
 
-/* g, and what the slope is a function of. */
-#define GRADIENT(name, cost)                                                                      \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        return count == 2 && !names && are_alike(x[0], x[1])                                      \
-                 ? binary(LOOP_##name, cost, x[0], x[1])                                          \
-                 : NUMPYS(name);                                                                  \
+/* Of g, and of the array that the slope is a function of. */
+#define GRADIENT(name, cost)                                                                       \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        return count == 2 && !names && are_alike(x[0], x[1])                                       \
+                 ? binary(run_##name, cost, x[0], x[1])                                            \
+                 : NUMPY_FALLBACK(name);                                                           \
     }
 
 GRADIENT(relu_gradient, 0.3)
@@ -91,25 +93,27 @@ GRADIENT(tanh_gradient, 0.3)
 GRADIENT(sigmoid_gradient, 0.3)
 GRADIENT(silu_gradient, 0.8)
 
-/* Arithmetic: arrays of one shape, an array and a number, an array and a row. ------------------- */
+/* Arithmetic: arrays of one shape, an array and a number, an array and a row. ---------------- */
 
 static double value(PyObject *number) { return *(float *)data(number); }
 
-static PyObject *with_number(int loop, PyObject *x, double number) {
+typedef int (*RunNumber)(const NumberArgs *, ptrdiff_t, ptrdiff_t, double);
+static PyObject *with_number(RunNumber run, PyObject *x, double number) {
     PyObject *y = new_like(x);
     if (y) {
-        Job job = {.p = {data(x), data(y)}, .c = {number}};
-        return unless(run_loop(loop, &job, size(x), PIECE, 0.25), y);
+        NumberArgs args = {.x = data(x), .y = data(y), .number = number};
+        return unless(run(&args, size(x), PIECE, 0.25), y);
     }
     return y;
 }
 
-static PyObject *with_row(int loop, PyObject *x, PyObject *row) {
+typedef int (*RunRow)(const RowArgs *, ptrdiff_t, ptrdiff_t, double);
+static PyObject *with_row(RunRow run, PyObject *x, PyObject *row) {
     PyObject *y = new_like(x);
     if (y) {
         ptrdiff_t width = size(row);
-        Job job = {.p = {data(x), data(row), data(y)}, .n = {width}};
-        return unless(run_loop(loop, &job, size(x) / width, 1 + PIECE / width, 0.25 * (double)width + 2), y);
+        RowArgs args = {.x = data(x), .row = data(row), .y = data(y), .width = width};
+        return unless(run(&args, size(x) / width, 1 + PIECE / width, 0.25 * (double)width + 2), y);
     }
     return y;
 }
@@ -122,7 +126,7 @@ static int is_row_of(PyObject *row, PyObject *x) {
 
 static inline int is_number(PyObject *x) { return PyArray_NDIM(as_array(x)) == 0; }
 
-/* Whether every element of x is one and the same place in memory, as in the gradient of a sum. */
+/* True if all elements of x share one address, as in the gradient of a sum. */
 static int is_repeated(PyObject *x) {
     if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || !size(x)
         || !PyArray_ISALIGNED(as_array(x)) || !PyArray_ISNOTSWAPPED(as_array(x)))
@@ -133,109 +137,117 @@ static int is_repeated(PyObject *x) {
     return 1;
 }
 
-/* An array and one of its shape that repeats a number. Once 1 is the array itself: nobody ever writes
- * to one that is a value. */
-static PyObject *with_repeated(int right, int left, PyObject *x1, PyObject *x2) {
-    int on_right = right >= 0 && is_plain(x1) && is_repeated(x2);
-    int on_left = !on_right && left >= 0 && is_plain(x2) && is_repeated(x1);
+/* An array, and an array of its shape that repeats a number. Times 1 is the array itself, for
+ * values are never written to. */
+static PyObject *with_repeated(RunNumber right, RunNumber left, PyObject *x1, PyObject *x2) {
+    int on_right = right && is_plain(x1) && is_repeated(x2);
+    int on_left = !on_right && left && is_plain(x2) && is_repeated(x1);
     if (!(on_right || on_left) || !same_shape(x1, x2))
         return NULL;
-    int loop = on_right ? right : left;
+    RunNumber run = on_right ? right : left;
     PyObject *x = on_right ? x1 : x2;
     double number = value(on_right ? x2 : x1);
-    if (loop == LOOP_multiply_number && number == 1.0)
+    if (run == run_multiply_number && number == 1.0)
         return Py_NewRef(x);
-    return with_number(loop, x, number);
+    return with_number(run, x, number);
 }
 
-/* Loops for two arrays; an array and a number on the right, on the left; an array and a row. -1 is
- * none. */
-static PyObject *arithmetic(int same, int right, int left, int row, PyObject *x1, PyObject *x2) {
+/* Runs the loop for two arrays, for an array and a number on the right or on the left, or for an
+ * array and a row. NULL in place of a loop: there is none. */
+static PyObject *arithmetic(RunBinary same, RunNumber right, RunNumber left, RunRow row,
+                            PyObject *x1, PyObject *x2) {
     if (same_shape(x1, x2))
         return binary(same, 0.3, x1, x2);
-    if (right >= 0 && is_number(x2))
+    if (right && is_number(x2))
         return with_number(right, x1, value(x2));
-    if (left >= 0 && is_number(x1))
+    if (left && is_number(x1))
         return with_number(left, x2, value(x1));
-    if (row >= 0 && is_row_of(x2, x1))
+    if (row && is_row_of(x2, x1))
         return with_row(row, x1, x2);
-    if (row >= 0 && is_row_of(x1, x2))
+    if (row && is_row_of(x1, x2))
         return with_row(row, x2, x1);
     return NULL;
 }
 
-#define ARITHMETIC(name, same, right, left, row)                                                  \
-    KERNEL(name) {                                                                                \
-        (void)module;                                                                             \
-        if (count == 2 && !names) {                                                               \
-            PyObject *y = is_plain(x[0]) && is_plain(x[1])                                        \
-                            ? arithmetic(same, right, left, row, x[0], x[1])                      \
-                            : with_repeated(right, left, x[0], x[1]);                             \
-            if (y || PyErr_Occurred())                                                            \
-                return y;                                                                         \
-        }                                                                                         \
-        return NUMPYS(name);                                                                      \
+#define ARITHMETIC(name, same, right, left, row)                                                   \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        if (count == 2 && !names) {                                                                \
+            PyObject *y = is_plain(x[0]) && is_plain(x[1])                                         \
+                            ? arithmetic(same, right, left, row, x[0], x[1])                       \
+                            : with_repeated(right, left, x[0], x[1]);                              \
+            if (y || PyErr_Occurred())                                                             \
+                return y;                                                                          \
+        }                                                                                          \
+        return NUMPY_FALLBACK(name);                                                               \
     }
 
-ARITHMETIC(add, LOOP_add, LOOP_add_number, LOOP_add_number, LOOP_add_row)
-ARITHMETIC(multiply, LOOP_multiply, LOOP_multiply_number, LOOP_multiply_number, LOOP_multiply_row)
-ARITHMETIC(divide, LOOP_divide, LOOP_divide_number, LOOP_divide_from, -1)
-ARITHMETIC(maximum, LOOP_maximum, LOOP_maximum_number, LOOP_maximum_number, -1)
-ARITHMETIC(minimum, LOOP_minimum, LOOP_minimum_number, LOOP_minimum_number, -1)
+ARITHMETIC(add, run_add, run_add_number, run_add_number, run_add_row)
+ARITHMETIC(multiply, run_multiply, run_multiply_number, run_multiply_number, run_multiply_row)
+ARITHMETIC(divide, run_divide, run_divide_number, run_divide_from, NULL)
+ARITHMETIC(maximum, run_maximum, run_maximum_number, run_maximum_number, NULL)
+ARITHMETIC(minimum, run_minimum, run_minimum_number, run_minimum_number, NULL)
 
 /* x - number is x + (-number), to the sign of a zero. */
 KERNEL(subtract) {
     (void)module;
     if (count == 2 && !names && is_plain(x[0]) && is_plain(x[1])) {
         PyObject *y = is_number(x[1]) && !is_number(x[0])
-                        ? with_number(LOOP_add_number, x[0], -value(x[1]))
-                        : arithmetic(LOOP_subtract, -1, LOOP_subtract_from, -1, x[0], x[1]);
+                        ? with_number(run_add_number, x[0], -value(x[1]))
+                        : arithmetic(run_subtract, NULL, run_subtract_from, NULL, x[0], x[1]);
         if (y || PyErr_Occurred())
             return y;
     }
-    return NUMPYS(subtract);
+    return NUMPY_FALLBACK(subtract);
 }
 
-static PyObject *with_attribute(int loop, int kernel, const char *name, PyObject *const *x,
+static PyObject *with_attribute(RunNumber run, int kernel, const char *name, PyObject *const *x,
                                 Py_ssize_t count, PyObject *names) {
     if (count != 1 || !is_plain(x[0]))
-        return numpys(kernel, x, count, names);
-    double given = number(x, count, names, name);
-    return PyErr_Occurred() ? NULL : with_number(loop, x[0], given);
+        return numpy_fallback(kernel, x, count, names);
+    double attribute_value = number(x, count, names, name);
+    return PyErr_Occurred() ? NULL : with_number(run, x[0], attribute_value);
 }
 
 KERNEL(leaky_relu) {
     (void)module;
-    return with_attribute(LOOP_leaky_relu, KERNEL_leaky_relu, "negative_slope", x, count, names);
+    return with_attribute(run_leaky_relu, KERNEL_leaky_relu, "negative_slope", x, count, names);
 }
 
 KERNEL(elu) {
     (void)module;
-    return with_attribute(LOOP_elu, KERNEL_elu, "alpha", x, count, names);
+    return with_attribute(run_elu, KERNEL_elu, "alpha", x, count, names);
 }
 
-/* Arrays or numbers, chosen by an array of truth values. */
+/* Arrays or numbers, selected by an array of booleans. */
 KERNEL(where) {
     (void)module;
-    PyObject *chosen = count == 3 && !names ? x[0] : NULL;
-    if (!chosen || !PyArray_CheckExact(chosen) || PyArray_TYPE(as_array(chosen)) != NPY_BOOL
-        || !PyArray_ISCARRAY_RO(as_array(chosen)) || !size(chosen) || !is_plain(x[1])
+    PyObject *condition = count == 3 && !names ? x[0] : NULL;
+    if (!condition || !PyArray_CheckExact(condition)
+        || PyArray_TYPE(as_array(condition)) != NPY_BOOL
+        || !PyArray_ISCARRAY_RO(as_array(condition)) || !size(condition) || !is_plain(x[1])
         || !is_plain(x[2]))
-        return NUMPYS(where);
-    int one = is_number(x[1]), other = is_number(x[2]);
-    if (!(one || same_shape(chosen, x[1])) || !(other || same_shape(chosen, x[2])))
-        return NUMPYS(where);
-    PyObject *y = new_like(chosen);
+        return NUMPY_FALLBACK(where);
+    int first_is_number = is_number(x[1]), second_is_number = is_number(x[2]);
+    if (!(first_is_number || same_shape(condition, x[1]))
+        || !(second_is_number || same_shape(condition, x[2])))
+        return NUMPY_FALLBACK(where);
+    PyObject *y = new_like(condition);
     if (y) {
-        Job job = {.p = {data(chosen), data(x[1]), data(x[2]), data(y)}, .n = {one, other}};
-        return unless(run_loop(LOOP_where, &job, size(y), PIECE, 0.3), y);
+        WhereArgs args = {.condition = data(condition),
+                          .x1 = data(x[1]),
+                          .x2 = data(x[2]),
+                          .y = data(y),
+                          .x1_is_number = first_is_number,
+                          .x2_is_number = second_is_number};
+        return unless(run_where(&args, size(y), PIECE, 0.3), y);
     }
     return y;
 }
 
 /* Optimizers. ---------------------------------------------------------------------------------- */
 
-/* Whether x[0..arrays) are plain and alike, and the numbers after them plain. */
+/* True if x[0..arrays) are plain and of one shape, and the others are plain numbers. */
 static int are_slots(PyObject *const *x, Py_ssize_t arrays, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < count; i++)
         if (!is_plain(x[i]) || (i < arrays ? !same_shape(x[0], x[i]) : !is_number(x[i])))
@@ -243,60 +255,78 @@ static int are_slots(PyObject *const *x, Py_ssize_t arrays, Py_ssize_t count) {
     return 1;
 }
 
-/* New arrays for a parameter and its slots, as a tuple, and the loop over them. */
-static PyObject *updated(int loop, PyObject *const *x, Py_ssize_t arrays, Job *job, double cost) {
-    Py_ssize_t results = arrays - 1; /* the gradient has none */
-    PyObject *new[4] = {NULL};
-    for (Py_ssize_t i = 0; i < arrays; i++)
-        job->p[i] = data(x[i]);
-    for (Py_ssize_t i = 0; i < results; i++) {
-        new[i] = new_like(x[0]);
+/* Fills `new` with `count` arrays like x; false with an error set. */
+static int new_values(PyObject *x, int count, PyObject **new) {
+    for (int i = 0; i < count; i++) {
+        new[i] = new_like(x);
         if (!new[i]) {
             while (i)
                 Py_DECREF(new[--i]);
-            return NULL;
+            return 0;
         }
-        job->p[arrays + i] = data(new[i]);
     }
-    int failed = run_loop(loop, job, size(x[0]), PIECE / 2, cost);
-    if (results == 1)
-        return unless(failed, new[0]);
-    PyObject *tuple = failed ? NULL : PyTuple_New(results);
-    for (Py_ssize_t i = 0; i < results; i++) {
-        if (tuple)
-            PyTuple_SET_ITEM(tuple, i, new[i]);
-        else
-            Py_DECREF(new[i]);
-    }
-    return tuple;
+    return 1;
 }
+
+/* Elements of a piece: there are several arrays. */
+#define SLOTS_PIECE (PIECE / 2)
 
 KERNEL(sgd_update) {
     (void)module;
     if (count != 3 || !are_slots(x, 2, count))
-        return NUMPYS(sgd_update);
-    Job job = {.c = {value(x[2]), ATTRIBUTE(weight_decay)}};
-    return PyErr_Occurred() ? NULL : updated(LOOP_sgd, x, 2, &job, 0.4);
+        return NUMPY_FALLBACK(sgd_update);
+    SgdArgs args = {.p = data(x[0]),
+                    .g = data(x[1]),
+                    .rate = value(x[2]),
+                    .weight_decay = ATTRIBUTE(weight_decay)};
+    PyObject *p;
+    if (PyErr_Occurred() || !new_values(x[0], 1, &p))
+        return NULL;
+    args.new_p = data(p);
+    return unless(run_sgd(&args, size(x[0]), SLOTS_PIECE, 0.4), p);
 }
 
 KERNEL(momentum_update) {
     (void)module;
     if (count != 4 || !are_slots(x, 3, count))
-        return NUMPYS(momentum_update);
-    Job job = {.c = {value(x[3]), ATTRIBUTE(weight_decay), ATTRIBUTE(momentum),
-                     is_true(x, count, names, "nesterov")}};
-    return PyErr_Occurred() ? NULL : updated(LOOP_momentum, x, 3, &job, 0.6);
+        return NUMPY_FALLBACK(momentum_update);
+    MomentumArgs args = {.p = data(x[0]),
+                         .g = data(x[1]),
+                         .v = data(x[2]),
+                         .rate = value(x[3]),
+                         .weight_decay = ATTRIBUTE(weight_decay),
+                         .momentum = ATTRIBUTE(momentum),
+                         .nesterov = is_true(x, count, names, "nesterov")};
+    PyObject *new[2];
+    if (PyErr_Occurred() || !new_values(x[0], 2, new))
+        return NULL;
+    args.new_p = data(new[0]), args.new_v = data(new[1]);
+    new[0] = unless(run_momentum(&args, size(x[0]), SLOTS_PIECE, 0.6), new[0]);
+    return pair(new[0], new[1]);
 }
 
-/* rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together. */
+/* rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants combined. */
 KERNEL(adam_update) {
     (void)module;
     if (count != 6 || !are_slots(x, 4, count))
-        return NUMPYS(adam_update);
+        return NUMPY_FALLBACK(adam_update);
     double rate = value(x[4]), step = value(x[5]);
     double beta1 = ATTRIBUTE(beta1), beta2 = ATTRIBUTE(beta2);
     double decay = ATTRIBUTE(weight_decay), root = sqrt(1 - pow(beta2, step));
-    Job job = {.c = {1 - beta1, 1 - beta2, rate * root / (1 - pow(beta1, step)),
-                     ATTRIBUTE(epsilon) * root, decay * rate, decay}};
-    return PyErr_Occurred() ? NULL : updated(LOOP_adam, x, 4, &job, 0.9);
+    AdamArgs args = {.p = data(x[0]),
+                     .g = data(x[1]),
+                     .m = data(x[2]),
+                     .v = data(x[3]),
+                     .share1 = 1 - beta1,
+                     .share2 = 1 - beta2,
+                     .scale = rate * root / (1 - pow(beta1, step)),
+                     .epsilon = ATTRIBUTE(epsilon) * root,
+                     .weight_decay = decay,
+                     .step_decay = decay * rate};
+    PyObject *new[3];
+    if (PyErr_Occurred() || !new_values(x[0], 3, new))
+        return NULL;
+    args.new_p = data(new[0]), args.new_m = data(new[1]), args.new_v = data(new[2]);
+    new[0] = unless(run_adam(&args, size(x[0]), SLOTS_PIECE, 0.9), new[0]);
+    return triple(new[0], new[1], new[2]);
 }

@@ -1,49 +1,56 @@
-/* What every loop gets: pointers to its arrays, sizes and constants.
+/* The loops: their numbers, their types, and the table of each set of instructions.
  *
- * A loop does the elements (or rows, steps, images: whatever it counts) from `from` up to `to`. It
- * must give the same whatever the bounds are, so that results do not depend on the threads. */
+ * A loop does the elements (or rows, steps, images: whatever it counts) from `from` up to `to`. Its
+ * results must not depend on these bounds, so that they do not depend on the number of threads. */
 #ifndef PULLBACK_JOB_H
 #define PULLBACK_JOB_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "args.h"
 
-typedef struct {
-    void *p[12];
-    ptrdiff_t n[16];
-    double c[8];
-} Job;
-
-/* What loops that may fail say in an array of one int32_t, bit by bit: that there was no memory, and
- * that there are infinities or NaN. Then terms that are 0 count, for 0 * inf is NaN: zeros beyond an
- * edge, weights of what a mask hides. The caller leaves such arrays to NumPy's kernel, so that all
- * kernels agree on them. */
+/* The bits that loops set in their `status`: there was no memory; there are infinities or NaN. The
+ * latter matters where terms are 0, for 0 * inf is NaN: zeros beyond an edge, weights of what a
+ * mask hides. The caller leaves such arrays to NumPy's kernel, so that all kernels agree. */
 enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 
-/* Products with so few rows read a where it is, where each of its rows lies in a run. */
+/* Products with so few rows read a where it is, where the elements of a row are neighbours. */
 #define FEW_ROWS 240
 
-typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const Job *job);
+/* A loop with its arguments, without their type. */
+typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
-/* All loops, in the order of their tables. */
+/* All loops with the type of their arguments, in the order of their tables. */
+/* clang-format off */
 #define LOOPS(X)                                                                                  \
-    X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
-    X(gelu_exact) X(gelu_tanh) X(gelu_exact_gradient) X(gelu_tanh_gradient) X(relu_gradient)      \
-    X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient) X(abs) X(square) X(sqrt) X(where)       \
-    X(maximum) X(minimum) X(maximum_number) X(minimum_number) X(expm1) X(leaky_relu) X(elu)       \
-    X(add) X(subtract) X(multiply) X(divide) X(add_row) X(multiply_row)                           \
-    X(add_number) X(multiply_number) X(divide_number) X(subtract_from) X(divide_from)             \
-    X(sgd) X(momentum) X(adam)                                                                    \
-    X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
-    X(cross_entropy) X(cross_entropy_gradient)                                                    \
-    X(attention) X(attention_gradient)                                                            \
-    X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
-    X(sum) X(segment_sum) X(take) X(gather_runs) X(place_runs)                                     \
-    X(channel_moments) X(channel_slopes) X(channel_affine) X(channel_combine)                     \
-    X(lstm_step) X(lstm_step_gradient) X(gru_step) X(gru_step_gradient)                           \
-    X(max_pool) X(max_pool_gradient) X(product) X(conv) X(conv_kernel_gradient)
+    X(exp, UnaryArgs) X(tanh, UnaryArgs) X(sigmoid, UnaryArgs) X(silu, UnaryArgs)                 \
+    X(softplus, UnaryArgs) X(log_sigmoid, UnaryArgs) X(relu, UnaryArgs) X(negative, UnaryArgs)    \
+    X(gelu_exact, UnaryArgs) X(gelu_tanh, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)       \
+    X(sqrt, UnaryArgs) X(expm1, UnaryArgs)                                                        \
+    X(gelu_exact_gradient, BinaryArgs) X(gelu_tanh_gradient, BinaryArgs)                          \
+    X(relu_gradient, BinaryArgs) X(tanh_gradient, BinaryArgs) X(sigmoid_gradient, BinaryArgs)     \
+    X(silu_gradient, BinaryArgs) X(maximum, BinaryArgs) X(minimum, BinaryArgs)                    \
+    X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs) X(divide, BinaryArgs)      \
+    X(maximum_number, NumberArgs) X(minimum_number, NumberArgs) X(leaky_relu, NumberArgs)         \
+    X(elu, NumberArgs) X(add_number, NumberArgs) X(multiply_number, NumberArgs)                   \
+    X(divide_number, NumberArgs) X(subtract_from, NumberArgs) X(divide_from, NumberArgs)          \
+    X(add_row, RowArgs) X(multiply_row, RowArgs) X(where, WhereArgs)                              \
+    X(sgd, SgdArgs) X(momentum, MomentumArgs) X(adam, AdamArgs)                                   \
+    X(softmax, SoftmaxArgs) X(log_softmax, SoftmaxArgs)                                           \
+    X(softmax_gradient, SoftmaxGradientArgs) X(log_softmax_gradient, SoftmaxGradientArgs)         \
+    X(cross_entropy, CrossEntropyArgs) X(cross_entropy_gradient, CrossEntropyGradientArgs)        \
+    X(attention, AttentionArgs) X(attention_gradient, AttentionGradientArgs)                      \
+    X(layer_norm, LayerNormArgs) X(layer_norm_gradient, LayerNormGradientArgs)                    \
+    X(rms_norm, RmsNormArgs) X(rms_norm_gradient, RmsNormGradientArgs)                            \
+    X(sum, SumArgs) X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                              \
+    X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)                                   \
+    X(channel_moments, ChannelMomentsArgs) X(channel_slopes, ChannelSlopesArgs)                   \
+    X(channel_affine, ChannelAffineArgs) X(channel_combine, ChannelCombineArgs)                   \
+    X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
+    X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
+    X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
+    X(product, ProductArgs) X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
+/* clang-format on */
 
-#define NUMBER(name) LOOP_##name,
+#define NUMBER(name, Args) LOOP_##name,
 enum { LOOPS(NUMBER) LOOP_COUNT };
 #undef NUMBER
 

@@ -6,5 +6,5 @@
 #ifdef PULLBACK_VARIANTS
 #pragma GCC target("avx2,fma,bmi,bmi2")
 #define TABLE loops_avx2
-#include "loops.h"
+#include "loops.inc.h"
 #endif

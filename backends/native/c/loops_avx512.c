@@ -6,5 +6,5 @@
 #ifdef PULLBACK_VARIANTS
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prefer-vector-width=512")
 #define TABLE loops_avx512
-#include "loops.h"
+#include "loops.inc.h"
 #endif

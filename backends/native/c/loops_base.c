@@ -1,3 +1,3 @@
 /* The loops for any processor. */
 #define TABLE loops_base
-#include "loops.h"
+#include "loops.inc.h"

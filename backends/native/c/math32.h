@@ -1,6 +1,6 @@
 /* Elementary functions of one float without a branch, so that loops over them become vectors.
  *
- * Each is within 2 ulp over all floats, subnormal results included; infinities and NaN go through.
+ * Each is within 2 ulp over all floats, subnormal results included; infinities and NaN propagate.
  * The compiler may contract a * b + c, and may not reorder anything. */
 #ifndef PULLBACK_MATH32_H
 #define PULLBACK_MATH32_H
@@ -22,17 +22,17 @@ INLINE int32_t as_bits(float x) {
     return bits;
 }
 
-/* 2^n for n from -126 to 127, and some float for what NaN makes of n: shifted without a sign, for C
- * does not say what becomes of one. */
+/* 2^n for n from -126 to 127, and any float for the n of NaN: shifted as an unsigned number, for
+ * shifting a sign is undefined. */
 INLINE float two_to(int32_t n) { return as_float((int32_t)((uint32_t)(n + 127) << 23)); }
 
-/* x where it is a number above `least`, or NaN. */
+/* x, or `least` if x is less; NaN stays. */
 INLINE float at_least(float x, float least) { return x < least ? least : x; }
 INLINE float at_most(float x, float most) { return x > most ? most : x; }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: returns r, and 2^n as the two factors low and high, since 2^n
- * alone may be out of range where its product with exp(r) is not. Adding 1.5 * 2^23 rounds to an
- * integer, which stands in the last bits. */
+/* x = n ln 2 + r with |r| <= ln 2 / 2: returns r, and 2^n as the two factors low and high, since
+ * 2^n alone may be out of range where its product with exp(r) is not. Adding 1.5 * 2^23 rounds to
+ * an integer, which stands in the last bits. */
 INLINE float reduced(float x, float *low, float *high) {
     const float shifter = 0x1.8p23f;
     float shifted = x * 0x1.715476p+0f + shifter;
@@ -64,7 +64,7 @@ INLINE float exp32(float x) {
     return (expm1_reduced(r) + 1.0f) * low * high;
 }
 
-/* exp(x) for x <= 0 that need not be told from 0 below 2^-126: one factor less. */
+/* exp(x) for x <= 0, where results below 2^-126 may be 0: one factor fewer. */
 INLINE float exp32_falling(float x) {
     const float shifter = 0x1.8p23f;
     float bounded = at_least(x, -87.0f);
@@ -117,7 +117,7 @@ INLINE float silu32(float x) {
     return x < 0.0f ? y * high : y;
 }
 
-/* sigmoid32 to 2^-24, not to the last digit of what is small: for gates, and where it is a factor. */
+/* sigmoid32 with an absolute error of 2^-24: for gates, and as a factor. */
 INLINE float gate32(float x) {
     float e = exp32_falling(-fabsf(x));
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);

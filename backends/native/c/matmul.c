@@ -5,12 +5,13 @@
 
 /* Multiplications a nanosecond, on one thread. */
 #define SPEED 50.0
-/* From so many nanoseconds on there are two pieces for each thread: one may come late. */
+/* From this many nanoseconds on, each thread has two pieces, for one thread may start late. */
 #define MUCH 5e6
-/* A tile of the widest vectors: pieces are whole ones. */
+/* A tile of the widest vectors: pieces are made of whole tiles. */
 #define ROWS 12
 #define COLUMNS 32
-/* What an element of a or b costs for each piece that it is in, in multiplications: reading it, and copying it. */
+/* The cost of an element of a or b in each piece that needs it, in multiplications: to read it, and
+ * to copy it. */
 #define READ 15.0
 #define COPY_A 30.0
 #define COPY_B 20.0
@@ -21,10 +22,10 @@ static ptrdiff_t step(PyObject *x, int axis) {
 
 static ptrdiff_t length(PyObject *x, int axis) { return PyArray_DIM(as_array(x), axis); }
 
-/* Whether x is an array of float32, of two axes or more, whose elements are whole floats apart. */
+/* True if x is a float32 array of two axes or more, with strides of whole floats. */
 static int is_matrix(PyObject *x) {
-    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT || PyArray_NDIM(as_array(x)) < 2
-        || !PyArray_ISBEHAVED_RO(as_array(x)))
+    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT
+        || PyArray_NDIM(as_array(x)) < 2 || !PyArray_ISBEHAVED_RO(as_array(x)))
         return 0;
     for (int axis = 0; axis < PyArray_NDIM(as_array(x)); axis++)
         if (PyArray_STRIDE(as_array(x), axis) % (ptrdiff_t)sizeof(float))
@@ -32,8 +33,8 @@ static int is_matrix(PyObject *x) {
     return 1;
 }
 
-/* Takes axes `first` to `last` of x as one: how long it is, and how far apart its elements are. 0 where
- * they are not one axis in memory. */
+/* Merges axes `first` to `last` of x: stores the length of the merged axis, and the step between
+ * its elements. 0 if memory has no such axis. */
 static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *apart) {
     *count = 1, *apart = step(x, last);
     for (int axis = last; axis >= first; axis--) {
@@ -50,7 +51,7 @@ static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *
 
 static ptrdiff_t up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
 
-/* Cuts a product into `parts` pieces of the same size, so that little is copied. */
+/* Cuts a product into `parts` pieces of the same size, so that as little as possible is copied. */
 static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_a, ptrdiff_t *high,
                 ptrdiff_t *wide) {
     double least = HUGE_VAL;
@@ -58,7 +59,8 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
         if (parts % down)
             continue;
         ptrdiff_t across = parts / down;
-        ptrdiff_t i = up((rows + down - 1) / down, ROWS), j = up((columns + across - 1) / across, COLUMNS);
+        ptrdiff_t i = up((rows + down - 1) / down, ROWS);
+        ptrdiff_t j = up((columns + across - 1) / across, COLUMNS);
         double cost = (double)parts * (double)i * (double)j + cost_a * (double)across * (double)rows
                     + COPY_B * (double)down * (double)columns;
         if (cost < least)
@@ -66,57 +68,64 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
     }
 }
 
-/* The products of matrices, or of the matrices of stacks, plus a row if given; NULL with no error set
- * for what else it is. */
+/* The products of matrices or stacks of matrices, plus a row unless `bias` is NULL; NULL without an
+ * error where NumPy has to do it. */
 static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
     npy_intp shape[NPY_MAXDIMS];
     memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
     shape[ndim - 1] = length(x2, ndim2 - 1);
     ptrdiff_t items = 1, rows = length(x1, ndim - 2), columns = shape[ndim - 1];
-    Job job = {.n = {[1] = columns, [2] = length(x1, ndim - 1), [3] = step(x1, ndim - 2),
-                     [4] = step(x1, ndim - 1), [5] = step(x2, ndim2 - 2), [6] = step(x2, ndim2 - 1),
-                     [7] = columns}};
+    ProductArgs args = {.bias = bias,
+                        .columns = columns,
+                        .inner = length(x1, ndim - 1),
+                        .a_row_step = step(x1, ndim - 2),
+                        .a_column_step = step(x1, ndim - 1),
+                        .b_row_step = step(x2, ndim2 - 2),
+                        .b_column_step = step(x2, ndim2 - 1),
+                        .c_row_step = columns};
     if (length(x1, ndim - 1) != length(x2, ndim2 - 2))
         return NULL;
-    if (ndim2 == 2 && !merge(x1, 0, ndim - 2, &rows, &job.n[3]))
+    if (ndim2 == 2 && !merge(x1, 0, ndim - 2, &rows, &args.a_row_step))
         return NULL;
     if (ndim2 > 2) {
         ptrdiff_t items2;
         if (ndim != ndim2 || !PyArray_CompareLists(shape, PyArray_DIMS(as_array(x2)), ndim - 2)
-            || !merge(x1, 0, ndim - 3, &items, &job.n[10]) || !merge(x2, 0, ndim - 3, &items2, &job.n[11]))
+            || !merge(x1, 0, ndim - 3, &items, &args.a_item_step)
+            || !merge(x2, 0, ndim - 3, &items2, &args.b_item_step))
             return NULL;
-        job.n[12] = rows * columns;
+        args.c_item_step = rows * columns;
     }
-    /* BLAS reads a matrix for one vector as fast as memory is, and has better tiles where the compiler
-     * was not told of wide vectors. */
+    /* BLAS multiplies by a vector at the speed of memory, and has better tiles where the compiler
+     * may not use wide vectors. */
     if (rows == 1 || columns == 1 || loops == loops_base)
         return NULL;
     PyObject *y = new_array(ndim, shape);
     if (!y || !size(y))
         return y;
-    int32_t failed = 0;
+    int32_t status = 0;
     ptrdiff_t high = rows, wide = columns;
-    double cost = (double)rows * (double)columns * (double)(job.n[2] + 8) / SPEED;
+    double cost = (double)rows * (double)columns * (double)(args.inner + 8) / SPEED;
     int threads = threads_for(cost * (double)items);
     if (threads < 0)
         return unless(1, y);
     if (threads > 1 && items < 2 * threads)
         cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns,
-            rows <= FEW_ROWS && job.n[4] == 1 ? READ : COPY_A, &high, &wide);
+            rows <= FEW_ROWS && args.a_column_step == 1 ? READ : COPY_A, &high, &wide);
     ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
-    job.p[0] = data(x1), job.p[1] = data(x2), job.p[2] = data(y), job.p[3] = &failed, job.p[4] = (void *)bias;
-    job.n[0] = rows, job.n[8] = high, job.n[9] = wide;
-    int stopped = run_loop(LOOP_product, &job, items * pieces, 1, cost / (double)pieces);
-    if (failed)
+    args.a = data(x1), args.b = data(x2), args.c = data(y), args.status = &status;
+    args.rows = rows, args.piece_rows = high, args.piece_columns = wide;
+    int failed = run_product(&args, items * pieces, 1, cost / (double)pieces);
+    if (status)
         PyErr_NoMemory();
-    return unless(stopped || failed, y);
+    return unless(failed || status, y);
 }
 
 KERNEL(matmul) {
     (void)module;
-    PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
-    return y || PyErr_Occurred() ? y : NUMPYS(matmul);
+    PyObject *y =
+        count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(matmul);
 }
 
 KERNEL(linear) {
@@ -124,7 +133,8 @@ KERNEL(linear) {
     PyObject *y = NULL;
     if (count == 3 && is_matrix(x[0]) && is_matrix(x[1]) && PyArray_NDIM(as_array(x[1])) == 2
         && (x[2] == Py_None
-            || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1 && size(x[2]) == length(x[1], 1))))
+            || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1
+                && size(x[2]) == length(x[1], 1))))
         y = products(x[0], x[1], x[2] == Py_None ? NULL : data(x[2]));
-    return y || PyErr_Occurred() ? y : NUMPYS(linear);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(linear);
 }

@@ -1,15 +1,15 @@
-/* Where new arrays lie. */
+/* Memory of new arrays. */
 #include "calls.h"
 
 #include <stdlib.h>
 
-/* A line of the cache, and the widest vector. Malloc begins 16 bytes after one: then every vector lies
- * in two lines, which costs a matrix product a tenth of its time. */
+/* The size of a cache line, and of the widest vector. Malloc begins 16 bytes after a line: then
+ * every vector lies in two lines, which costs a matrix product a tenth of its time. */
 #define LINE 64
-/* From so many bytes on arrays begin with a line. */
+/* Arrays of this many bytes or more begin at a line. */
 #define LARGE 16384
 
-/* What lies before the data of an array. */
+/* Lies before the data of an array. */
 typedef struct {
     void *block;
     size_t size;
@@ -39,15 +39,15 @@ static void line_free(void *context, void *data, size_t size) {
 }
 
 static void *line_realloc(void *context, void *data, size_t size) {
-    void *found = line_malloc(context, size);
-    if (found && data) {
-        memcpy(found, data, header(data)->size < size ? header(data)->size : size);
+    void *moved = line_malloc(context, size);
+    if (moved && data) {
+        memcpy(moved, data, header(data)->size < size ? header(data)->size : size);
         line_free(context, data, 0);
     }
-    return found;
+    return moved;
 }
 
-/* As NEP 49 has it: an array keeps who frees its data. */
+/* By NEP 49, an array keeps the handler that frees its data. */
 static PyDataMem_Handler handler = {
     "pullback_native", 1, {NULL, line_malloc, line_calloc, line_realloc, line_free}};
 static PyObject *lines;
@@ -56,7 +56,7 @@ PyObject *new_array(int ndim, const npy_intp *shape) {
     npy_intp bytes = sizeof(float);
     for (int axis = 0; axis < ndim && bytes > 0; axis++)
         bytes = shape[axis] > NPY_MAX_INTP / bytes ? -1 : bytes * shape[axis];
-    if (bytes < LARGE) /* or are no size: NumPy says so */
+    if (bytes < LARGE) /* or an invalid size: NumPy raises */
         return PyArray_SimpleNew(ndim, (npy_intp *)shape, NPY_FLOAT);
     if (!lines && !(lines = PyCapsule_New(&handler, "mem_handler", NULL)))
         return NULL;

@@ -1,4 +1,4 @@
-/* The module: the kernels, the loops for kernels written in Python, and what both were given. */
+/* The module: the kernels in C, and loops for kernels written in Python. */
 #define PULLBACK_MODULE
 #include "calls.h"
 #include "pool.h"
@@ -8,9 +8,11 @@ const Loop *loops = loops_base;
 static PyObject *fallbacks[KERNEL_COUNT];
 static PyObject *thread_count;
 
-PyObject *numpys(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
+PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     if (!fallbacks[kernel]) {
-        PyErr_SetString(PyExc_RuntimeError, "pullback_native was not given NumPy's kernels");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "pullback_native has no kernels of NumPy to fall back to; call _native.prepare");
         return NULL;
     }
     return PyObject_Vectorcall(fallbacks[kernel], x, (size_t)count, names);
@@ -23,21 +25,21 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
     return NULL;
 }
 
-/* How many threads NumPy's kernels would use here: 1 inside a piece of work that is split; -1 with an
- * error set. */
+/* The number of threads that NumPy's kernels would use here: 1 inside work that is already split;
+ * -1 with an error set. */
 static int threads_here(void) {
     PyObject *answer = thread_count ? PyObject_CallNoArgs(thread_count) : PyLong_FromLong(1);
     int overflow, failed = !answer;
-    long found = answer ? PyLong_AsLongAndOverflow(answer, &overflow) : 1;
-    failed = failed || (found == -1 && PyErr_Occurred());
+    long threads = answer ? PyLong_AsLongAndOverflow(answer, &overflow) : 1;
+    failed = failed || (threads == -1 && PyErr_Occurred());
     Py_XDECREF(answer);
     if (failed)
         return -1;
-    return found < 1 ? 1 : found > POOL_MOST ? POOL_MOST : (int)found;
+    return threads < 1 ? 1 : threads > POOL_MOST ? POOL_MOST : (int)threads;
 }
 
-/* Nanoseconds that are worth letting go of Python's lock, waking a second thread, and giving work to
- * one that is awake. */
+/* Nanoseconds of work from which on it pays to release the GIL, to wake a second thread, and to use
+ * a thread that is awake. */
 #define WORTH_THE_LOCK 3e3
 #define WORTH_A_THREAD 6e4
 #define WORTH_AN_AWAKE_ONE 1.5e4
@@ -46,60 +48,22 @@ int threads_for(double cost) {
     return cost < (pool_awake() ? WORTH_AN_AWAKE_ONE : WORTH_A_THREAD) ? 1 : threads_here();
 }
 
-int run_loop(int loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, double cost) {
+int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, double cost) {
     double time = (double)count * cost;
     if (time < WORTH_THE_LOCK && count <= grain) {
-        loops[loop](0, count, job);
+        loops[loop](0, count, args);
         return 0;
     }
     int threads = threads_for(time);
     if (threads < 0)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-    pool_run(loops[loop], job, count, grain, threads);
-    Py_END_ALLOW_THREADS
-    return 0;
+    Py_BEGIN_ALLOW_THREADS pool_run(loops[loop], args, count, grain, threads);
+    Py_END_ALLOW_THREADS return 0;
 }
 
-/* run(loop, count, grain, cost, arrays, numbers, constants): what kernels written in Python call.
- * Arrays are given as they are, None for an absent one: the caller knows what the loop takes. One that
- * is not contiguous is given in a tuple of its own, by a caller who tells the loop its steps. */
-static PyObject *run(PyObject *module, PyObject *const *x, Py_ssize_t given) {
-    (void)module;
-    Job job = {0};
-    if (given != 7 || !PyTuple_CheckExact(x[4]) || !PyTuple_CheckExact(x[5])
-        || !PyTuple_CheckExact(x[6]) || PyTuple_GET_SIZE(x[4]) > 12 || PyTuple_GET_SIZE(x[5]) > 16
-        || PyTuple_GET_SIZE(x[6]) > 8) {
-        PyErr_SetString(PyExc_TypeError, "run(loop, count, grain, cost, arrays, numbers, constants)");
-        return NULL;
-    }
-    long loop = PyLong_AsLong(x[0]);
-    ptrdiff_t count = PyLong_AsSsize_t(x[1]), grain = PyLong_AsSsize_t(x[2]);
-    double cost = PyFloat_AsDouble(x[3]);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[4]); i++) {
-        PyObject *array = PyTuple_GET_ITEM(x[4], i);
-        int strided = PyTuple_CheckExact(array) && PyTuple_GET_SIZE(array) == 1;
-        array = strided ? PyTuple_GET_ITEM(array, 0) : array;
-        if (array != Py_None
-            && !(PyArray_Check(array)
-                 && (strided ? PyArray_ISBEHAVED_RO(as_array(array)) : PyArray_ISCARRAY_RO(as_array(array))))) {
-            PyErr_Format(PyExc_TypeError, "array %zd is not contiguous", i);
-            return NULL;
-        }
-        job.p[i] = array == Py_None ? NULL : data(array);
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[5]); i++)
-        job.n[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(x[5], i));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x[6]); i++)
-        job.c[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(x[6], i));
-    if (!PyErr_Occurred() && (loop < 0 || loop >= LOOP_COUNT || grain < 1))
-        PyErr_SetString(PyExc_ValueError, "there is no such loop, or no grain");
-    if (PyErr_Occurred())
-        return NULL;
-    if (run_loop((int)loop, &job, count, grain, cost))
-        return NULL;
-    Py_RETURN_NONE;
-}
+/* In run.c. */
+PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, PyObject *names);
+int add_fields(PyObject *module);
 
 /* empty(shape): a new array of float32, for kernels written in Python. */
 static PyObject *empty(PyObject *module, PyObject *shape) {
@@ -114,26 +78,26 @@ static PyObject *empty(PyObject *module, PyObject *shape) {
     return PyErr_Occurred() ? NULL : new_array((int)PyTuple_GET_SIZE(shape), sizes);
 }
 
-/* prepare(kernels of NumPy, what says how many threads to use). */
+/* prepare(NumPy's kernels, function that returns the number of threads). */
 static PyObject *prepare(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *kernels, *threads;
     if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &kernels, &threads))
         return NULL;
-#define TAKE(name)                                                                                \
+#define TAKE(name)                                                                                 \
     Py_XSETREF(fallbacks[KERNEL_##name], Py_XNewRef(PyDict_GetItemString(kernels, #name)));
     KERNELS(TAKE)
     Py_XSETREF(thread_count, Py_NewRef(threads));
     Py_RETURN_NONE;
 }
 
-/* Takes the loops of a set of instructions by its name; without one the best that there is. */
+/* use([name]): takes the loops of an instruction set; by default the best of this processor. */
 static PyObject *use(PyObject *module, PyObject *args) {
     (void)module;
     const char *name = "";
     if (!PyArg_ParseTuple(args, "|s", &name))
         return NULL;
-    const char *found = "base";
+    const char *chosen = "base";
     const Loop *table = loops_base;
     int any = !*name;
 #ifdef PULLBACK_VARIANTS
@@ -142,23 +106,24 @@ static PyObject *use(PyObject *module, PyObject *args) {
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
               && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (avx512 && (any || !strcmp(name, "avx512")))
-        found = "avx512", table = loops_avx512;
+        chosen = "avx512", table = loops_avx512;
     else if (avx2 && (any || !strcmp(name, "avx2")))
-        found = "avx2", table = loops_avx2;
+        chosen = "avx2", table = loops_avx2;
 #endif
-    if (!any && strcmp(name, found)) {
-        PyErr_Format(PyExc_ValueError, "this processor has no %s", name);
+    if (!any && strcmp(name, chosen)) {
+        PyErr_Format(PyExc_ValueError,
+                     "unknown instruction set '%s', or this processor or build lacks it", name);
         return NULL;
     }
     loops = table;
-    return PyUnicode_FromString(found);
+    return PyUnicode_FromString(chosen);
 }
 
-#define METHOD(name)                                                                              \
+#define METHOD(name)                                                                               \
     {#name, (PyCFunction)(void (*)(void))kernel_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
 static PyMethodDef methods[] = {
-    KERNELS(METHOD)
-    {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL},
+    KERNELS(METHOD){"run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS,
+                    NULL},
     {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
@@ -169,12 +134,12 @@ static int add_loops(PyObject *module) {
     PyObject *numbers = PyDict_New();
     if (!numbers)
         return -1;
-#define ADD(name)                                                                                 \
-    do {                                                                                          \
-        PyObject *number = PyLong_FromLong(LOOP_##name);                                          \
-        if (!number || PyDict_SetItemString(numbers, #name, number))                              \
-            return -1;                                                                            \
-        Py_DECREF(number);                                                                        \
+#define ADD(name, Args)                                                                            \
+    do {                                                                                           \
+        PyObject *number = PyLong_FromLong(LOOP_##name);                                           \
+        if (!number || PyDict_SetItemString(numbers, #name, number))                               \
+            return -1;                                                                             \
+        Py_DECREF(number);                                                                         \
     } while (0);
     LOOPS(ADD)
     return PyModule_AddObject(module, "LOOPS", numbers);
@@ -184,27 +149,29 @@ static int add_kernels(PyObject *module) {
     PyObject *names = PyList_New(0);
     if (!names)
         return -1;
-#define APPEND(name)                                                                              \
-    do {                                                                                          \
-        PyObject *text = PyUnicode_FromString(#name);                                             \
-        if (!text || PyList_Append(names, text))                                                  \
-            return -1;                                                                            \
-        Py_DECREF(text);                                                                          \
+#define APPEND(name)                                                                               \
+    do {                                                                                           \
+        PyObject *text = PyUnicode_FromString(#name);                                              \
+        if (!text || PyList_Append(names, text))                                                   \
+            return -1;                                                                             \
+        Py_DECREF(text);                                                                           \
     } while (0);
     KERNELS(APPEND)
     return PyModule_AddObject(module, "KERNELS", names);
 }
 
 static int fill(PyObject *module) {
-    /* There is one set of kernels and of threads in a process, and NumPy's arrays are of one interpreter. */
+    /* A process has one table of kernels and one pool of threads, and NumPy's arrays belong to one
+     * interpreter. */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError,
-                        "pullback_native works in the main interpreter only: import it there, or use "
-                        "a process in place of the subinterpreter");
+        PyErr_SetString(
+            PyExc_ImportError,
+            "pullback_native works in the main interpreter only: import it there, or use "
+            "a process in place of the subinterpreter");
         return -1;
     }
     import_array1(-1);
-    return add_loops(module) || add_kernels(module) ? -1 : 0;
+    return add_loops(module) || add_fields(module) || add_kernels(module) ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {
@@ -214,7 +181,7 @@ static PyModuleDef_Slot slots[] = {
 #endif
     {0, NULL}};
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native", .m_methods = methods, .m_slots = slots};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "pullback_native._native",
+                                        .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

@@ -1,17 +1,17 @@
 #include "pool.h"
 
-static void run_here(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain) {
+static void run_here(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain) {
     for (ptrdiff_t from = 0; from < count; from += grain)
-        loop(from, from + grain < count ? from + grain : count, job);
+        loop(from, from + grain < count ? from + grain : count, args);
 }
 
 #ifdef _WIN32
 
 int pool_awake(void) { return 0; }
 
-void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
+void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int threads) {
     (void)threads;
-    run_here(loop, job, count, grain);
+    run_here(loop, args, count, grain);
 }
 
 #else
@@ -21,29 +21,33 @@ void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int t
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How often a thread looks for what it waits for before it sleeps: for some 2 ms. Kernels come in rows,
- * with 10 to 200 us of Python between them, and waking a thread takes 40 us; on a virtual machine whose
- * neighbours take an idle core at once, more. After 100 us whoever else wants the core goes first. */
+/* How often a thread looks for work before it sleeps: for some 2 ms. Kernels follow each other,
+ * with 10 to 200 us of Python between them, and waking a thread takes 40 us, or more on a virtual
+ * machine whose neighbours take an idle core at once. After 100 us the thread yields to others that
+ * want the core. */
 #define LOOKS 40000
 #define LOOKS_ALONE 2000
 
 typedef struct {
-    pthread_mutex_t busy;  /* held by the caller whose job it is */
-    pthread_mutex_t lock;  /* guards what follows */
+    pthread_mutex_t busy; /* held by the caller whose work it is */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t wake, left;
-    int helpers;           /* threads that were started */
-    int open, inside;      /* how many may still join the job, and how many are at it */
-    atomic_ulong number;   /* of the job */
-    atomic_long next;      /* the first element that nobody has taken */
-    atomic_int working;    /* as `inside`, to be looked at without the lock */
-    atomic_int looking;    /* how many look for the next job */
+    int helpers;         /* threads that were started */
+    int open, inside;    /* threads that may still join, and threads that work */
+    atomic_ulong number; /* of the work */
+    atomic_long next;    /* the first element that no thread has taken */
+    atomic_int working;  /* as `inside`, to read without the lock */
+    atomic_int looking;  /* threads that look for the next work */
     Loop loop;
-    const Job *job;
+    const void *args;
     ptrdiff_t count, grain;
 } Pool;
 
-#define FRESH {.busy = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,              \
-               .wake = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER}
+#define FRESH                                                                                      \
+    {.busy = PTHREAD_MUTEX_INITIALIZER,                                                            \
+     .lock = PTHREAD_MUTEX_INITIALIZER,                                                            \
+     .wake = PTHREAD_COND_INITIALIZER,                                                             \
+     .left = PTHREAD_COND_INITIALIZER}
 static Pool pool = FRESH;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -55,12 +59,12 @@ static inline void pause_briefly(int looks) {
 #endif
 }
 
-static void work(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain) {
+static void work(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain) {
     for (;;) {
         ptrdiff_t from = atomic_fetch_add(&pool.next, grain);
         if (from >= count)
             return;
-        loop(from, from + grain < count ? from + grain : count, job);
+        loop(from, from + grain < count ? from + grain : count, args);
     }
 }
 
@@ -82,10 +86,10 @@ static void *serve(void *unused) {
         pool.inside++;
         atomic_fetch_add(&pool.working, 1);
         Loop loop = pool.loop;
-        const Job *job = pool.job;
+        const void *args = pool.args;
         ptrdiff_t count = pool.count, grain = pool.grain;
         pthread_mutex_unlock(&pool.lock);
-        work(loop, job, count, grain);
+        work(loop, args, count, grain);
         pthread_mutex_lock(&pool.lock);
         pool.inside--;
         atomic_fetch_sub(&pool.working, 1);
@@ -96,7 +100,7 @@ static void *serve(void *unused) {
     return NULL;
 }
 
-/* A child process has none of the threads, and locks as they were at the fork. */
+/* A child process has none of the threads, and its locks are as they were at the fork. */
 static void forget(void) {
     static const Pool fresh = FRESH;
     pool = fresh;
@@ -120,27 +124,27 @@ static void start(int wanted) {
 
 int pool_awake(void) { return atomic_load(&pool.looking) > 0; }
 
-void pool_run(Loop loop, const Job *job, ptrdiff_t count, ptrdiff_t grain, int threads) {
+void pool_run(Loop loop, const void *args, ptrdiff_t count, ptrdiff_t grain, int threads) {
     if (threads > POOL_MOST)
         threads = POOL_MOST;
     ptrdiff_t pieces = (count + grain - 1) / grain;
     if (pieces < threads)
         threads = (int)pieces;
-    /* Somebody else's job is running: this thread does its own alone. */
+    /* Another caller uses the pool: this thread works alone. */
     if (threads < 2 || pthread_once(&once, prepare) || pthread_mutex_trylock(&pool.busy)) {
-        run_here(loop, job, count, grain);
+        run_here(loop, args, count, grain);
         return;
     }
     pthread_mutex_lock(&pool.lock);
     start(threads - 1);
-    pool.loop = loop, pool.job = job, pool.count = count, pool.grain = grain;
+    pool.loop = loop, pool.args = args, pool.count = count, pool.grain = grain;
     pool.open = threads - 1 < pool.helpers ? threads - 1 : pool.helpers;
     atomic_store(&pool.next, 0);
     atomic_fetch_add(&pool.number, 1);
     pthread_cond_broadcast(&pool.wake);
     pthread_mutex_unlock(&pool.lock);
-    work(loop, job, count, grain);
-    /* Who has not come yet is not waited for. */
+    work(loop, args, count, grain);
+    /* Threads that have not joined yet are not waited for. */
     pthread_mutex_lock(&pool.lock);
     pool.open = 0;
     pthread_mutex_unlock(&pool.lock);

@@ -1,51 +1,61 @@
 /* Kernels that work along the last axes: softmax, cross entropy, layer normalization. */
 #include "calls.h"
 
-/* For one array, or two alike. The loops are for rows of at least one element. */
-static PyObject *along_last(int loop, int kernel, double cost, PyObject *const *x, Py_ssize_t count,
-                            PyObject *names) {
-    PyObject *axis = attribute(x, count, names, "axis");
-    Py_ssize_t arrays = kernel == KERNEL_softmax || kernel == KERNEL_log_softmax ? 1 : 2;
-    if (count != arrays || !axis || !is_plain(x[0]) || !size(x[0])
-        || PyLong_AsLong(axis) != PyArray_NDIM(as_array(x[0])) - 1
-        || !is_plain(x[count - 1]) || !same_shape(x[0], x[count - 1]))
-        return numpys(kernel, x, count, names);
-    PyObject *y = new_like(x[0]);
+/* The width of the rows of x where `axis` is its last one, else 0: then NumPy's kernel has to do
+ * it. The loops are for rows of at least one element. */
+static ptrdiff_t last_width(PyObject *x, PyObject *axis) {
+    int last = axis && is_plain(x) && size(x) ? PyArray_NDIM(as_array(x)) - 1 : -1;
+    return last >= 0 && PyLong_AsLong(axis) == last ? PyArray_DIM(as_array(x), last) : 0;
+}
+
+typedef int (*RunSoftmax)(const SoftmaxArgs *, ptrdiff_t, ptrdiff_t, double);
+static PyObject *softmax_by(RunSoftmax run, PyObject *x, ptrdiff_t width) {
+    PyObject *y = new_like(x);
     if (y) {
-        ptrdiff_t width = PyArray_DIM(as_array(x[0]), PyArray_NDIM(as_array(x[0])) - 1);
-        Job job = {.p = {data(x[0])}, .n = {width}};
-        if (arrays == 2)
-            job.p[1] = data(x[1]);
-        job.p[arrays] = data(y);
-        return unless(run_loop(loop, &job, size(y) / width, 1 + PIECE / width, 10 + cost * (double)width), y);
+        SoftmaxArgs args = {.x = data(x), .y = data(y), .width = width};
+        return unless(run(&args, size(y) / width, 1 + PIECE / width, 10 + (double)width), y);
     }
-    return NULL;
+    return y;
 }
 
-KERNEL(softmax) {
-    (void)module;
-    return along_last(LOOP_softmax, KERNEL_softmax, 1.0, x, count, names);
+#define SOFTMAX(name)                                                                              \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        ptrdiff_t width = count == 1 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
+        return width ? softmax_by(run_##name, x[0], width) : NUMPY_FALLBACK(name);                 \
+    }
+
+SOFTMAX(softmax)
+SOFTMAX(log_softmax)
+
+typedef int (*RunSoftmaxGradient)(const SoftmaxGradientArgs *, ptrdiff_t, ptrdiff_t, double);
+static PyObject *softmax_gradient_by(RunSoftmaxGradient run, double cost, PyObject *g, PyObject *y,
+                                     ptrdiff_t width) {
+    PyObject *dx = new_like(g);
+    if (dx) {
+        SoftmaxGradientArgs args = {.g = data(g), .y = data(y), .dx = data(dx), .width = width};
+        return unless(run(&args, size(dx) / width, 1 + PIECE / width, 10 + cost * (double)width),
+                      dx);
+    }
+    return dx;
 }
 
-KERNEL(log_softmax) {
-    (void)module;
-    return along_last(LOOP_log_softmax, KERNEL_log_softmax, 1.0, x, count, names);
-}
+#define SOFTMAX_GRADIENT(name, cost)                                                               \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        ptrdiff_t width = count == 2 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
+        return width && is_plain(x[1]) && same_shape(x[0], x[1])                                   \
+                 ? softmax_gradient_by(run_##name, cost, x[0], x[1], width)                        \
+                 : NUMPY_FALLBACK(name);                                                           \
+    }
 
-KERNEL(softmax_gradient) {
-    (void)module;
-    return along_last(LOOP_softmax_gradient, KERNEL_softmax_gradient, 0.5, x, count, names);
-}
-
-KERNEL(log_softmax_gradient) {
-    (void)module;
-    return along_last(LOOP_log_softmax_gradient, KERNEL_log_softmax_gradient, 0.8, x, count, names);
-}
+SOFTMAX_GRADIENT(softmax_gradient, 0.5)
+SOFTMAX_GRADIENT(log_softmax_gradient, 0.8)
 
 /* Cross entropy. ------------------------------------------------------------------------------- */
 
-/* Fills n for logits x[0] and classes x[1]; false where NumPy's kernel has to do it. */
-static int cross_entropy_job(PyObject *const *x, Py_ssize_t count, PyObject *names, Job *job) {
+/* Fills `found` for logits x[0] and classes x[1]; false where NumPy's kernel has to do it. */
+static int as_labels(PyObject *const *x, Py_ssize_t count, PyObject *names, Labels *found) {
     PyObject *logits = x[0], *labels = x[1];
     PyObject *axis = attribute(x, count, names, "axis");
     PyObject *smoothing = attribute(x, count, names, "label_smoothing");
@@ -55,25 +65,25 @@ static int cross_entropy_job(PyObject *const *x, Py_ssize_t count, PyObject *nam
         return 0;
     int last = PyArray_NDIM(as_array(logits)) - 1, type = PyArray_TYPE(as_array(labels));
     int wide = type == NPY_INT64;
-    if (PyLong_AsLong(axis) != last || PyFloat_AsDouble(smoothing) != 0 || !(wide || type == NPY_INT32)
-        || PyArray_NDIM(as_array(labels)) != last
-        || !PyArray_CompareLists(PyArray_DIMS(as_array(logits)), PyArray_DIMS(as_array(labels)), last))
+    if (PyLong_AsLong(axis) != last || PyFloat_AsDouble(smoothing) != 0
+        || !(wide || type == NPY_INT32) || PyArray_NDIM(as_array(labels)) != last
+        || !PyArray_CompareLists(PyArray_DIMS(as_array(logits)), PyArray_DIMS(as_array(labels)),
+                                 last))
         return 0;
-    job->n[0] = PyArray_DIM(as_array(logits), last);
-    job->n[1] = wide;
-    job->n[2] = ignored != Py_None;
-    job->n[3] = ignored == Py_None ? 0 : PyLong_AsLong(ignored);
-    job->p[0] = data(logits);
-    job->p[1] = data(labels);
+    int has_ignored = ignored != Py_None;
+    *found = (Labels){.at = data(labels),
+                      .wide = wide,
+                      .has_ignored = has_ignored,
+                      .ignored = has_ignored ? PyLong_AsLong(ignored) : 0};
     return !PyErr_Occurred();
 }
 
 KERNEL(sparse_softmax_cross_entropy_with_logits) {
     (void)module;
-    Job job = {0};
-    if (count != 2 || !cross_entropy_job(x, count, names, &job)) {
+    Labels labels;
+    if (count != 2 || !as_labels(x, count, names, &labels)) {
         PyErr_Clear();
-        return NUMPYS(sparse_softmax_cross_entropy_with_logits);
+        return NUMPY_FALLBACK(sparse_softmax_cross_entropy_with_logits);
     }
     npy_intp shape[NPY_MAXDIMS];
     int ndim = PyArray_NDIM(as_array(x[0]));
@@ -81,35 +91,46 @@ KERNEL(sparse_softmax_cross_entropy_with_logits) {
         shape[i] = i < ndim - 1 ? PyArray_DIM(as_array(x[0]), i) : 1;
     PyObject *losses = new_array(ndim - 1, shape), *normalizers = new_array(ndim, shape);
     if (losses && normalizers) {
-        ptrdiff_t width = job.n[0];
-        job.p[2] = data(losses), job.p[3] = data(normalizers);
-        losses = unless(run_loop(LOOP_cross_entropy, &job, size(losses), 1 + PIECE / width,
-                                 15 + 0.6 * (double)width), losses);
+        ptrdiff_t width = PyArray_DIM(as_array(x[0]), ndim - 1);
+        CrossEntropyArgs args = {.logits = data(x[0]),
+                                 .losses = data(losses),
+                                 .normalizers = data(normalizers),
+                                 .width = width,
+                                 .labels = labels};
+        losses = unless(
+            run_cross_entropy(&args, size(losses), 1 + PIECE / width, 15 + 0.6 * (double)width),
+            losses);
     }
     return pair(losses, normalizers);
 }
 
 KERNEL(sparse_softmax_cross_entropy_gradient) {
     (void)module;
-    Job job = {0};
-    if (count != 4 || !cross_entropy_job(x, count, names, &job) || !is_plain(x[2])
-        || !is_plain(x[3]) || size(x[2]) != size(x[1]) || size(x[3]) != size(x[1])) {
+    Labels labels;
+    if (count != 4 || !as_labels(x, count, names, &labels) || !is_plain(x[2]) || !is_plain(x[3])
+        || size(x[2]) != size(x[1]) || size(x[3]) != size(x[1])) {
         PyErr_Clear();
-        return NUMPYS(sparse_softmax_cross_entropy_gradient);
+        return NUMPY_FALLBACK(sparse_softmax_cross_entropy_gradient);
     }
     PyObject *y = new_like(x[0]);
     if (y) {
-        ptrdiff_t width = job.n[0];
-        job.p[2] = data(x[2]), job.p[3] = data(x[3]), job.p[4] = data(y);
-        return unless(run_loop(LOOP_cross_entropy_gradient, &job, size(x[1]), 1 + PIECE / width,
-                               10 + 0.6 * (double)width), y);
+        ptrdiff_t width = PyArray_DIM(as_array(x[0]), PyArray_NDIM(as_array(x[0])) - 1);
+        CrossEntropyGradientArgs args = {.logits = data(x[0]),
+                                         .normalizers = data(x[2]),
+                                         .g = data(x[3]),
+                                         .dlogits = data(y),
+                                         .width = width,
+                                         .labels = labels};
+        return unless(run_cross_entropy_gradient(&args, size(x[1]), 1 + PIECE / width,
+                                                 10 + 0.6 * (double)width),
+                      y);
     }
     return NULL;
 }
 
 /* Layer normalization. ------------------------------------------------------------------------- */
 
-/* The number of elements in a row where `axis` is the last axes of x, else 0. */
+/* The number of elements of a row if `axis` names the last axes of x, else 0. */
 static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
     int ndim = PyArray_NDIM(as_array(x));
     if (!axis || !PyTuple_CheckExact(axis) || !PyTuple_GET_SIZE(axis))
@@ -128,9 +149,9 @@ static int is_parameter(PyObject *x, ptrdiff_t width) {
     return x == Py_None || (is_plain(x) && size(x) == width);
 }
 
-/* Whether it has one element for each row of x. */
-static int is_for_rows(PyObject *one, PyObject *x, ptrdiff_t width) {
-    return is_plain(one) && size(one) * width == size(x);
+/* True if `array` has one element for each row of x. */
+static int is_for_rows(PyObject *array, PyObject *x, ptrdiff_t width) {
+    return is_plain(array) && size(array) * width == size(x);
 }
 
 static void *data_or_null(PyObject *x) { return x == Py_None ? NULL : data(x); }
@@ -160,21 +181,26 @@ KERNEL(layer_norm) {
     PyObject *axis = attribute(x, count, names, "axis");
     ptrdiff_t width = count == 3 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
-        return NUMPYS(layer_norm);
-    PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis), *spread = new_for_rows(x[0], axis);
+        return NUMPY_FALLBACK(layer_norm);
+    PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis),
+             *spread = new_for_rows(x[0], axis);
     if (y && mean && spread) {
-        Job job = {.p = {data(x[0]), data_or_null(x[1]), data_or_null(x[2]), data(y), data(mean),
-                         data(spread)},
-                   .n = {width},
-                   .c = {epsilon_of(x, count, names)}};
-        y = unless(run_loop(LOOP_layer_norm, &job, size(mean), 1 + PIECE / width,
-                            20 + 0.5 * (double)width), y);
+        LayerNormArgs args = {.x = data(x[0]),
+                              .scale = data_or_null(x[1]),
+                              .offset = data_or_null(x[2]),
+                              .y = data(y),
+                              .mean = data(mean),
+                              .spread = data(spread),
+                              .width = width,
+                              .epsilon = epsilon_of(x, count, names)};
+        y = unless(run_layer_norm(&args, size(mean), 1 + PIECE / width, 20 + 0.5 * (double)width),
+                   y);
     }
     return triple(y, mean, spread);
 }
 
-/* Adds the sums of the pieces, (pieces, many, width), in order: the result does not depend on who
- * made them. */
+/* Adds the sums of the pieces, (pieces, many, width), in order, so that the result does not depend
+ * on the threads. */
 static void add_pieces(const float *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,
                        float *const *totals) {
     for (ptrdiff_t which = 0; which < many; which++) {
@@ -189,22 +215,21 @@ static void add_pieces(const float *sums, ptrdiff_t pieces, ptrdiff_t many, ptrd
     }
 }
 
-/* Runs a gradient's loop with room for the sums of its pieces, and adds these to `totals`. */
-static int run_with_sums(int loop, Job *job, int place, ptrdiff_t rows, int many,
-                         float *const *totals) {
-    ptrdiff_t width = job->n[0], grain = 1 + PIECE / width, pieces = (rows + grain - 1) / grain;
-    float *sums = PyMem_Malloc((size_t)(pieces * many * width) * sizeof(float));
-    if (!sums) {
+/* The rows of a piece of a gradient. */
+static ptrdiff_t piece_rows(ptrdiff_t width) { return 1 + PIECE / width; }
+
+static ptrdiff_t pieces_of(ptrdiff_t rows, ptrdiff_t width) {
+    return (rows + piece_rows(width) - 1) / piece_rows(width);
+}
+
+static double gradient_cost(ptrdiff_t width) { return 20 + 0.8 * (double)width; }
+
+/* Memory for `many` rows of sums for each piece of a gradient; NULL with an error set. */
+static float *room_for_sums(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t many) {
+    float *sums = PyMem_Malloc((size_t)(pieces_of(rows, width) * many * width) * sizeof(float));
+    if (!sums)
         PyErr_NoMemory();
-        return 0;
-    }
-    job->p[place] = sums;
-    job->n[1] = grain;
-    int failed = run_loop(loop, job, rows, grain, 20 + 0.8 * (double)width);
-    if (!failed)
-        add_pieces(sums, pieces, many, width, totals);
-    PyMem_Free(sums);
-    return !failed;
+    return sums;
 }
 
 KERNEL(layer_norm_gradient) {
@@ -213,15 +238,26 @@ KERNEL(layer_norm_gradient) {
     ptrdiff_t width = count == 5 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width)
         || !is_for_rows(x[3], x[0], width) || !is_plain(x[4]) || !same_shape(x[0], x[4]))
-        return NUMPYS(layer_norm_gradient);
+        return NUMPY_FALLBACK(layer_norm_gradient);
     PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
     PyObject *doffset = new_parameter(x[0], axis);
     if (dx && dscale && doffset) {
-        Job job = {.p = {data(x[0]), data_or_null(x[1]), data(x[2]), data(x[3]), data(x[4]), data(dx)},
-                   .n = {width}};
-        float *totals[] = {data(dscale), data(doffset)};
-        if (!run_with_sums(LOOP_layer_norm_gradient, &job, 6, size(x[2]), 2, totals))
-            Py_CLEAR(dx);
+        ptrdiff_t rows = size(x[2]), grain = piece_rows(width);
+        float *sums = room_for_sums(rows, width, 2), *totals[] = {data(dscale), data(doffset)};
+        LayerNormGradientArgs args = {.x = data(x[0]),
+                                      .scale = data_or_null(x[1]),
+                                      .mean = data(x[2]),
+                                      .spread = data(x[3]),
+                                      .g = data(x[4]),
+                                      .dx = data(dx),
+                                      .sums = sums,
+                                      .width = width,
+                                      .piece_rows = grain};
+        int failed = !sums || run_layer_norm_gradient(&args, rows, grain, gradient_cost(width));
+        if (!failed)
+            add_pieces(sums, pieces_of(rows, width), 2, width, totals);
+        PyMem_Free(sums);
+        dx = unless(failed, dx);
     }
     return triple(dx, dscale, doffset);
 }
@@ -231,14 +267,17 @@ KERNEL(rms_norm) {
     PyObject *axis = attribute(x, count, names, "axis");
     ptrdiff_t width = count == 2 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width))
-        return NUMPYS(rms_norm);
+        return NUMPY_FALLBACK(rms_norm);
     PyObject *y = new_like(x[0]), *spread = new_for_rows(x[0], axis);
     if (y && spread) {
-        Job job = {.p = {data(x[0]), data_or_null(x[1]), data(y), data(spread)},
-                   .n = {width},
-                   .c = {epsilon_of(x, count, names)}};
-        y = unless(run_loop(LOOP_rms_norm, &job, size(spread), 1 + PIECE / width,
-                            15 + 0.4 * (double)width), y);
+        RmsNormArgs args = {.x = data(x[0]),
+                            .scale = data_or_null(x[1]),
+                            .y = data(y),
+                            .spread = data(spread),
+                            .width = width,
+                            .epsilon = epsilon_of(x, count, names)};
+        y = unless(run_rms_norm(&args, size(spread), 1 + PIECE / width, 15 + 0.4 * (double)width),
+                   y);
     }
     return pair(y, spread);
 }
@@ -249,14 +288,24 @@ KERNEL(rms_norm_gradient) {
     ptrdiff_t width = count == 4 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width) || !is_plain(x[3])
         || !same_shape(x[0], x[3]))
-        return NUMPYS(rms_norm_gradient);
+        return NUMPY_FALLBACK(rms_norm_gradient);
     PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
     if (dx && dscale) {
-        Job job = {.p = {data(x[0]), data_or_null(x[1]), data(x[2]), data(x[3]), data(dx)},
-                   .n = {width}};
-        float *totals[] = {data(dscale)};
-        if (!run_with_sums(LOOP_rms_norm_gradient, &job, 5, size(x[2]), 1, totals))
-            Py_CLEAR(dx);
+        ptrdiff_t rows = size(x[2]), grain = piece_rows(width);
+        float *sums = room_for_sums(rows, width, 1), *totals[] = {data(dscale)};
+        RmsNormGradientArgs args = {.x = data(x[0]),
+                                    .scale = data_or_null(x[1]),
+                                    .spread = data(x[2]),
+                                    .g = data(x[3]),
+                                    .dx = data(dx),
+                                    .sums = sums,
+                                    .width = width,
+                                    .piece_rows = grain};
+        int failed = !sums || run_rms_norm_gradient(&args, rows, grain, gradient_cost(width));
+        if (!failed)
+            add_pieces(sums, pieces_of(rows, width), 1, width, totals);
+        PyMem_Free(sums);
+        dx = unless(failed, dx);
     }
     return pair(dx, dscale);
 }

@@ -1,4 +1,4 @@
-"""The sets of instructions that the loops are compiled for."""
+"""The instruction sets that the loops are compiled for."""
 
 import pytest
 

@@ -27,9 +27,9 @@ from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPYS
 from pullback_numpy.threads import number_of_threads
 
-#: What is put into the inputs of a call. Subnormal numbers come without infinities: the half of the
-#: least of them is 0, and which kernels halve what is their own business. Of sums of huge numbers
-#: only the order of their terms says which are infinities.
+#: Numbers for the inputs of a call. Subnormal numbers come without infinities: half of the smallest
+#: is 0, and kernels differ in where they halve. Which sums of huge numbers are infinite is a
+#: matter of the order of their terms.
 SPECIAL = {
     "infinite": np.float32([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0]),
     "subnormal": np.float32([1e-45, -1e-40, 0.0, -0.0, 1.0]),
@@ -38,14 +38,14 @@ SPECIAL = {
 
 
 def _normalized(op, *rest):
-    """What a gradient takes of a normalization."""
+    """Results of a normalization that its gradient takes."""
     return lambda x, scale, *_, axis, epsilon=1e-5: NUMPYS[op](
         x, scale, *rest, axis=axis, epsilon=epsilon
     )[1:]
 
 
-#: Inputs of gradients that another call has given: where they are, and how they are made of the
-#: rest. Infinities put into them alone are no call that there can be.
+#: Inputs of gradients that are results of another call: their positions, and how they are computed
+#: from the other inputs. No call has infinities in these inputs alone.
 MADE = {
     "batch_norm_gradient": ((2, 3), _normalized("batch_norm", None)),
     "layer_norm_gradient": ((2, 3), _normalized("layer_norm", None)),
@@ -77,7 +77,7 @@ MADE = {
 
 
 def native(value):
-    """The array behind a tensor; a list of them for a list; anything else as it is."""
+    """The array of a tensor, or the arrays of a list of tensors; other values unchanged."""
     if isinstance(value, (list, tuple)):
         return [native(one) for one in value]
     return np.array(value._array) if hasattr(value, "_array") else value
@@ -94,7 +94,7 @@ def samples():
 
 
 def large(rng):
-    """Calls that are worth several threads."""
+    """Calls that are large enough for several threads."""
 
     def normal(*shape):
         return rng.standard_normal(shape, np.float32)
@@ -143,7 +143,7 @@ def large(rng):
 
 
 def with_values(x, rng, numbers):
-    """x with some numbers that are none, or are out of most ranges."""
+    """x with some infinities, NaN, or subnormal or huge numbers."""
     if x.dtype.kind != "f":
         if x.dtype.kind == "i" and x.size and rng.random() < 0.1:
             x = x.copy()
@@ -161,7 +161,7 @@ def with_values(x, rng, numbers):
 
 
 def laid_out(x, rng):
-    """x, or the same numbers elsewhere in memory."""
+    """x, or its numbers in another layout."""
     how = rng.integers(8)
     if how == 1:
         return np.asfortranarray(x)
@@ -195,14 +195,14 @@ def mapped(value, change):
 
 
 def leaves(value):
-    """The arrays among what a call takes or gives."""
+    """The arrays among the inputs or results of a call."""
     if isinstance(value, (list, tuple)):
         return [leaf for one in value for leaf in leaves(one)]
     return [np.asarray(value)] if isinstance(value, (np.ndarray, np.generic)) else []
 
 
 def outcome(kernel, inputs, attributes):
-    """The arrays that a call gives, or the type of what it raises."""
+    """The arrays that a call returns, or the type of its exception."""
     try:
         return leaves(kernel(*inputs, **attributes))
     except Exception as error:
@@ -256,7 +256,7 @@ def failure(calls, rng):
 
 
 def run(calls, seed):
-    """The failures of so many calls, each in a line."""
+    """The failures of `calls` calls, each in a line."""
     small, big, failures = list(samples()), list(large(np.random.default_rng(seed))), []
     for number in range(calls):
         found = failure(big if number % 4 == 3 else small, np.random.default_rng((seed, number)))

@@ -5,8 +5,8 @@
     python backends/native/tests/sanitize.py --calls 20000 --seed 7 --no-tests
 
 Compiles the sources anew into a folder that is thrown away, with GCC or Clang, and runs Python with
-the sanitizer's library loaded first. Ends with the first status that is not 0. What it does not
-know goes to pytest: `-k softmax`.
+the sanitizer's library loaded first. Exits with the first status that is not 0. Unknown arguments
+are passed to pytest: `-k softmax`.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from pathlib import Path
 import numpy as np
 
 PACK = Path(__file__).parents[1]
-#: As in setup.py, but for -O3: what a sanitizer adds makes that slow to compile.
+#: As in setup.py, but without -O3, which takes long to compile under a sanitizer.
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-fno-math-errno",
          "-fno-trapping-math", "-fopenmp-simd", "-pthread", "-fPIC"]  # fmt: skip
-#: Tests that no sanitizer can run: the address space is full of its own tables.
+#: Leaves out tests that cannot run here: tables of the sanitizer fill the address space.
 NOT_FOR_IT = "not address_space and not sanitizer"
 KINDS = {
     "address": (
         ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
         "libasan.so",
         {
-            # Python keeps what it has until it ends. A small quarantine, and no end at a size that
-            # no machine has: tests count memory, and ask for too much of it.
+            # Python frees some memory only at exit, so leaks are no error. The quarantine is small
+            # and failed allocations return NULL: tests count memory, and ask for too much of it.
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16",
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         },
     ),
-    # Python and NumPy were compiled without, and their locks are seen all the same; but OpenBLAS's
-    # threads wait for one another in machine code of their own.
+    # Python and NumPy are not instrumented, but their locks are intercepted; OpenBLAS's threads
+    # wait for each other in assembly code, which is not.
     "thread": (
         ["-fsanitize=thread"],
         "libtsan.so",
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def compiled(flags: list[str], folder: Path) -> Path:
-    """Compiles the pack with these flags below `folder`; the folder that Python imports it from."""
+    """Compiles the pack with these flags below `folder`; returns the folder to import it from."""
     compiler = shlex.split(os.environ.get("CC", "gcc"))
     include = [f"-I{sysconfig.get_path('include')}", f"-I{np.get_include()}"]
     source = folder / "src"
@@ -73,14 +73,14 @@ def compiled(flags: list[str], folder: Path) -> Path:
 
 
 def library(name: str) -> str:
-    """Where the compiler has a library."""
+    """The path of a library of the compiler."""
     command = [*shlex.split(os.environ.get("CC", "gcc")), f"-print-file-name={name}"]
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     return str(Path(found).resolve())
 
 
 def main() -> int:
-    """Runs what the command line asks for; the first status that is not 0."""
+    """Runs the fuzz and the tests; returns the first status that is not 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--thread", action="store_true", help="look for data races")
     parser.add_argument("--calls", type=int, default=2000, help="of the fuzz")

@@ -28,10 +28,10 @@ HOW = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "groups": 1, "dilation": 
 
 
 class Stopped(Exception):
-    """Nothing that a kernel raises."""
+    """An exception that no kernel raises."""
 
 
-#: Calls of every kind that ask how many threads there are.
+#: Calls of every kind that ask for the number of threads.
 SPLIT = {
     "unary": lambda: pb.tanh(X),
     "binary": lambda: pb.add(X, X),
@@ -78,7 +78,7 @@ def numbers(result):
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no SIGUSR1 here")
 @pytest.mark.parametrize("name", SPLIT)
 def test_what_a_handler_raises_is_not_lost(name):
-    """Where C asks Python for the number of threads, handlers have their turn."""
+    """Handlers of signals run while C asks Python for the number of threads."""
 
     def handler(number, frame):
         raise Stopped(name)
@@ -123,7 +123,7 @@ def test_what_is_no_number_of_threads():
 
 
 def ended(child, seconds=30):
-    """The status of a child; it is killed where it hangs."""
+    """The status of a child, which is killed if it hangs."""
     for _ in range(int(seconds * 100)):
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
@@ -212,7 +212,7 @@ def test_a_subinterpreter_is_refused_and_has_numpys_kernels():
 
 
 def test_a_subinterpreter_leaves_the_main_one_alone():
-    """NumPy is loaded once in a process: what was there first keeps it."""
+    """NumPy is loaded once in a process, by the interpreter that imported it first."""
     first, refused, last = interpreted(before=IN_MAIN, code=IN_OTHER, after=IN_MAIN)
     assert first == last == "[0.0]"
     assert refused

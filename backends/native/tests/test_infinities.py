@@ -25,7 +25,7 @@ def number(value):
 
 
 def beside(name, *inputs, **attributes):
-    """What the pack gives, which has to be what NumPy's kernel gives."""
+    """The results of the pack, which must be those of NumPy's kernel."""
     kernel = KERNELS.get(name) or getattr(_native, name)
     found = [one(*inputs, **attributes) for one in (kernel, NUMPYS[name])]
     ours, theirs = (one if isinstance(one, tuple) else (one,) for one in found)
@@ -166,7 +166,7 @@ def test_what_is_no_number_stays_in_the_windows_that_see_it():
 
 
 def test_no_gradient_comes_from_beyond_an_edge():
-    """A tap that only sees padding there: 0 times infinity is no term of the sum."""
+    """A tap that only sees padding: 0 times infinity is not a term of the sum."""
     g, kernel = np.ones((1, 1, 5, 1), np.float32), np.float32([INF, 1, 1]).reshape(1, 3, 1, 1)
     how = {"strides": (1, 1), "padding": ((0, 0), (1, 1)), "groups": 1, "dilation": (1, 1),
            "data_format": "channels_last", "input_shape": (1, 1, 5, 1)}  # fmt: skip
@@ -178,7 +178,7 @@ def test_no_gradient_comes_from_beyond_an_edge():
 
 
 def test_means_of_too_few_rows_go_to_numpys_kernels():
-    """Shapes that no op gives: the loops would read what lies behind the array."""
+    """Shapes that no op has: the loops would read beyond the array."""
     x, few = normal(64, 8), np.ones((1, 1), np.float32)
     given = (x, None, few, few, x)
     beside("layer_norm_gradient", *given, axis=(1,))

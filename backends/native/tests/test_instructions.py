@@ -1,4 +1,4 @@
-"""The variable that picks the pack's set of instructions."""
+"""The environment variable that chooses the pack's instruction set."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 import pullback_native
 from pullback_native import _native
 
-#: What a process says: the set that the loops use, and whether the pack is used.
+#: Prints the instruction set of the loops, and whether the pack is used.
 SAYS = """\
 import sys
 import pullback as pb
@@ -49,7 +49,7 @@ def test_one_is_chosen(name):
 
 @pytest.mark.parametrize("name", [*LACKING, "sse9", "avx2,base"])
 def test_what_the_processor_lacks_is_refused(name):
-    """The pack is left out with a warning, as one that cannot be loaded; NumPy's kernels serve."""
+    """The pack is left out with a warning, and NumPy's kernels are used."""
     found = start(name)
     assert found.stdout.startswith("None [False")
     assert f"PULLBACK_NATIVE_ISA={name}" in found.stderr

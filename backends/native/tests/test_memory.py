@@ -1,4 +1,4 @@
-"""Where arrays of the pack lie, and that they are arrays like any other."""
+"""Memory of the pack's arrays, which are arrays like any other."""
 
 import sys
 
@@ -49,7 +49,7 @@ def test_what_numpy_refuses_is_refused():
 
 
 def test_memory_is_given_back():
-    """A gigabyte in arrays of a megabyte, one at a time, takes no gigabyte."""
+    """A gigabyte in arrays of a megabyte, one at a time, is never in memory at once."""
     resource = pytest.importorskip("resource")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     x = pb.ones((512, 512))

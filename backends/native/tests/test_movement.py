@@ -1,4 +1,4 @@
-"""Sums, and elements moved: the same as NumPy's kernels give, whatever axes and strides."""
+"""Sums and moved elements equal those of NumPy's kernels, for all axes and strides."""
 
 import itertools
 

@@ -1,9 +1,11 @@
-"""The kernel pack `native`: conformance of what it serves, and its own doings."""
+"""The kernel pack `native`: conformance of its kernels, and what is its own."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from pullback.spec import OPS
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import gelu
 from pullback_numpy.threads import number_of_threads
 
 SERVED = sorted({*_native.KERNELS, *KERNELS})
@@ -87,7 +90,7 @@ def everywhere():
 
 
 def ulps(y, reference):
-    """The largest error in units of the last place; infinite where one is finite and one not."""
+    """The largest error in units of the last place; infinite where only one number is finite."""
     single = reference.astype(np.float32)
     finite = np.isfinite(single)
     same = (np.isnan(single) & np.isnan(y)) | (single == y)
@@ -403,6 +406,78 @@ def test_an_array_that_repeats_one_number(name, value):
     assert kernel(np.broadcast_to(np.float32(1), (0, 3)), np.ones((0, 3), np.float32)).size == 0
 
 
-def test_a_loop_takes_no_strided_array():
-    with pytest.raises(TypeError, match="not contiguous"):
-        _native.run(_native.LOOPS["tanh"], 4, 4, 1.0, (normal(8)[::2], normal(4)), (), ())
+def pooled(**changes):
+    """The arguments of a loop, by name: 2x2 windows of a 4x4 image of one channel."""
+    sizes = {"height": 4, "width": 4, "channels": 1, "pad_top": 0, "pad_left": 0}
+    sizes |= dict.fromkeys(
+        ("out_height", "out_width", "window_height", "window_width", "stride_height"), 2
+    )
+    sizes["stride_width"] = 2
+    y = np.empty((1, 2, 2, 1), np.float32)
+    arrays = {"x": normal(1, 4, 4, 1), "y": y, "indices": y.astype(np.int32)}
+    return {**sizes, **arrays, **changes}
+
+
+def test_a_loop_takes_its_arguments_by_name():
+    names = _native.FIELDS["max_pool"]
+    given = pooled()
+    assert sorted(names) == sorted(given)
+    expected = given["x"].reshape(2, 2, 2, 2).max((1, 3))
+    number = _native.LOOPS["max_pool"]
+    assert _native.run(number, 2, 1, 1.0, **given) == 0
+    np.testing.assert_array_equal(given["y"].reshape(2, 2), expected)
+    # Some of them in a dict, in any order.
+    mixed = {name: given.pop(name) for name in reversed(names[3:8])}
+    given["y"].fill(0)
+    assert _native.run(number, 2, 1, 1.0, mixed, **given) == 0
+    np.testing.assert_array_equal(given["y"].reshape(2, 2), expected)
+    assert all("status" not in names for names in _native.FIELDS.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": normal(1, 4, 4, 2)[..., :1]}, "'x' is not contiguous"),
+        ({"x": np.zeros((1, 4, 4, 1))}, "'x' must be an array of float32, got .*float64"),
+        ({"indices": np.zeros(4, np.int64)}, "'indices' must be an array of int32, got .*int64"),
+        ({"y": np.broadcast_to(np.float32(0), (1, 1, 1, 1))}, "'y' is written"),
+        ({"x": [1.0]}, "'x' must be an array or None, got <class 'list'>"),
+        ({"height": 4.0}, "integer"),
+        ({"tiled": 1}, "no argument 'tiled'"),
+        ({"height": None}, "integer"),
+    ],
+)
+def test_wrong_arguments_of_a_loop(changes, message):
+    with pytest.raises(TypeError, match=message):
+        _native.run(_native.LOOPS["max_pool"], 2, 1, 1.0, **pooled(**changes))
+
+
+def test_a_loop_takes_all_its_arguments_once():
+    number, given = _native.LOOPS["max_pool"], pooled()
+    with pytest.raises(TypeError, match="'width' is passed twice"):
+        _native.run(number, 2, 1, 1.0, {"width": 4}, **given)
+    del given["width"]
+    with pytest.raises(TypeError, match="the argument 'width' is missing"):
+        _native.run(number, 2, 1, 1.0, **given)
+    for call in ((number, 2, 1), (number, 2, 1, 1.0, 4), (number, 2, 1, 1.0, {}, {})):
+        with pytest.raises(TypeError, match=r"run\(loop, count, grain, cost"):
+            _native.run(*call)
+    for loop, grain in ((-1, 1), (10**6, 1), (_native.LOOPS["tanh"], 1), (number, 0)):
+        with pytest.raises(ValueError, match="FIELDS lists"):
+            _native.run(loop, 1, grain, 1.0)
+
+
+def test_one_polynomial_for_both_tails():
+    """The tail of GELU in C has the coefficients of NumPy's kernel."""
+    source = (Path(__file__).parents[1] / "c" / "math32.h").read_text()
+    body = source[
+        source.index("normal_tail(") : source.index("#endif", source.index("normal_tail("))
+    ]
+    slope = re.search(r"size \* ([\d.]+)f \+ 1\.0f", body)
+    assert slope is not None
+    assert np.float32(slope[1]) == np.float32(gelu._SLOPE * gelu._ROOT_HALF)
+    first = re.search(r"float q = (-?[\d.]+)f;", body)
+    assert first is not None
+    rest = re.findall(r"q = q \* t ([+-]) ([\d.]+)f;", body)
+    coefficients = [first[1], *(sign + number for sign, number in rest)]
+    np.testing.assert_array_equal(np.float32(coefficients), np.float32(gelu._TAIL[::-1]))

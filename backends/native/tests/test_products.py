@@ -17,7 +17,7 @@ def normal(*shape):
 
 
 def laid_out(x, how):
-    """x as a matrix that is turned round, strided, or reversed in memory."""
+    """x as a matrix that is transposed, strided, or reversed in memory."""
     if how == "turned":
         return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
     if how == "strided":

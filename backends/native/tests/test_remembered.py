@@ -1,4 +1,4 @@
-"""What the pack remembers: plans of attention, the set of instructions, who serves an op."""
+"""The pack's caches: plans of attention, the instruction set, the kernel of an op."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bits(found):
 
 
 def laid(rng, order, shape, dtype=np.float32):
-    """An array that lies in memory in one of several ways."""
+    """An array in one of several layouts."""
     how = order.choice(("plain", "steps", "turned", "axes", "wide", "same"))
     wide = [*shape[:-1], shape[-1] + 3]
     if how == "steps":
@@ -75,7 +75,7 @@ def attention_call(rng, order):
 
 
 def campaign(seed, count):
-    """Calls in random order, each against itself with no plan kept."""
+    """Calls in random order, each compared with itself without a cached plan."""
     order, rng = random.Random(seed), np.random.default_rng(seed)
     calls, fresh = [], []
     while len(calls) < count:
@@ -104,12 +104,12 @@ def test_a_plan_is_not_written_into():
     q = np.ones((2, 3, 4), np.float32)
     attention._plan.cache_clear()
     layout = attention._Layout(q.shape, q.strides, 4)
-    numbers, offsets, _ = attention._plan(layout, layout, layout, None, True)
-    before = numbers, offsets.tobytes()
+    sizes, offsets, _ = attention._plan(layout, layout, layout, None, True)
+    before = dict(sizes), offsets.tobytes()
     y, normalizer = attention._attention(q, q, q, None, is_causal=True, scale=1.0)
     attention._attention_gradient(q, q, q, None, y, normalizer, y, is_causal=True, scale=1.0)
     assert attention._plan.cache_info().hits == 2
-    assert (numbers, offsets.tobytes()) == before
+    assert (sizes, offsets.tobytes()) == before
 
 
 def sampled(seed, most):
@@ -122,7 +122,7 @@ def results(case):
 
 
 def every_call(seed, most):
-    """Calls of all ops that the pack serves, in random order, switched on and off in between."""
+    """Calls of all ops of the pack in random order, the pack switched on and off in between."""
     order, chosen = random.Random(seed), sampled(seed, most)
     fresh = {}
     for packs in ([], None):
@@ -160,7 +160,7 @@ def test_all_switched_on_and_off():
 
 @pytest.mark.usefixtures("_all_packs")
 def test_steps_are_those_of_who_serves_the_op_now():
-    """An optimizer keeps a kernel from step to step, while it is the one that serves."""
+    """An optimizer keeps a kernel from step to step, until another is registered."""
     order, rng = random.Random(0), np.random.default_rng(0)
     for make in (lambda: pb.optimizers.Adam(0.1), lambda: pb.optimizers.SGD(0.1, 0.9)):
         optimizer, v = make(), pb.Variable(rng.standard_normal(7).astype(np.float32))
@@ -193,7 +193,7 @@ print(said)
 
 
 def test_the_last_set_of_instructions_counts(instructions, capsys, monkeypatch):
-    """Nothing of those used before stays: as in a process that has used no other."""
+    """Instruction sets used before leave no trace: results are those of a new process."""
     monkeypatch.setattr(sys, "argv", ["", "base", instructions, "base", instructions])
     exec(SCRIPT, {})
     here = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The loops under the compiler's sanitizers: what is quick here, all of it in the slow lane."""
+"""The loops under the compiler's sanitizers: a quick part, and all of it among the slow tests."""
 
 import os
 import shutil

@@ -10,13 +10,13 @@ from pullback.plugins.hookspecs import hookimpl
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy import threads
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 __all__ = ["INSTRUCTIONS", "INSTRUCTION_SETS", "VARIABLE", "pullback_register_kernels"]
 
-#: Which set of instructions the loops use: the best that the processor has without it.
+#: The environment variable that chooses the instruction set; the best of the processor by default.
 VARIABLE = "PULLBACK_NATIVE_ISA"
-#: All that the loops may be compiled for, the best last.
+#: All instruction sets that the loops may be compiled for, the best last.
 _KNOWN = ("base", "avx2", "avx512")
 
 
@@ -29,11 +29,15 @@ def _has(name: str) -> bool:
 
 
 def _chosen() -> str:
-    """Takes the loops that the environment chooses; a mistake there is said, not passed over."""
+    """Takes the loops that the environment chooses.
+
+    Raises:
+        BackendError: The environment names an instruction set that cannot be used.
+    """
     name = os.environ.get(VARIABLE, "").strip().lower()
     if name and name not in INSTRUCTION_SETS:
         known = name in _KNOWN
-        why = "this processor or this build lacks them" if known else "there is no such set"
+        why = "this processor or this build lacks them" if known else "the name is unknown"
         raise BackendError(
             f"{VARIABLE}={name}: the kernel pack 'native' cannot use these instructions, {why}; "
             f"set it to {' or '.join(INSTRUCTION_SETS)}, or unset it to have the best of them"
@@ -41,19 +45,19 @@ def _chosen() -> str:
     return str(_native.use(name))
 
 
-#: The sets of instructions that this processor has loops for, the best last.
+#: The instruction sets that this processor has loops for, the best last.
 INSTRUCTION_SETS: tuple[str, ...] = tuple(name for name in _KNOWN if _has(name))
-#: The one that the loops use: "avx512", "avx2" or "base".
+#: The instruction set that the loops use: "avx512", "avx2" or "base".
 INSTRUCTIONS: str = _chosen()
 
-# C gives NumPy's kernels what it does not take itself.
-_native.prepare(NUMPYS, threads.threads)
+# C passes to NumPy's kernels what it does not take itself.
+_native.prepare(NUMPY_KERNELS, threads.threads)
 
 
 @hookimpl
 def pullback_register_kernels(register: Callable[..., None]) -> None:
-    """Offers the kernels to the NumPy backend, for float32."""
+    """Registers the kernels with the NumPy backend, for float32."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
-        # That of the first input.
+        # The dtype of the first input.
         register(name, kernel, dtypes=["bool" if name == "where" else "float32"])

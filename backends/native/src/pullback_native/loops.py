@@ -1,48 +1,51 @@
-"""The way to a loop in C: arrays are checked here, for C takes them as it is told."""
+"""Loops in C for kernels written in Python: `run` passes their arguments by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from pullback_native import _native
 
+Array: TypeAlias = npt.NDArray[Any]
+#: Values of `Sizes` are arguments of a loop that do not change from call to call.
+Sizes: TypeAlias = dict[str, Any]
+
 FLOAT32 = np.dtype(np.float32)
-#: What loops say (c/job.h).
-NO_MEMORY = 1
+#: The bits of a status (c/job.h).
+NO_MEMORY, NOT_FINITE = 1, 2
 
-#: run(loop, count, grain, nanoseconds for each, arrays, numbers, constants).
-run: Callable[..., None] = _native.run
-LOOPS: dict[str, int] = _native.LOOPS
-#: empty(shape): of float32; large ones begin with a line of the cache.
-empty: Callable[[tuple[int, ...]], Any] = _native.empty
+LOOPS = _native.LOOPS
+run = _native.run
+empty = _native.empty
 
 
-def run_with_room(
-    loop: int, count: int, grain: int, cost: float, arrays: tuple[Any, ...],
-    numbers: tuple[int, ...], constants: tuple[float, ...] = (), *, room: str,
-) -> bool:  # fmt: skip
-    """`run`, for a loop that asks for memory, and says so in its last array where there is none.
+def needs_numpy(status: int, room: str) -> bool:
+    """Returns whether NumPy's kernel has to do it, by the status that a loop returned.
 
-    Returns:
-        Whether NumPy's kernel has to do it: there are infinities or NaN where terms of 0 count.
+    That is so where arrays have infinities or NaN, and terms of 0 count.
+
+    Raises:
+        MemoryError: The loop had no memory for `room`.
     """
-    said = np.zeros(1, np.int32)
-    run(loop, count, grain, cost, (*arrays, said), numbers, constants)
-    found = int(said[0])
-    if found & NO_MEMORY:
+    if status & NO_MEMORY:
         raise MemoryError(f"no room for {room}")
-    return found != 0
+    return status != 0
 
 
-def plain(x: Any) -> Any:
+def plain(x: Array) -> Array:
     """x, or a copy of it in C order and at an address that suits its dtype: what a loop reads."""
     flags = x.flags
     return x if flags.c_contiguous and flags.aligned else x.copy(order="C")
 
 
-def all_float32(*arrays: Any) -> bool:
-    """Whether those that are there are of float32, in the machine's order."""
+def plain_or_none(x: Array | None) -> Array | None:
+    """As `plain`, for an optional input."""
+    return None if x is None else plain(x)
+
+
+def all_float32(*arrays: Array | None) -> bool:
+    """Returns whether the arrays that are not None are float32, in the machine's order."""
     return all(x is None or x.dtype == FLOAT32 for x in arrays)

@@ -2,57 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import TypedDict, Unpack
 
 import numpy as np
 
 from pullback.plugins.backend import Kernel
 from pullback.shapes import output_sizes
-from pullback_native.loops import FLOAT32, LOOPS, empty, plain, run
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_native.kernels.windows import Padding, windows
+from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 _POOL, _GRADIENT = LOOPS["max_pool"], LOOPS["max_pool_gradient"]
 
 
-def _numbers(shape: Any, window: Any, strides: Any, padding: Any) -> tuple[Any, tuple[int, ...]]:
-    """The shape of the result, and what the loops are told; a line is an image one pixel high."""
+class _Options(TypedDict):
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: Padding
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    shape: tuple[int, ...], window: tuple[int, ...], strides: tuple[int, ...], padding: Padding
+) -> tuple[tuple[int, ...], Sizes, bool]:
+    """The shape of the result, the sizes for the loops, and whether windows tile the image.
+
+    They do where they cover it without gap or overlap.
+    """
     out = output_sizes(shape[1:-1], window, strides, padding, (1,) * len(window))
-    one = (1,) * (2 - len(window))
-    before = tuple(low for low, _ in padding)
-    numbers = (
-        *(*one, *shape[1:-1], shape[-1], *one, *out, *one, *window, *one, *strides),
-        *((0,) * len(one) + before),
-    )
-    return (shape[0], *out, shape[-1]), numbers
+    covered = tuple(size * width for size, width in zip(out, window, strict=True))
+    tiled = covered == shape[1:-1] and window == strides and not any(map(any, padding))
+    return (shape[0], *out, shape[-1]), windows(shape, out, window, strides, padding), tiled
 
 
-def _max_pool(x: Any, *, data_format: str, **how: Any) -> Any:
+def _max_pool(
+    x: Array, *, data_format: str, **options: Unpack[_Options]
+) -> tuple[Array, Array]:  # fmt: skip
     if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32:
-        return NUMPYS["max_pool"](x, data_format=data_format, **how)
-    shape, numbers = _numbers(x.shape, **how)
+        found: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
+            x, data_format=data_format, **options
+        )
+        return found
+    shape, sizes, _ = _plan(x.shape, **options)
     y, indices = empty(shape), np.empty(shape, np.int32)
     if y.size:
         columns = shape[-2] * shape[-1]
-        taps = numbers[5] * numbers[6]
-        run(_POOL, y.size // columns, 1 + 16384 // (columns * taps), 0.5 * columns * taps,
-            (plain(x), y, indices), numbers, ())  # fmt: skip
+        taps = sizes["window_height"] * sizes["window_width"]
+        run(_POOL, y.size // columns, 1 + 16384 // (columns * taps), 0.5 * columns * taps, sizes,
+            x=plain(x), y=y, indices=indices)  # fmt: skip
     return y, indices
 
 
 def _max_pool_gradient(
-    g: Any, indices: Any, *, input_shape: Any, data_format: str, **how: Any
-) -> Any:
+    g: Array, indices: Array, *, input_shape: tuple[int, ...], data_format: str,
+    **options: Unpack[_Options],
+) -> Array:  # fmt: skip
     if data_format != "channels_last" or g.ndim > 4 or g.dtype != FLOAT32:
-        return NUMPYS["max_pool_gradient"](
-            g, indices, input_shape=input_shape, data_format=data_format, **how
+        found: Array = NUMPY_KERNELS["max_pool_gradient"](
+            g, indices, input_shape=input_shape, data_format=data_format, **options
         )
-    _, numbers = _numbers(input_shape, **how)
-    tiled = numbers[0:2] == (numbers[3] * numbers[5], numbers[4] * numbers[6])
-    tiled = tiled and numbers[5:7] == numbers[7:9] and not any(map(any, how["padding"]))
+        return found
+    _, sizes, tiled = _plan(input_shape, **options)
     dx = empty(input_shape)
     if dx.size:
-        run(_GRADIENT, input_shape[0], 1, 0.5 * dx[0].size,
-            (plain(g), plain(indices), dx), (*numbers, tiled), ())  # fmt: skip
+        run(_GRADIENT, input_shape[0], 1, 0.5 * dx[0].size, sizes,
+            g=plain(g), indices=plain(indices), dx=dx,
+            tiled=tiled)  # fmt: skip
     return dx
 
 

@@ -1,9 +1,9 @@
-/* Sums along axes that are neighbours: x is (outer, n, inner), and n is summed.
+/* Sums along neighbouring axes: x is (outer, n, inner), and n is summed.
  *
- * Terms are added in double precision and rounded once. Sums begin with -0, which adds nothing to
- * any number, so that a sum of negative zeros is one. */
+ * Terms are added in double precision and rounded once. Sums begin with -0, which changes no
+ * number, so that a sum of negative zeros is a negative zero. */
 
-/* The columns of which a piece holds sums: double precision, in the first-level cache. */
+/* Columns of a piece: their sums, in double precision, fit into the first-level cache. */
 #define COLUMNS 1024
 
 INLINE void add_rows(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,
@@ -11,19 +11,22 @@ INLINE void add_rows(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t
     ptrdiff_t row = 0;
     for (; row + 4 <= rows; row += 4) {
         const float *a = x + row * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < columns; i++)
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < columns; i++)
             sums[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
     }
     for (; row < rows; row++) {
         const float *a = x + row * stride;
-        _Pragma("omp simd") for (ptrdiff_t i = 0; i < columns; i++) sums[i] += (double)a[i];
+        _Pragma("omp simd")
+        for (ptrdiff_t i = 0; i < columns; i++)
+            sums[i] += (double)a[i];
     }
 }
 
-/* Rows of less than half as many columns are taken several at a time. */
+/* Rows of at most half as many columns are added several at a time. */
 #define GROUPED 256
 
-/* The sums of `columns` columns. Short rows are taken several at a time. */
+/* The sums of `columns` columns. Short rows are added several at a time. */
 INLINE void column_sums(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,
                         double *restrict sums) {
     ptrdiff_t group = columns == stride && columns < GROUPED ? GROUPED / columns : 1;
@@ -44,7 +47,8 @@ INLINE double run_sum(const float *x, ptrdiff_t size) {
     ptrdiff_t part = size / 4;
     const float *x1 = x + part, *x2 = x1 + part, *x3 = x2 + part;
     double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
-    _Pragma("omp simd reduction(+ : a, b, c, d)") for (ptrdiff_t i = 0; i < part; i++) {
+    _Pragma("omp simd reduction(+ : a, b, c, d)")
+    for (ptrdiff_t i = 0; i < part; i++) {
         a += (double)x[i];
         b += (double)x1[i];
         c += (double)x2[i];
@@ -63,7 +67,7 @@ INLINE double run_sum(const float *x, ptrdiff_t size) {
     return total;
 }
 
-/* Rows of less than this many terms are added several side by side. */
+/* Rows of fewer terms than this are summed side by side. */
 #define SHORT 48
 
 /* The sums of `count` rows of `size` neighbours. */
@@ -75,29 +79,30 @@ INLINE void short_sums(const float *x, ptrdiff_t count, ptrdiff_t size, double f
         double sums[16];
         for (ptrdiff_t i = 0; i < 16; i++)
             sums[i] = -0.0;
-        if (some == 16)
-            for (ptrdiff_t at = 0; at < size; at++)
-                _Pragma("omp simd") for (ptrdiff_t i = 0; i < 16; i++)
+        if (some == 16) {
+            for (ptrdiff_t at = 0; at < size; at++) {
+                _Pragma("omp simd")
+                for (ptrdiff_t i = 0; i < 16; i++)
                     sums[i] += (double)first[i * size + at];
-        else
+            }
+        } else {
             for (ptrdiff_t i = 0; i < some; i++)
                 for (ptrdiff_t at = 0; at < size; at++)
                     sums[i] += (double)first[i * size + at];
+        }
         for (ptrdiff_t i = 0; i < some; i++)
             result[begin + i] = (float)(sums[i] * factor);
     }
 }
 
-/* n: rows, inner, rows of a piece, pieces of rows, blocks of columns. With several pieces of rows
- * their sums go to p[1], (outer, pieces, inner), in double precision, else the results to p[2],
- * times c[0]. */
-LOOP(sum) {
-    ptrdiff_t rows = job->n[0], inner = job->n[1], grain = job->n[2], pieces = job->n[3];
-    ptrdiff_t blocks = job->n[4];
+LOOP(sum, SumArgs) {
+    ptrdiff_t rows = args->rows, inner = args->inner, grain = args->piece_rows,
+              pieces = args->pieces;
+    ptrdiff_t blocks = args->blocks;
     double sums[COLUMNS];
     if (inner == 1 && rows < SHORT) {
-        const float *x = (const float *)job->p[0] + from * rows;
-        short_sums(x, to - from, rows, job->c[0], (float *)job->p[2] + from);
+        const float *x = args->x + from * rows;
+        short_sums(x, to - from, rows, args->factor, args->y + from);
         return;
     }
     for (ptrdiff_t unit = from; unit < to; unit++) {
@@ -106,40 +111,40 @@ LOOP(sum) {
         ptrdiff_t first = piece * grain, column = block * COLUMNS;
         ptrdiff_t some = rows - first < grain ? rows - first : grain;
         ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
-        const float *x = (const float *)job->p[0] + (outer * rows + first) * inner + column;
+        const float *x = args->x + (outer * rows + first) * inner + column;
         if (inner == 1)
             sums[0] = run_sum(x, some);
         else
             column_sums(x, some, inner, columns, sums);
-        if (job->p[1]) {
-            double *partial = (double *)job->p[1] + (outer * pieces + piece) * inner + column;
+        if (args->partial) {
+            double *partial = args->partial + (outer * pieces + piece) * inner + column;
             for (ptrdiff_t i = 0; i < columns; i++)
                 partial[i] = sums[i];
         } else {
-            float *result = (float *)job->p[2] + outer * inner + column;
+            float *result = args->y + outer * inner + column;
             for (ptrdiff_t i = 0; i < columns; i++)
-                result[i] = (float)(sums[i] * job->c[0]);
+                result[i] = (float)(sums[i] * args->factor);
         }
     }
 }
 
-/* The sums of the rows of each segment. Data (outer, places, inner), the places in the order of
- * their segments, and where each segment begins there, in; (outer, segments, inner) out. */
-LOOP(segment_sum) {
-    ptrdiff_t places = job->n[0], segments = job->n[1], inner = job->n[2];
-    const ptrdiff_t *order = job->p[1], *begins = job->p[2];
+/* The sums of the rows of each segment. */
+LOOP(segment_sum, SegmentSumArgs) {
+    ptrdiff_t positions = args->positions, segments = args->segments, inner = args->inner;
+    const ptrdiff_t *order = args->order, *begins = args->begins;
     double sums[COLUMNS];
     for (ptrdiff_t unit = from; unit < to; unit++) {
         ptrdiff_t segment = unit % segments, outer = unit / segments;
-        const float *x = (const float *)job->p[0] + outer * places * inner;
-        float *result = (float *)job->p[3] + unit * inner;
+        const float *x = args->x + outer * positions * inner;
+        float *result = args->y + unit * inner;
         for (ptrdiff_t column = 0; column < inner; column += COLUMNS) {
             ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
             for (ptrdiff_t i = 0; i < columns; i++)
                 sums[i] = 0.0;
             for (ptrdiff_t at = begins[segment]; at < begins[segment + 1]; at++) {
                 const float *row = x + order[at] * inner + column;
-                _Pragma("omp simd") for (ptrdiff_t i = 0; i < columns; i++)
+                _Pragma("omp simd")
+                for (ptrdiff_t i = 0; i < columns; i++)
                     sums[i] += (double)row[i];
             }
             for (ptrdiff_t i = 0; i < columns; i++)

@@ -1,10 +1,10 @@
-/* Tiles of matrix products: what all products are made of, those of convolutions and of recurrent
- * nets too.
+/* Tiles of matrix products. All products are made of them, also in convolutions and recurrent
+ * networks.
  *
- * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), a tile of
- * c stays in registers while rows of a and columns of b go by. But a is read where it is, wherever
- * that is as fast as reading a copy: the windows of a convolution are rows of a that overlap.
- * BLAS takes the half of its time for copies where b has few columns, and knows no such rows. */
+ * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), a tile
+ * of c stays in registers while rows of a and columns of b stream by. But a is read in place
+ * wherever that is as fast as reading a copy: the windows of a convolution are overlapping rows of
+ * a. BLAS spends half of its time on copies if b has few columns, and has no overlapping rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,63 +27,76 @@
 #endif
 #define TILE_COLUMNS (WIDTH * VECTORS)
 
-/* Terms that are added before c is written to: a strip of b of so many rows, as wide as a tile, takes
- * 32 KiB of the first-level cache at most. */
+/* Terms that are added before c is written: a strip of b of this many rows, as wide as a tile,
+ * takes at most 32 KiB of the first-level cache. */
 #define DEPTH 256
 
 typedef float Vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
-/* Which terms a tile has: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i]; its
- * groups are `leap` apart, its runs `skip`, and its elements 1. Where `turned`, rows are 1 apart
- * instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of it. */
+/* The terms of a tile: `groups` groups of `runs` runs of `length`. Row i of a begins at line[i];
+ * its groups are `leap` apart, its runs `skip`, and its elements 1. Where `transposed`, rows are 1
+ * apart instead, and elements `step`. Rows of b follow each other, `step_b` apart, through all of
+ * it. */
 typedef struct {
     const float *line[TILE_ROWS];
     ptrdiff_t length, runs, skip, groups, leap, step;
     const float *b;
     ptrdiff_t step_b;
-    float *keep; /* where what is read of b is copied to, TILE_COLUMNS apart; or NULL */
+    float *keep; /* receives a copy of b as it is read, rows TILE_COLUMNS apart; or NULL */
 } Terms;
 
 /* Writes or adds a tile of `rows` rows and `columns` columns, held in `vectors` vectors, to c.
  * The first four are constants wherever this is called. */
-INLINE void tile(const int rows, const int vectors, const int turned, const int keeps,
+INLINE void tile(const int rows, const int vectors, const int transposed, const int keeps,
                  const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add) {
     Vec sum[TILE_ROWS][VECTORS];
     const float *line[TILE_ROWS], *b = terms->b;
     const ptrdiff_t length = terms->length, step = terms->step, step_b = terms->step_b;
     float *keep = terms->keep;
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+    _Pragma("GCC unroll 16")
+    for (int i = 0; i < rows; i++) {
         line[i] = terms->line[i];
         __builtin_prefetch(c + i * step_c, 1);
         __builtin_prefetch(c + i * step_c + columns - 1, 1);
-        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] = (Vec){0};
+        _Pragma("GCC unroll 4")
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = (Vec){0};
     }
     for (ptrdiff_t run = 0, left_of_group = terms->runs; run < terms->runs * terms->groups; run++) {
         const float *a = line[0];
         for (ptrdiff_t k = 0; k < length; k++) {
             Vec right[VECTORS];
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < vectors; v++) {
                 right[v] = *(const Vec *)(b + v * WIDTH);
                 if (keeps) {
                     *(Vec *)(keep + v * WIDTH) = right[v];
                     __builtin_prefetch(b + v * WIDTH + 12 * step_b);
                 }
             }
-            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-                float left = turned ? a[i] : line[i][k];
-                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[i][v] += left * right[v];
+            _Pragma("GCC unroll 16")
+            for (int i = 0; i < rows; i++) {
+                float left = transposed ? a[i] : line[i][k];
+                _Pragma("GCC unroll 4")
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] += left * right[v];
             }
             b += step_b;
             keep += keeps ? TILE_COLUMNS : 0;
-            a += turned ? step : 0;
+            a += transposed ? step : 0;
         }
-        ptrdiff_t further = --left_of_group ? terms->skip : terms->leap - (terms->runs - 1) * terms->skip;
+        ptrdiff_t further =
+            --left_of_group ? terms->skip : terms->leap - (terms->runs - 1) * terms->skip;
         left_of_group = left_of_group ? left_of_group : terms->runs;
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) line[i] += further;
+        _Pragma("GCC unroll 16")
+        for (int i = 0; i < rows; i++)
+            line[i] += further;
     }
     if (columns == vectors * WIDTH) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {
+        _Pragma("GCC unroll 16")
+        for (int i = 0; i < rows; i++) {
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < vectors; v++) {
                 Vec *target = (Vec *)(c + i * step_c + v * WIDTH);
                 if (add)
                     sum[i][v] += *target;
@@ -91,9 +104,12 @@ INLINE void tile(const int rows, const int vectors, const int turned, const int 
             }
         }
     } else {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+        _Pragma("GCC unroll 16")
+        for (int i = 0; i < rows; i++) {
             float row[TILE_COLUMNS], *target = c + i * step_c;
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) *(Vec *)(row + v * WIDTH) = sum[i][v];
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < vectors; v++)
+                *(Vec *)(row + v * WIDTH) = sum[i][v];
             for (ptrdiff_t j = 0; j < columns; j++)
                 target[j] = add ? target[j] + row[j] : row[j];
         }
@@ -101,12 +117,13 @@ INLINE void tile(const int rows, const int vectors, const int turned, const int 
 }
 
 #define TILE_ARGUMENTS const Terms *terms, float *c, ptrdiff_t step_c, ptrdiff_t columns, int add
+/* clang-format off */
 #define TILE_CASE(n)                                                                              \
     case n:                                                                                       \
-        tile(n, vectors, turned, 0, terms, c, step_c, columns, add);                              \
+        tile(n, vectors, transposed, 0, terms, c, step_c, columns, add);                          \
         break;
 
-INLINE void tile_of(const int vectors, const int turned, int rows, TILE_ARGUMENTS) {
+INLINE void tile_of(const int vectors, const int transposed, int rows, TILE_ARGUMENTS) {
     switch (rows) {
         TILE_CASE(1) TILE_CASE(2) TILE_CASE(3)
 #if TILE_ROWS > 4
@@ -117,65 +134,68 @@ INLINE void tile_of(const int vectors, const int turned, int rows, TILE_ARGUMENT
 #endif
     default:
         if (terms->keep && vectors == VECTORS)
-            tile(TILE_ROWS, vectors, turned, 1, terms, c, step_c, columns, add);
+            tile(TILE_ROWS, vectors, transposed, 1, terms, c, step_c, columns, add);
         else
-            tile(TILE_ROWS, vectors, turned, 0, terms, c, step_c, columns, add);
+            tile(TILE_ROWS, vectors, transposed, 0, terms, c, step_c, columns, add);
     }
 }
+/* clang-format on */
 
-#define TILE_FUNCTION(name, vectors, turned)                                                      \
-    __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                        \
-        tile_of(vectors, turned, rows, terms, c, step_c, columns, add);                           \
+#define TILE_FUNCTION(name, vectors, transposed)                                                   \
+    __attribute__((noinline)) static void name(int rows, TILE_ARGUMENTS) {                         \
+        tile_of(vectors, transposed, rows, terms, c, step_c, columns, add);                        \
     }
 TILE_FUNCTION(tile_1, 1, 0)
-TILE_FUNCTION(tile_1_turned, 1, 1)
+TILE_FUNCTION(tile_1_transposed, 1, 1)
 TILE_FUNCTION(tile_2, 2, 0)
-TILE_FUNCTION(tile_2_turned, 2, 1)
+TILE_FUNCTION(tile_2_transposed, 2, 1)
 #if VECTORS > 2
 TILE_FUNCTION(tile_3, 3, 0)
-TILE_FUNCTION(tile_3_turned, 3, 1)
+TILE_FUNCTION(tile_3_transposed, 3, 1)
 #endif
 
-/* A tile of any size. `terms->keep` serves full tiles only: `keeps` says whether it will. */
+/* True if a tile of this size uses `terms->keep`: only full tiles do. */
 static inline int keeps(ptrdiff_t rows, ptrdiff_t columns) {
     return rows >= TILE_ROWS && columns == TILE_COLUMNS;
 }
 
-static inline void any_tile(int turned, ptrdiff_t rows, TILE_ARGUMENTS) {
-    void (*function)(int, TILE_ARGUMENTS) = turned ? tile_2_turned : tile_2;
+/* A tile of any size. */
+static inline void any_tile(int transposed, ptrdiff_t rows, TILE_ARGUMENTS) {
+    void (*function)(int, TILE_ARGUMENTS) = transposed ? tile_2_transposed : tile_2;
     if (columns <= WIDTH)
-        function = turned ? tile_1_turned : tile_1;
+        function = transposed ? tile_1_transposed : tile_1;
 #if VECTORS > 2
     if (columns > 2 * WIDTH)
-        function = turned ? tile_3_turned : tile_3;
+        function = transposed ? tile_3_transposed : tile_3;
 #endif
     function((int)rows, terms, c, step_c, columns, add);
 }
 
-/* Threads may say so at the same time. */
-static inline void say(const Job *job, int place, int32_t what) {
-    __atomic_fetch_or((int32_t *)job->p[place], what, __ATOMIC_RELAXED);
+/* Sets bits of a loop's status. Threads may do so at the same time. */
+static inline void set_status(int32_t *status, int32_t bits) {
+    __atomic_fetch_or(status, bits, __ATOMIC_RELAXED);
 }
 
-/* Whether there is neither an infinity nor NaN in x. Out of line: the loops around tiles need their
+/* True if x has neither infinities nor NaN. Not inlined: the loops around tiles need their
  * registers. */
 __attribute__((noinline)) static int are_finite(const float *x, ptrdiff_t count) {
     float nothing = 0.0f;
-    _Pragma("omp simd reduction(+ : nothing)") for (ptrdiff_t i = 0; i < count; i++)
+    _Pragma("omp simd reduction(+ : nothing)")
+    for (ptrdiff_t i = 0; i < count; i++)
         nothing += x[i] * 0.0f;
     return nothing == 0.0f;
 }
 
 static inline ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
-/* Room for so many numbers, at the beginning of a line of the cache: a vector in two lines costs two
- * reads. NULL where there is no memory. */
+/* Memory for `count` numbers that begins at a cache line, for a vector in two lines costs two
+ * reads. NULL if there is no memory. */
 #define ON_A_LINE __attribute__((aligned(64)))
 static inline float *room_for(ptrdiff_t count) {
     return aligned_alloc(64, ((size_t)count * sizeof(float) + 127) / 64 * 64);
 }
 
-/* Copies. --------------------------------------------------------------------------------------- */
+/* Copies. ----------------------------------------------------------------------------------- */
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
@@ -186,7 +206,7 @@ typedef int Places __attribute__((vector_size(16)));
 #endif
 
 /* out[k * wide + i] = in[i * step + k] for 4 rows i and 4 columns k. */
-static inline void turn_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
+static inline void transpose_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
     Four a = *(const Four *)in, b = *(const Four *)(in + step);
     Four c = *(const Four *)(in + 2 * step), d = *(const Four *)(in + 3 * step);
     Four ab = MIX(a, b, 0, 4, 1, 5), cd = MIX(c, d, 0, 4, 1, 5);
@@ -197,9 +217,10 @@ static inline void turn_four(const float *in, ptrdiff_t step, float *out, ptrdif
     *(Four *)(out + 3 * wide) = MIX(ab, cd, 2, 3, 6, 7);
 }
 
-/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to `wide`. */
-static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count, ptrdiff_t inner,
-                 ptrdiff_t wide, float *out) {
+/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to
+ * `wide`. */
+static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count,
+                       ptrdiff_t inner, ptrdiff_t wide, float *out) {
     ptrdiff_t i = 0;
     if (row == 1) {
         for (ptrdiff_t k = 0; k < inner; k++)
@@ -209,7 +230,7 @@ static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t coun
         for (; i + 4 <= count; i += 4) {
             ptrdiff_t k = 0;
             for (; k + 4 <= inner; k += 4)
-                turn_four(x + i * row + k, row, out + k * wide + i, wide);
+                transpose_four(x + i * row + k, row, out + k * wide + i, wide);
             for (; k < inner; k++)
                 for (ptrdiff_t j = i; j < i + 4; j++)
                     out[k * wide + j] = x[j * row + k];
@@ -220,16 +241,19 @@ static void pack(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t coun
             out[k * wide + i] = i < count ? x[i * row + k * column] : 0.0f;
 }
 
-/* The tiles of x of (rows, inner), one after the other; in each the elements (i, k) at k * TILE_ROWS + i. */
-static void pack_tiles(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t inner,
-                       float *out) {
+/* The tiles of x of (rows, inner), one after the other; in each the elements (i, k) at k *
+ * TILE_ROWS + i. */
+static void pack_tiles(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
+                       ptrdiff_t inner, float *out) {
     ptrdiff_t first = 0;
     if (row == 1) {
         first = rows - rows % TILE_ROWS;
         for (ptrdiff_t k = 0; k < inner; k++)
             for (ptrdiff_t i = 0; i < first; i += TILE_ROWS)
-                memcpy(out + i * inner + k * TILE_ROWS, x + i + k * column, TILE_ROWS * sizeof(float));
+                memcpy(out + i * inner + k * TILE_ROWS, x + i + k * column,
+                       TILE_ROWS * sizeof(float));
     }
     for (ptrdiff_t i = first; i < rows; i += TILE_ROWS)
-        pack(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS, out + i * inner);
+        pack_panel(x + i * row, row, column, least(TILE_ROWS, rows - i), inner, TILE_ROWS,
+                   out + i * inner);
 }

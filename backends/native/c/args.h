@@ -1,0 +1,345 @@
+/* The arguments of every loop: one struct for each family of loops.
+ *
+ * `const` arrays are read, others are written. Arrays that may be NULL say so. A loop that may fail
+ * has `status`, where it sets bits (see job.h). Every member has 8 bytes, so that module.c can
+ * check at compile time that its tables of names are complete. */
+#ifndef PULLBACK_ARGS_H
+#define PULLBACK_ARGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Elementwise. --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const float *x;
+    float *y;
+} UnaryArgs;
+
+typedef struct {
+    const float *x1, *x2;
+    float *y;
+} BinaryArgs;
+
+/* An array and a number. */
+typedef struct {
+    const float *x;
+    float *y;
+    double number;
+} NumberArgs;
+
+/* An array and a row of `width` elements, which meets each row of the array. */
+typedef struct {
+    const float *x, *row;
+    float *y;
+    ptrdiff_t width;
+} RowArgs;
+
+/* `x1` where the bytes of `condition` are not 0, else `x2`; either may be a single number. */
+typedef struct {
+    const unsigned char *condition;
+    const float *x1, *x2;
+    float *y;
+    ptrdiff_t x1_is_number, x2_is_number;
+} WhereArgs;
+
+/* Optimizers: a parameter p, its gradient g and its slots, then the new values. */
+
+typedef struct {
+    const float *p, *g;
+    float *new_p;
+    double rate, weight_decay;
+} SgdArgs;
+
+/* With velocities v; `nesterov` is a boolean. */
+typedef struct {
+    const float *p, *g, *v;
+    float *new_p, *new_v;
+    double rate, weight_decay, momentum;
+    ptrdiff_t nesterov;
+} MomentumArgs;
+
+/* With moments m and v. `share1` and `share2` are 1 - beta1 and 1 - beta2; `scale` and `epsilon`
+ * include the corrections of bias; `step_decay` is the weight decay times the rate. */
+typedef struct {
+    const float *p, *g, *m, *v;
+    float *new_p, *new_m, *new_v;
+    double share1, share2, scale, epsilon, weight_decay, step_decay;
+} AdamArgs;
+
+/* Rows of `width` elements. -------------------------------------------------------------------- */
+
+typedef struct {
+    const float *x;
+    float *y;
+    ptrdiff_t width;
+} SoftmaxArgs;
+
+/* The output y of the forward pass and its gradient g; the gradient of the input is dx. */
+typedef struct {
+    const float *g, *y;
+    float *dx;
+    ptrdiff_t width;
+} SoftmaxGradientArgs;
+
+/* The class of each row: int64_t where `wide`, else int32_t. Rows of class `ignored` do not count
+ * where `has_ignored`. */
+typedef struct {
+    const void *at;
+    ptrdiff_t wide, has_ignored, ignored;
+} Labels;
+
+/* `normalizers` are log(sum(exp(logits))), for each row. */
+typedef struct {
+    const float *logits;
+    float *losses, *normalizers;
+    ptrdiff_t width;
+    Labels labels;
+} CrossEntropyArgs;
+
+typedef struct {
+    const float *logits, *normalizers, *g;
+    float *dlogits;
+    ptrdiff_t width;
+    Labels labels;
+} CrossEntropyGradientArgs;
+
+/* `scale` and `offset` may be NULL. `spread` is 1 / the standard deviation, for each row. */
+typedef struct {
+    const float *x, *scale, *offset;
+    float *y, *mean, *spread;
+    ptrdiff_t width;
+    double epsilon;
+} LayerNormArgs;
+
+/* `sums` has two rows for each piece of `piece_rows` rows: the sums of g * y and of g. */
+typedef struct {
+    const float *x, *scale, *mean, *spread, *g;
+    float *dx, *sums;
+    ptrdiff_t width, piece_rows;
+} LayerNormGradientArgs;
+
+/* `scale` may be NULL. `spread` is 1 / the root of the mean square, for each row. */
+typedef struct {
+    const float *x, *scale;
+    float *y, *spread;
+    ptrdiff_t width;
+    double epsilon;
+} RmsNormArgs;
+
+/* `sums` has a row for each piece of `piece_rows` rows: the sums of g * y. */
+typedef struct {
+    const float *x, *scale, *spread, *g;
+    float *dx, *sums;
+    ptrdiff_t width, piece_rows;
+} RmsNormGradientArgs;
+
+/* Channels: pixels of `width` channels. -------------------------------------------------------- */
+
+/* `sums` has two rows for each piece of `piece_rows` pixels: the means, and the sums of the squared
+ * distances from them. */
+typedef struct {
+    const float *x;
+    float *sums;
+    ptrdiff_t width, piece_rows;
+} ChannelMomentsArgs;
+
+/* `sums` has two rows for each piece of `piece_rows` pixels: sums of g and of g * (x - mean). */
+typedef struct {
+    const float *x, *mean, *g;
+    float *sums;
+    ptrdiff_t width, piece_rows;
+} ChannelSlopesArgs;
+
+typedef struct {
+    const float *x, *mean, *factor, *offset;
+    float *y;
+    ptrdiff_t width;
+} ChannelAffineArgs;
+
+typedef struct {
+    const float *x, *mean, *g, *by_x, *factor, *constant;
+    float *dx;
+    ptrdiff_t width;
+} ChannelCombineArgs;
+
+/* Reductions and movement. --------------------------------------------------------------------- */
+
+/* x is (outer, rows, inner), and rows are summed, in `pieces` pieces of `piece_rows` rows; columns
+ * are taken in `blocks` blocks. With several pieces their sums go to `partial`, (outer, pieces,
+ * inner); otherwise `partial` is NULL and the sums, times `factor`, go to y. */
+typedef struct {
+    const float *x;
+    double *partial;
+    float *y;
+    ptrdiff_t rows, inner, piece_rows, pieces, blocks;
+    double factor;
+} SumArgs;
+
+/* x is (outer, positions, inner), y (outer, segments, inner). `order` has the positions in the
+ * order of their segments, and `begins` where each segment begins in `order`, and its end. */
+typedef struct {
+    const float *x;
+    const ptrdiff_t *order, *begins;
+    float *y;
+    ptrdiff_t positions, segments, inner;
+} SegmentSumArgs;
+
+/* x is (outer, rows, inner), y (outer, positions, inner). `indices` are int64_t where `wide`, else
+ * int32_t. */
+typedef struct {
+    const float *x;
+    const void *indices;
+    float *y;
+    ptrdiff_t positions, rows, inner, wide;
+} TakeArgs;
+
+/* Runs of `run` neighbours, collected in C order over `axes` axes. */
+enum { RUN_AXES = 6 };
+typedef struct {
+    const float *x;
+    float *y;
+    ptrdiff_t run, axes, sizes[RUN_AXES], strides[RUN_AXES];
+} GatherRunsArgs;
+
+/* `count` elements, put down in runs of `run` that begin `step` apart. */
+typedef struct {
+    const float *x;
+    float *y;
+    ptrdiff_t run, step, count;
+} PlaceRunsArgs;
+
+/* Products. ------------------------------------------------------------------------------------ */
+
+/* Stacks of c = a @ b, plus the row `bias` unless it is NULL. a is (rows, inner), b (inner,
+ * columns). Steps are in elements: those of an item are from matrix to matrix of a stack. A piece
+ * of the work has `piece_rows` rows and `piece_columns` columns. */
+typedef struct {
+    const float *a, *b, *bias;
+    float *c;
+    int32_t *status;
+    ptrdiff_t rows, columns, inner;
+    ptrdiff_t a_row_step, a_column_step, b_row_step, b_column_step, c_row_step;
+    ptrdiff_t piece_rows, piece_columns;
+    ptrdiff_t a_item_step, b_item_step, c_item_step;
+} ProductArgs;
+
+/* Attention. ----------------------------------------------------------------------------------- */
+
+/* Rows of each array are a step apart, in elements, and elements of a row are neighbours, but for
+ * the mask. `offsets` says where each of `items` items begins: in query, key, value and mask, one
+ * list after the other. A block has `block_queries` queries; `heads` query heads share a key. */
+typedef struct {
+    const ptrdiff_t *offsets;
+    ptrdiff_t keys, is_causal, queries, depth, value_depth;
+    ptrdiff_t query_step, key_step, value_step, mask_row_step, mask_column_step;
+    ptrdiff_t mask_is_boolean, items, block_queries, heads;
+    double scale;
+} AttentionSizes;
+
+/* `mask` may be NULL. y is (items, queries, value_depth). */
+typedef struct {
+    const float *query, *key, *value;
+    const void *mask;
+    float *y, *normalizers;
+    int32_t *status;
+    AttentionSizes sizes;
+} AttentionArgs;
+
+/* The output y and its gradient g; the three gradients are in C order. */
+typedef struct {
+    const float *query, *key, *value;
+    const void *mask;
+    const float *y, *normalizers, *g;
+    float *dquery, *dkey, *dvalue;
+    int32_t *status;
+    AttentionSizes sizes;
+} AttentionGradientArgs;
+
+/* Recurrent networks. -------------------------------------------------------------------------- */
+
+/* Arrays are (batch, time, ...). `gates` hold the part of the inputs, and get the values of the
+ * gates; `h` and `c` are the states before the first step; `reverse` is a boolean. */
+typedef struct {
+    float *gates;
+    const float *recurrent_kernel, *h, *c;
+    float *y, *cells;
+    int32_t *status;
+    ptrdiff_t time, units, reverse;
+} LstmArgs;
+
+/* `dh` and `dc` are the gradients of the last state, and become those of the first one. `dgates`
+ * are the gradients of the gates before their nonlinearities. */
+typedef struct {
+    const float *gates, *recurrent_kernel, *c, *cells, *g;
+    float *dh, *dc, *dgates;
+    int32_t *status;
+    ptrdiff_t time, units, reverse;
+} LstmGradientArgs;
+
+/* `bias` is that of the recurrence, or NULL; `candidates` are the part of the state in the
+ * candidates for the new state. */
+typedef struct {
+    float *gates;
+    const float *recurrent_kernel, *h, *bias;
+    float *y, *candidates;
+    int32_t *status;
+    ptrdiff_t time, units, reverse;
+} GruArgs;
+
+/* `by_input` and `by_state` are the gradients of the parts of inputs and states in the gates. */
+typedef struct {
+    const float *gates, *recurrent_kernel, *h, *y, *g, *candidates;
+    float *dh, *by_input, *by_state;
+    int32_t *status;
+    ptrdiff_t time, units, reverse;
+} GruGradientArgs;
+
+/* Images, channels last. ----------------------------------------------------------------------- */
+
+/* An image, the output, and the windows that lead from one to the other. */
+typedef struct {
+    ptrdiff_t height, width, channels, out_height, out_width;
+    ptrdiff_t window_height, window_width, stride_height, stride_width, pad_top, pad_left;
+} Windows;
+
+/* `indices` are the positions of the maxima in their windows. */
+typedef struct {
+    const float *x;
+    float *y;
+    int32_t *indices;
+    Windows windows;
+} MaxPoolArgs;
+
+/* `tiled`: windows cover the image without gap or overlap. */
+typedef struct {
+    const float *g;
+    const int32_t *indices;
+    float *dx;
+    Windows windows;
+    ptrdiff_t tiled;
+} MaxPoolGradientArgs;
+
+/* `rows` are the rows of the output in all images, `block_rows` those of a block. */
+typedef struct {
+    Windows windows;
+    ptrdiff_t dilation_height, dilation_width, features, rows, block_rows;
+} ConvSizes;
+
+typedef struct {
+    const float *x, *kernel;
+    float *y;
+    int32_t *status;
+    ConvSizes sizes;
+} ConvArgs;
+
+/* `sums` has a gradient for each of `parts` parts of the blocks. */
+typedef struct {
+    const float *x, *g;
+    float *sums;
+    int32_t *status;
+    ptrdiff_t parts;
+    ConvSizes sizes;
+} ConvKernelGradientArgs;
+
+#endif

@@ -1,0 +1,49 @@
+/* Loops that move elements: rows by index, and arrays into C order. */
+
+INLINE void copy_run(float *restrict target, const float *restrict source, ptrdiff_t size) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < size; i++)
+        target[i] = source[i];
+}
+
+INLINE ptrdiff_t index_at(const void *indices, ptrdiff_t wide, ptrdiff_t i) {
+    return wide ? (ptrdiff_t)((const int64_t *)indices)[i]
+                : (ptrdiff_t)((const int32_t *)indices)[i];
+}
+
+LOOP(take, TakeArgs) {
+    ptrdiff_t positions = args->positions, rows = args->rows, inner = args->inner;
+    for (ptrdiff_t unit = from; unit < to; unit++) {
+        ptrdiff_t row = index_at(args->indices, args->wide, unit % positions);
+        row += unit / positions * rows + (row < 0 ? rows : 0);
+        copy_run(args->y + unit * inner, args->x + row * inner, inner);
+    }
+}
+
+LOOP(gather_runs, GatherRunsArgs) {
+    ptrdiff_t run = args->run, axes = args->axes, at[RUN_AXES], offset = 0;
+    const ptrdiff_t *sizes = args->sizes, *strides = args->strides;
+    for (ptrdiff_t axis = axes - 1, rest = from; axis >= 0; axis--) {
+        at[axis] = rest % sizes[axis];
+        rest /= sizes[axis];
+        offset += at[axis] * strides[axis];
+    }
+    for (ptrdiff_t unit = from; unit < to; unit++) {
+        copy_run(args->y + unit * run, args->x + offset, run);
+        for (ptrdiff_t axis = axes - 1; axis >= 0; axis--) {
+            offset += strides[axis];
+            if (++at[axis] < sizes[axis])
+                break;
+            offset -= sizes[axis] * strides[axis];
+            at[axis] = 0;
+        }
+    }
+}
+
+LOOP(place_runs, PlaceRunsArgs) {
+    ptrdiff_t run = args->run, step = args->step, count = args->count;
+    for (ptrdiff_t unit = from; unit < to; unit++) {
+        ptrdiff_t first = unit * run, some = count - first < run ? count - first : run;
+        copy_run(args->y + unit * step, args->x + first, some);
+    }
+}

@@ -1,0 +1,198 @@
+/* Matrix products, split into pieces; the loop counts the pieces.
+ *
+ * A strip of b, as wide as a tile, is copied to the first-level cache while the first tile reads
+ * it, and a block of a to the second-level cache where it is large and enough strips read it. Every
+ * element of c is the sum of its terms in order, DEPTH at a time, wherever a tile or a piece
+ * begins. */
+
+/* Rows of a block of a: 528 KiB where there is AVX-512, for those processors' second-level caches
+ * have 1 MiB or more; 240 KiB elsewhere. */
+#if defined(__AVX512F__)
+#define BLOCK_ROWS 528
+#else
+#define BLOCK_ROWS 240
+#endif
+/* With so few columns, a is read in place. */
+#define FEW_COLUMNS (3 * TILE_COLUMNS)
+/* With so many rows, and fewer columns than a vector has, the transpose is computed. */
+#define MANY_ROWS 48
+
+/* A matrix: the element (i, j) is at[i * row + j * column]. */
+typedef struct {
+    const float *at;
+    ptrdiff_t row, column;
+} Matrix;
+
+static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
+                   float *c, ptrdiff_t step_c);
+
+/* The same by the transposes: few columns become few rows, which suit tiles. */
+static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
+                              Matrix b, int add, float *c, ptrdiff_t step_c) {
+    float *transposed = room_for(rows * columns);
+    if (!transposed)
+        return 0;
+    for (ptrdiff_t i = 0; add && i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            transposed[j * rows + i] = c[i * step_c + j];
+    Matrix left = {b.at, b.column, b.row}, right = {a.at, a.column, a.row};
+    int done = product(columns, rows, inner, left, right, add, transposed, rows);
+    for (ptrdiff_t i = 0; done && i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            c[i * step_c + j] = transposed[j * rows + i];
+    free(transposed);
+    return done;
+}
+
+/* c = a @ b, or c += a @ b, of matrices (rows, inner) and (inner, columns); c in rows, `step_c`
+ * apart. 0 if there is no memory. */
+static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
+                   float *c, ptrdiff_t step_c) {
+    if (columns < WIDTH && rows > MANY_ROWS)
+        return product_transposed(rows, columns, inner, a, b, add, c, step_c);
+    float strip[TILE_COLUMNS * DEPTH] ON_A_LINE, *block = NULL;
+    int packed = a.column == 1 ? rows > FEW_ROWS && columns > FEW_COLUMNS
+                               : a.row != 1 || columns > FEW_COLUMNS;
+    int transposed = packed || a.row == 1;
+    ptrdiff_t runs = (inner + DEPTH - 1) / DEPTH, blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    ptrdiff_t tall = (rows + blocks * TILE_ROWS - 1) / (blocks * TILE_ROWS) * TILE_ROWS;
+    if (packed && !(block = room_for(tall * DEPTH)))
+        return 0;
+    for (ptrdiff_t run = 0; run < runs; run++) {
+        ptrdiff_t k = run * inner / runs, depth = (run + 1) * inner / runs - k;
+        for (ptrdiff_t top = 0; top < rows; top += tall) {
+            ptrdiff_t height = least(tall, rows - top);
+            const float *left = a.at + top * a.row + k * a.column;
+            if (packed)
+                pack_tiles(left, a.row, a.column, height, depth, block);
+            for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS) {
+                ptrdiff_t wide = least(TILE_COLUMNS, columns - j);
+                Terms terms = {.length = depth,
+                               .runs = 1,
+                               .groups = 1,
+                               .step = packed ? TILE_ROWS : a.column,
+                               .b = b.at + k * b.row + j * b.column,
+                               .step_b = b.row};
+                if (b.column != 1 || wide % WIDTH) {
+                    pack_panel(terms.b, b.column, b.row, wide, depth, TILE_COLUMNS, strip);
+                    terms.b = strip, terms.step_b = TILE_COLUMNS;
+                } else if (keeps(height, wide) && height > TILE_ROWS) {
+                    terms.keep = strip;
+                }
+                for (ptrdiff_t i = 0; i < height; i += TILE_ROWS) {
+                    ptrdiff_t high = least(TILE_ROWS, height - i);
+                    for (ptrdiff_t r = 0; r < high; r++)
+                        terms.line[r] =
+                            packed ? block + i * depth : left + (i + (transposed ? 0 : r)) * a.row;
+                    any_tile(transposed, high, &terms, c + (top + i) * step_c + j, step_c, wide,
+                             add || run);
+                    if (terms.keep)
+                        terms.keep = NULL, terms.b = strip, terms.step_b = TILE_COLUMNS;
+                }
+            }
+        }
+    }
+    free(block);
+    for (ptrdiff_t i = 0; !inner && !add && i < rows; i++)
+        memset(c + i * step_c, 0, (size_t)columns * sizeof(float));
+    return 1;
+}
+
+/* Products of stacks of matrices. */
+LOOP(product, ProductArgs) {
+    const ptrdiff_t high = args->piece_rows, wide = args->piece_columns;
+    const ptrdiff_t down = (args->rows + high - 1) / high;
+    const ptrdiff_t across = (args->columns + wide - 1) / wide;
+    for (ptrdiff_t piece = from; piece < to; piece++) {
+        ptrdiff_t item = piece / (down * across), rest = piece % (down * across);
+        ptrdiff_t i = rest / across * high, j = rest % across * wide;
+        Matrix a = {args->a + item * args->a_item_step + i * args->a_row_step, args->a_row_step,
+                    args->a_column_step};
+        Matrix b = {args->b + item * args->b_item_step + j * args->b_column_step, args->b_row_step,
+                    args->b_column_step};
+        ptrdiff_t rows = least(high, args->rows - i), columns = least(wide, args->columns - j);
+        float *c = args->c + item * args->c_item_step + i * args->c_row_step + j;
+        const float *bias = args->bias;
+        for (ptrdiff_t r = 0; bias && r < rows; r++)
+            memcpy(c + r * args->c_row_step, bias + j, (size_t)columns * sizeof(float));
+        if (!product(rows, columns, args->inner, a, b, bias != NULL, c, args->c_row_step))
+            set_status(args->status, NO_MEMORY);
+    }
+}
+
+/* Products by a matrix that is copied once: its strips lie one after the other. -------------- */
+
+/* The strips of b of (inner, columns), the last padded with 0; NULL if there is no memory. */
+static float *strips_of(Matrix b, ptrdiff_t inner, ptrdiff_t columns) {
+    ptrdiff_t count = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    float *strips = room_for(count * inner * TILE_COLUMNS);
+    for (ptrdiff_t s = 0; strips && s < count; s++)
+        pack_panel(b.at + s * TILE_COLUMNS * b.column, b.column, b.row,
+                   least(TILE_COLUMNS, columns - s * TILE_COLUMNS), inner, TILE_COLUMNS,
+                   strips + s * inner * TILE_COLUMNS);
+    return strips;
+}
+
+/* y = x @ b, or y += x @ b, of one row: four strips at once, since the sums of a single strip would
+ * wait for each other. */
+static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, const float *strips,
+                          int add, float *y) {
+    ptrdiff_t size = inner * TILE_COLUMNS, j = 0;
+    for (; j + 4 * TILE_COLUMNS <= columns; j += 4 * TILE_COLUMNS, strips += 4 * size) {
+        Vec sum[4][VECTORS];
+        _Pragma("GCC unroll 4")
+        for (int s = 0; s < 4; s++) {
+            _Pragma("GCC unroll 4")
+            for (int v = 0; v < VECTORS; v++)
+                sum[s][v] = (Vec){0};
+        }
+        for (ptrdiff_t k = 0; k < inner; k++) {
+            const float *row = strips + k * TILE_COLUMNS;
+            _Pragma("GCC unroll 4")
+            for (int s = 0; s < 4; s++) {
+                _Pragma("GCC unroll 4")
+                for (int v = 0; v < VECTORS; v++)
+                    sum[s][v] += x[k] * *(const Vec *)(row + s * size + v * WIDTH);
+            }
+        }
+        for (int s = 0; s < 4; s++)
+            for (int v = 0; v < VECTORS; v++) {
+                Vec *target = (Vec *)(y + j + s * TILE_COLUMNS + v * WIDTH);
+                if (add)
+                    sum[s][v] += *target;
+                *target = sum[s][v];
+            }
+    }
+    for (; j < columns; j += TILE_COLUMNS, strips += size) {
+        Terms terms = {.line = {x},
+                       .length = inner,
+                       .runs = 1,
+                       .groups = 1,
+                       .b = strips,
+                       .step_b = TILE_COLUMNS};
+        any_tile(0, 1, &terms, y + j, columns, least(TILE_COLUMNS, columns - j), add);
+    }
+}
+
+/* c = a @ b, or c += a @ b, for a whose rows are `step_a` apart. */
+static void by_strips(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, const float *a,
+                      ptrdiff_t step_a, const float *strips, int add, float *c, ptrdiff_t step_c) {
+    if (rows == 1) {
+        row_by_strips(columns, inner, a, strips, add, c);
+        return;
+    }
+    for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS, strips += inner * TILE_COLUMNS)
+        for (ptrdiff_t first = 0; first < inner; first += DEPTH)
+            for (ptrdiff_t i = 0; i < rows; i += TILE_ROWS) {
+                ptrdiff_t high = least(TILE_ROWS, rows - i);
+                Terms terms = {.length = least(DEPTH, inner - first),
+                               .runs = 1,
+                               .groups = 1,
+                               .b = strips + first * TILE_COLUMNS,
+                               .step_b = TILE_COLUMNS};
+                for (ptrdiff_t r = 0; r < high; r++)
+                    terms.line[r] = a + (i + r) * step_a + first;
+                any_tile(0, high, &terms, c + i * step_c + j, step_c,
+                         least(TILE_COLUMNS, columns - j), add || first);
+            }
+}

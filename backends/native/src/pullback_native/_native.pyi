@@ -1,0 +1,45 @@
+"""The compiled module (c/module.c)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: The ops that have a kernel in C; each is a function of this module.
+KERNELS: list[str]
+#: The numbers of the loops by their names.
+LOOPS: dict[str, int]
+#: The names of the arguments of each loop that `run` takes.
+FIELDS: dict[str, tuple[str, ...]]
+
+def run(
+    loop: int,
+    count: int,
+    grain: int,
+    cost: float,
+    numbers: dict[str, Any] = ...,
+    /,
+    **arguments: Any,
+) -> int:
+    """Runs a loop over `count` things of about `cost` nanoseconds each, in pieces of `grain`.
+
+    Arguments that `numbers` has need not be keywords. Returns the bits of the loop's status.
+    """
+
+def empty(shape: tuple[int, ...], /) -> npt.NDArray[np.float32]:
+    """A new float32 array; a large one begins at a cache line."""
+
+def prepare(kernels: dict[str, Callable[..., Any]], threads: Callable[[], int], /) -> None:
+    """Takes NumPy's kernels, and a function that returns how many threads to use."""
+
+def use(name: str = ..., /) -> str:
+    """Takes the loops of an instruction set; without a name, the best of this processor."""
+
+def matmul(x1: npt.NDArray[Any], x2: npt.NDArray[Any], /) -> npt.NDArray[Any]: ...
+def linear(
+    x: npt.NDArray[Any], kernel: npt.NDArray[Any], bias: npt.NDArray[Any] | None, /
+) -> npt.NDArray[Any]: ...
+def sum(
+    x: npt.NDArray[Any], /, *, axis: tuple[int, ...] | None, keepdims: bool, dtype: Any
+) -> npt.NDArray[Any]: ...
