@@ -1,8 +1,9 @@
 """Signatures for callers; written by tools/stubs.py."""
 
+from collections.abc import Callable
+
 from pullback.tensor import Tensor
 
 __all__: list[str] = []
-
-def widened(x: Tensor) -> Tensor: ...
-def narrowed(y: Tensor, like: Tensor) -> Tensor: ...
+widened: Callable[[Tensor], Tensor]
+narrowed: Callable[[Tensor, Tensor], Tensor]
