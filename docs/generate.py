@@ -103,7 +103,7 @@ def lower(sentence: str) -> str:
 
 
 def gradient(op: Op) -> str:
-    """How the op is differentiated, and what is kept for that."""
+    """The kind of derivative of the op, and the arrays that it keeps."""
     if not op.differentiable:
         return "not differentiable"
     if not op.rules:
@@ -138,7 +138,7 @@ def call(name: str, function: Any) -> str:
 
 
 def section(name: str, function: Any) -> str:
-    """What a reader calls: signature and docstring."""
+    """The signature and docstring of a function."""
     return f"{call(name, function)}\n{markdown(function.__doc__)}\n"
 
 
@@ -164,7 +164,7 @@ def facts(op: Op) -> str:
 
 
 def kind(op: Op) -> str:
-    """Whether it is a primitive, and then of which tier and why."""
+    """Primitive, with its tier and reason, or composite."""
     return f"primitive, {op.tier} tier. {plain(op.why)}".strip() if op.primitive else "composite"
 
 
@@ -179,7 +179,7 @@ def cell(text: str) -> str:
 
 
 def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
-    """What a family offers by name: the function that a reader calls, and its op if it has one."""
+    """The public functions of a family by name, each with its op if it has one."""
     module = import_module(found[0].body.__module__)
     by_function = {op.function: op for op in found}
     by_name = {op.name: op for op in found}
@@ -267,7 +267,7 @@ TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of yo
 
 
 def objects() -> dict[str, list[str]]:
-    """The public classes and functions that are no ops: where each is defined, by page."""
+    """The paths of public classes and functions that are not ops, by page."""
     found: dict[str, list[str]] = {}
     of_ops = [contents(listed).values() for listed in families().values()]
     seen = {id(function) for listed in of_ops for function, _ in listed}
@@ -334,7 +334,7 @@ def index_page(pages: dict[str, list[str]]) -> str:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a public name is a dtype, a number or None."""
+    """Returns whether a public name is a dtype, a number or None."""
     return value is None or isinstance(value, float | np.dtype)
 
 

@@ -30,7 +30,7 @@ def read_idx(path: Path) -> np.ndarray:
     packed = Path(f"{path}.gz")
     data = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
     if data[:3] != b"\0\0\x08":
-        raise ValueError(f"{path} is no IDX file of bytes")
+        raise ValueError(f"{path} is not an IDX file of bytes")
     shape = np.frombuffer(data, ">u4", data[3], 4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
 
@@ -96,7 +96,7 @@ def test(model, images: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 def print_table(labels: np.ndarray, predicted: np.ndarray) -> None:
-    """For each class: how much of it was recognised, and what it was taken for most often."""
+    """For each class: how much of it was recognized, and what it was taken for most often."""
     counts = np.zeros((10, 10), int)
     np.add.at(counts, (labels, predicted), 1)
     print(f"{'class':10}  {'right':>6}  most often taken for")
@@ -109,7 +109,7 @@ def print_table(labels: np.ndarray, predicted: np.ndarray) -> None:
 
 
 def draw(path: Path, history: dict, images: np.ndarray, labels: np.ndarray, predicted) -> None:
-    """Draws the curves, and photographs of which the model is mistaken."""
+    """Draws the curves, and photographs that the model classifies wrongly."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,10 +1,10 @@
-"""Minimises Rosenbrock's function by a backtracking line search, and differentiates the search.
+"""Minimizes Rosenbrock's function by a backtracking line search, and differentiates the search.
 
     uv run examples/line_search.py
 
-How long each step is, a `while` on values decides. A tape hears what was computed, so that the
-point in which the search ends has a derivative with respect to anything that it depends on: here
-to the curvature of the function.
+A `while` on values decides the length of each step. A tape records the ops that ran, so the point
+in which the search ends has derivatives with respect to all that it depends on: here the curvature
+of the function.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def make_story(rng: np.random.Generator) -> str:
 
 
 def judge(story: str) -> tuple[bool, bool, bool]:
-    """Whether it is a story, whether its person and things stay the same, whether it adds up."""
+    """Tests that it is a story, that its person and things stay the same, and that it adds up."""
     names, numbers = "|".join(WOMEN + MEN), "|".join(NUMBERS)
     found = re.fullmatch(
         rf"({names}) has ({numbers}) ({'|'.join(THINGS)})\. "

@@ -1,4 +1,4 @@
-"""The house rules of docs/architecture.md, held against the code."""
+"""The rules of docs/architecture.md, held against the code."""
 
 from __future__ import annotations
 
@@ -462,7 +462,7 @@ class TestFiles:
 
 
 class TestImport:
-    """What `import pullback` costs is what it imports; `benchmarks/overhead.py` has the time."""
+    """The modules that `import pullback` loads; `benchmarks/overhead.py` measures its time."""
 
     def test_brings_numpy_and_little_else(self):
         program = (

@@ -59,7 +59,7 @@ def run_examples(test):
 
 
 def is_public(op):
-    """Returns whether readers call it: other ops work inside ops and rules."""
+    """Returns whether users call the op; other ops are for bodies and rules."""
     name = op.body.__name__
     named = name in importlib.import_module(op.body.__module__).__all__
     return named or any(hasattr(space, op.name) for space in NAMESPACES)

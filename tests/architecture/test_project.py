@@ -1,4 +1,4 @@
-"""What the project says of itself agrees: version, metadata, workflows, sessions, changelog."""
+"""Version, metadata, workflows, sessions and changelog of the project agree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings(path):
 
 
 def read(path):
-    """What a YAML file holds; YAML 1.1 takes the key `on` for a boolean."""
+    """The contents of a YAML file; YAML 1.1 takes the key `on` for a boolean."""
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {"on" if key is True else key: value for key, value in found.items()}
 
@@ -77,7 +77,7 @@ def version():
 class TestVersion:
     @pytest.fixture
     def copy(self, version, tmp_path):
-        """What has the version in it, in a folder that may be changed."""
+        """The files with the version, in a folder that may be changed."""
         for path in {
             *version.asking(ROOT),
             *version.projects(ROOT),

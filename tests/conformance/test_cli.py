@@ -135,7 +135,7 @@ class TestKernels:
         assert capsys.readouterr().out.splitlines() == [
             "backend  served by  priority  dtypes   why",
             "mill     quick      10        float32  a kernel pack, of the highest priority",
-            "mill     mill       0         all      its own kernel, for the dtypes that are left",
+            "mill     mill       0         all      its own kernel, for the remaining dtypes",
             "mill     fast       -         -        a kernel pack, not used: switched off",
             "loom     nothing    -         -        the backend cannot be used: no driver; "
             "[install] one there",

@@ -292,12 +292,12 @@ def without_order(self, array, device, *, copy):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"to_host": turned}, r"BrokenBackend.to_host: what came back of bool\[0, 3\]"),
-        ({"to_host": lambda self, array: array.tolist()}, "gave int, no NumPy array|gave bool"),
-        ({"from_host": narrowed}, r"from_host: gave an array of float32 for float64\[\]"),
+        ({"to_host": turned}, r"BrokenBackend.to_host: the array back from bool\[0, 3\]"),
+        ({"to_host": lambda self, array: array.tolist()}, "returned int, not a NumPy array|returned bool"),
+        ({"from_host": narrowed}, r"from_host: returned an array of float32 for float64\[\]"),
         ({"from_host": shared}, "from_host: with copy=True the array shares memory"),
         ({"from_host": without_order}, "from_host: raised TypeError"),
-        ({"kernels": kernels(add=None)}, r"kernels\['add'\]: there is none"),
+        ({"kernels": kernels(add=None)}, r"kernels\['add'\] is missing"),
         ({"kernels": kernels(add=np.subtract)}, r"1 2 3 \+ 10 20 30: -9.0 instead of 11.0"),
         ({"dtypes": {}}, "dtypes is empty"),
     ],
@@ -308,7 +308,7 @@ def test_it_stops_early_where_the_basics_fail(members, message, capsys):
     assert not report.rows
     assert re.search(message, report.stopped)
     command.show(report)
-    assert "Repair this first" in capsys.readouterr().out
+    assert "Fix this first" in capsys.readouterr().out
     assert report.as_dict()["stopped"] == report.stopped
 
 
@@ -346,7 +346,7 @@ def test_json(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["nothere"], "'nothere' names no backend that is installed"),
-        (["numpy", "--ops", "softmx"], "there is no op 'softmx'; did you mean 'softmax'"),
+        (["numpy", "--ops", "softmx"], "unknown op 'softmx'; did you mean 'softmax'"),
         (["numpy", "--ops", "relu", "--quick", "--json", "no/such/folder/x"], "--json"),
     ],
 )

@@ -174,7 +174,7 @@ def two_devices():
         def native_device(self, kind, index):
             return index
 
-    if "twin" not in pb.plugins.registry.names():
+    if "twin" not in registry.names():
         pb.register_backend(Twin())
     return pb.device("twin:gpu:0"), pb.device("twin:gpu:1")
 
@@ -240,7 +240,7 @@ class WithoutComplex(Backend):
 def few(monkeypatch):
     monkeypatch.setattr(registry, "_slots", dict(registry._known()))
     monkeypatch.setattr(registry, "ready", dict(registry.ready))
-    pb.plugins.register_backend(WithoutComplex())
+    pb.register_backend(WithoutComplex())
     with pb.device("few") as device:
         yield device
 

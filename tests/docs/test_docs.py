@@ -1,4 +1,4 @@
-"""What the documentation shows runs, and what it says of the op specification is complete.
+"""The code of the documentation runs, and its reference is complete.
 
 The Python blocks of a page are one program, run from top to bottom in a process of its own; a block
 of text after one is what it prints. Blocks of shell are not run: what they call must exist.
@@ -130,10 +130,10 @@ def commands(path):
 
 
 def check(words):
-    """Whether a command exists, and the files and options that it is given.
+    """Checks that a command exists, and so do its files and options.
 
     Raises:
-        AssertionError: saying what there is not.
+        AssertionError: with the missing name.
     """
     program, *rest = words
     if program == "uv" and rest[:1] == ["run"]:
@@ -156,7 +156,7 @@ def check(words):
             parser().parse_args(rest)
         except SystemExit as error:
             if error.code:
-                raise AssertionError(f"pullback {' '.join(rest)} is no command") from None
+                raise AssertionError(f"pullback {' '.join(rest)} is not a command") from None
     elif program in ("pytest", "ruff", "mypy", "mkdocs", "nox"):
         assert program in declared() or f"{program}-material" in declared()
         for word in rest:
@@ -168,7 +168,7 @@ def check(words):
 
 
 def check_options(path, words):
-    """Whether a script has the options that it is given."""
+    """Checks that a script has these options."""
     source = path.read_text(encoding="utf-8")
     for word in words:
         if word.startswith("--"):

@@ -32,7 +32,7 @@ def start(name, *options, cwd=None):
 
 
 def run(name, *options, cwd=None):
-    """What an example prints."""
+    """Returns the output of an example."""
     done = start(name, *options, cwd=cwd)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -1,4 +1,4 @@
-"""What guides to eager execution show, written as their readers would, with what must come out."""
+"""Programs from guides to eager execution, with their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What guides to eager execution show of data, summaries, and models of the usual size."""
+"""Programs from guides to eager execution: data, summaries, and models of the usual size."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestData:
 
 
 def read(folder):
-    """What TensorBoard's own reader finds in a folder."""
+    """Reads a folder with TensorBoard's own reader."""
     accumulator = EventAccumulator(str(folder))
     accumulator.Reload()
     return accumulator

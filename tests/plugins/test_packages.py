@@ -192,10 +192,10 @@ def test_a_new_backend_is_found_and_scores(generated, installed):
     ("arguments", "message"),
     [
         (["numpy"], "a backend named 'numpy' is installed"),
-        (["gpu"], "'gpu' is no name for a backend"),
+        (["gpu"], "'gpu' is not a valid name of a backend"),
         (["a b"], "use letters, digits"),
         (["-x"], None),
-        (["mine", "--folder", "."], "is there already"),
+        (["mine", "--folder", "."], "exists; remove it"),
         (["mine", "--folder", "file/inside"], "file/inside: Not a directory"),
     ],
 )

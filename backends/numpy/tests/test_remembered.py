@@ -201,7 +201,7 @@ def test_what_is_remembered_is_not_written_into():
     products.row_totals(x)[...] = 7
     products.column_totals(np.ones((3, 2), np.float32))[...] = 7
     assert ones.tolist() == [1, 1, 1]
-    triangle = pullback_numpy.kernels.attention._triangle(2, 2, np.dtype("f4"))
+    triangle = pullback_numpy.kernels.attention._triangle(2, 2)
     before = triangle.copy()
     for mask in (None, np.ones((2, 2), bool), np.ones((2, 2), np.float32)):
         given = [np.ones((2, 2), np.float32)] * 3

@@ -19,7 +19,7 @@ def rate_of(optimizer: Optimizer) -> float:
     """Returns the learning rate of the next step."""
     rate = optimizer.learning_rate
     if callable(rate) and not isinstance(rate, Variable):
-        rate = rate(optimizer.step)
+        return float(rate(optimizer.step))
     return float(rate)
 
 

@@ -1,8 +1,8 @@
 """A backend of pullback in one file: the core primitives in plain NumPy, and nothing else.
 
 A kernel gets native arrays by position and attributes by keyword: an axis counts from the front,
-several are a tuple, or None for all of them; a dtype is an `np.dtype`. It never writes into what it
-was given. Inputs have the dtypes that the op's rule decides, and the result must have its dtype.
+several are a tuple, or None for all of them; a dtype is an `np.dtype`. It never writes into its
+arguments. Inputs have the dtypes that the op's rule decides, and the result must have its dtype.
 """
 
 import math
