@@ -1,4 +1,4 @@
-"""`custom_gradient`: functions that bring their own derivative."""
+"""`custom_gradient`: functions with a derivative of their own."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ R = TypeVar("R")
 
 
 def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:
-    """A function whose gradient is the one it brings.
+    """Makes a function whose gradient is computed by a function that it returns.
 
     Args:
-        f: gives its result and `grad_fn`. `grad_fn` gets one cotangent for each result and gives
-            one gradient for each positional argument of `f`, as a list where there are several;
-            None where there is none. It is written with ops, so it can be differentiated again.
-            Where `f` reads trainable variables, `grad_fn` takes `variables=`, the list of them,
-            and gives a pair: the gradients of the arguments, and a list of those of the variables.
+        f: returns its result and `grad_fn`. `grad_fn` takes a cotangent for each result and
+            returns a gradient for each positional argument of `f`, as a list if there are several,
+            with None for an argument without a gradient. It is written with ops, so it can be
+            differentiated again. If `f` reads trainable variables, `grad_fn` takes `variables=`,
+            the list of them, and returns a pair: the gradients of the arguments, and a list of
+            those of the variables.
 
     Returns:
-        A function that gives the result alone. What `f` does inside is no part of its gradient.
+        A function that returns the result alone. The ops inside `f` have no part in its gradient.
 
     >>> @pb.custom_gradient
     ... def halve_gradient(x):
@@ -46,7 +47,7 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
     Raises:
         TapeError: when `f` reads variables that a tape watches and `grad_fn` takes no
             `variables=`.
-        InputTypeError: when `f` gives no such pair, or a tensor with a gradient is passed by
+        InputTypeError: when `f` returns something else, or a tensor with a gradient is passed by
             keyword.
     """
     name = getattr(f, "__name__", type(f).__name__)
@@ -57,8 +58,8 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
             return cast("R", _pair(name, f(*args, **kwargs))[0])
         _refuse_tracked(name, kwargs)
         given, inputs = _inputs(args)
-        # The ops inside are recorded, but nothing links them to the result: only `grad_fn` holds on
-        # to what it needs of them, and through those its own derivatives flow.
+        # The ops inside are recorded, but nothing links them to the result: only `grad_fn` keeps
+        # what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
             result, grad_fn = _pair(name, f(*given, **kwargs))
         return cast("R", _attach(name, result, grad_fn, inputs, tape.watched_variables()))
@@ -67,17 +68,17 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
 
 
 def _pair(name: str, made: Any) -> tuple[Any, Callable[..., Any]]:
-    """What the function gave: its result and its gradient function."""
+    """The result and the gradient function that the function returned."""
     if isinstance(made, (tuple, list)) and len(made) == 2 and callable(made[1]):
         return made[0], made[1]
     raise errors.InputTypeError(
-        f"{name}: a function with a gradient of its own gives its result and the gradient "
-        f"function, such as `return y, lambda g: g * slope`; it gave {type(made).__name__}"
+        f"{name}: a function with a gradient of its own must return its result and the gradient "
+        f"function, such as `return y, lambda g: g * slope`; got {type(made).__name__}"
     )
 
 
 def _inputs(args: tuple[Any, ...]) -> tuple[list[Any], list[Tensor | None]]:
-    """The arguments with tensors in new handles; and those, with None for what is no tensor."""
+    """The arguments with tensors in new handles, and these handles, None for other leaves."""
     given: list[Any] = []
     inputs: list[Tensor | None] = []
     for arg in map(whole, args):
@@ -103,7 +104,7 @@ def _refuse_tracked(name: str, kwargs: dict[str, Any]) -> None:
         for leaf in leaves(value):
             if type(leaf) is Tensor and _live(leaf._node) is not None:
                 raise errors.InputTypeError(
-                    f"{name}: its gradient function gives none for the keyword argument "
+                    f"{name}: its gradient function returns no gradient for the keyword argument "
                     f"{keyword!r}; pass it by position"
                 )
 
@@ -115,13 +116,13 @@ def _attach(
     inputs: Sequence[Tensor | None],
     variables: Sequence[Any],
 ) -> Any:
-    """The result in new handles, on one node that stands for all of the function."""
+    """The result in new handles, on a node that stands for the whole function."""
     outputs = [from_any(value) for value in leaves(result)]
     reads = [variable.__pullback_tensor__() for variable in variables]
     if variables and not _takes_variables(grad_fn):
         if any(_live(tensor._node) is not None for tensor in reads):
             raise _takes_no_variables(name, variables)
-        # Nobody asks for gradients of those that it reads.
+        # No tape watches those that it reads.
         variables, reads = (), []
     sources = [*inputs, *reads]
     parents = [None if source is None else _live(source._node) for source in sources]
@@ -156,7 +157,7 @@ def _takes_no_variables(name: str, variables: Sequence[Any]) -> errors.TapeError
 
 
 class _Custom:
-    """What the node of a custom gradient has in the place of an op."""
+    """The op of a custom gradient's node."""
 
     __slots__ = ("inputs", "name", "outputs", "variables")
 
@@ -192,8 +193,8 @@ class _Custom:
         parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
         if len(parts) != len(wanted):
             raise errors.InputValueError(
-                f"the gradient function of {self.name} gave {len(parts)} gradients for "
-                f"{len(wanted)} inputs; give one for each, None where there is none"
+                f"the gradient function of {self.name} returned {len(parts)} gradients for "
+                f"{len(wanted)} inputs; return one for each, None for an input without gradient"
             )
         cotangents: list[Tensor | None] = []
         for position, (part, kind) in enumerate(zip(parts, wanted, strict=True)):
@@ -204,7 +205,7 @@ class _Custom:
             tensor = from_any(part, dtype, device)
             if tensor.shape != shape:
                 raise errors.ShapeError(
-                    f"the gradient function of {self.name} gave a gradient of shape "
+                    f"the gradient function of {self.name} returned a gradient of shape "
                     f"{tensor.shape} for input {position}, which has shape {shape}"
                 )
             cotangents.append(_conjugate(tensor))
@@ -217,7 +218,7 @@ def _kind(value: Any) -> tuple[Any, Any, Any]:
 
 def _conjugate(tensor: Tensor) -> Tensor:
     # Users' functions follow the field's convention, rules the plain transpose (see the tape).
-    # What they write into is a handle of theirs: the cotangent goes to others too.
+    # They get a handle of their own to write into: the cotangent goes to others too.
     if dtypes.is_complex(tensor.dtype):
         return conj(tensor)
     return wrap(tensor._array, tensor._device, tensor._node)

@@ -1,4 +1,4 @@
-"""Derivatives of functions, each made of tapes."""
+"""Derivatives of functions, made of tapes."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ Argnums = int | Sequence[int]
 
 
 def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """A function that gives the gradient of `f` with respect to some of its arguments.
+    """Makes a function that returns the gradient of `f` with respect to some of its arguments.
 
     Args:
-        f: gives a tensor; one of several elements stands for its sum.
-        argnums: the position of the argument, or several of them: a tuple of gradients then. An
+        f: returns a tensor; a tensor of several elements stands for its sum.
+        argnums: the position of the argument, or several positions for a tuple of gradients. An
             argument may be a nested structure of tensors. Python integers count as floats.
 
     Returns:
-        A function of the same arguments. What `f` does not depend on has the gradient zero.
+        A function of the same arguments. Arguments that `f` does not depend on have the gradient
+        zero.
 
     >>> square = lambda x: x * x
     >>> float(pb.grad(square)(3.0)), float(pb.grad(pb.grad(square))(3.0))
@@ -62,7 +63,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """A function that gives the value of `f` and its gradient, as `grad` does.
+    """Makes a function that returns the value of `f` and its gradient, as `grad` does.
 
     >>> value, gradient = pb.value_and_grad(lambda x: x * x)(3.0)
     >>> float(value), float(gradient)
@@ -74,10 +75,10 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        given, sources = _sources(f, args, argnums)
+        arguments, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            value = f(*given, **kwargs)
+            value = f(*arguments, **kwargs)
             target = _recorded(value)
         return value, tape.gradient(target, sources, unconnected_gradients="zero")
 
@@ -85,7 +86,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
 
 
 def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """A function that gives the Jacobian of `f`: shape value.shape + argument.shape.
+    """Makes a function that returns the Jacobian of `f`: shape value.shape + argument.shape.
 
     >>> pb.jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
@@ -96,19 +97,19 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def rows(*args: Any, **kwargs: Any) -> Any:
-        given, sources = _sources(f, args, argnums)
+        arguments, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            target = _recorded(f(*given, **kwargs))
+            target = _recorded(f(*arguments, **kwargs))
         return tape.jacobian(target, sources, unconnected_gradients="zero")
 
     return rows
 
 
 def hessian(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
-    """A function that gives the second derivatives of `f` with respect to one argument.
+    """Makes a function that returns the second derivatives of `f` in one argument.
 
-    Shape argument.shape + argument.shape; `f` gives one number (or stands for the sum).
+    Shape argument.shape + argument.shape; `f` returns a number, or its result stands for its sum.
 
     >>> pb.hessian(lambda x: x[0] * x[0] * x[1])([1.0, 2.0]).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
@@ -123,8 +124,8 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of `f` at `args`, and the map from its cotangent to those of the arguments.
 
     Returns:
-        The value, and a function: it takes a cotangent in the structure of the value and gives a
-        tuple with one for each argument; it may be called any number of times.
+        The value, and a function: it takes a cotangent in the structure of the value and returns
+        a tuple of cotangents, one for each argument; it may be called any number of times.
 
     >>> value, pullback = pb.vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> [float(g) for g in pullback(10.0)]
@@ -133,10 +134,10 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
     """
-    given, sources = _sources(f, args, range(len(args)))
+    arguments, sources = _sources(f, args, range(len(args)))
     with GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(sources)
-        value = f(*given)
+        value = f(*arguments)
         target = _recorded(value)
 
     def pullback(cotangent: Any) -> Any:
@@ -148,8 +149,8 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The value of `f` at `primals`, and its derivative in the direction of `tangents`.
 
-    The cotangents of the arguments are linear in the cotangent of the value; pulling `tangents`
-    back through that map gives the directional derivative (J. Townsend, "A new trick for
+    The cotangents of the arguments are linear in the cotangent of the value; the vjp of that map
+    at `tangents` is the directional derivative (J. Townsend, "A new trick for
     calculating Jacobian vector products", 2017).
 
     >>> value, tangent = pb.jvp(lambda x: x * x, [3.0], [1.0])
@@ -157,7 +158,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     (9.0, 6.0)
 
     Raises:
-        InputValueError: when there is not one tangent for each argument.
+        InputValueError: for another number of tangents than of arguments.
         ShapeError: for a tangent of another shape than its argument.
         DTypeError: for an argument of integers, which has no gradient.
     """
@@ -165,12 +166,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         raise errors.InputValueError(
             f"jvp: {len(primals)} arguments and {len(tangents)} tangents; give one for each"
         )
-    given, sources = _sources(f, tuple(primals), range(len(primals)))
+    arguments, sources = _sources(f, tuple(primals), range(len(primals)))
     directions = [from_any(leaf) for tangent in tangents for leaf in leaves(whole(tangent))]
     with GradientTape(watch_accessed_variables=False) as outer:
         with GradientTape(watch_accessed_variables=False) as inner:
             inner.watch(sources)
-            value = f(*given)
+            value = f(*arguments)
             target = _recorded(value)
         dummies = [full(t.shape, 0, dtype=t.dtype, device=t.device) for t in leaves(target)]
         outer.watch(dummies)
@@ -182,25 +183,25 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def _sources(f: Any, args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any]:
-    """The arguments with those to differentiate in as new handles, and the handles."""
+    """The arguments, those to differentiate in as new handles, and these handles."""
     name = getattr(f, "__name__", type(f).__name__)
     several = not isinstance(argnums, int)
-    given = list(args)
+    arguments = list(args)
     chosen = []
     for position in argnums if several else (argnums,):
         if not -len(args) <= position < len(args):
             raise errors.InputValueError(
-                f"the gradient of {name} is asked for in argument {position}, "
-                f"and it was called with {len(args)} positional arguments"
+                f"the gradient of {name} in argument {position}, which was called with "
+                f"{len(args)} positional arguments; pass the argument by position"
             )
         parts = [_source(name, position, value) for value in leaves(whole(args[position]))]
-        given[position] = like(whole(args[position]), iter(parts))
-        chosen.append(given[position])
-    return given, tuple(chosen) if several else chosen[0]
+        arguments[position] = like(whole(args[position]), iter(parts))
+        chosen.append(arguments[position])
+    return arguments, tuple(chosen) if several else chosen[0]
 
 
 def whole(value: Any) -> Any:
-    """Nested lists of numbers are one array, lists of tensors and dicts a structure."""
+    """The value itself, or a tensor of nested lists of numbers: they stand for one array."""
     if isinstance(value, (list, tuple)) and not any(
         hasattr(type(leaf), "__pullback_tensor__") for leaf in leaves(value)
     ):
@@ -222,7 +223,7 @@ def _source(name: str, position: int, value: Any) -> Tensor:
 
 
 def _recorded(value: Any) -> Any:
-    """A result as a structure of tensors that a tape takes for targets, constants included."""
+    """A result as a structure of targets: a tensor that no tape has recorded is a constant."""
     if not isinstance(value, (list, tuple, dict)):
         return _target(value)
     return like(value, iter([_target(leaf) for leaf in leaves(value)]))
@@ -230,7 +231,7 @@ def _recorded(value: Any) -> Any:
 
 def _target(value: Any) -> Tensor:
     if value is None:
-        raise errors.InputTypeError("the function to differentiate gave None; return its value")
+        raise errors.InputTypeError("the function to differentiate returned None; return its value")
     tensor = from_any(float(value) if type(value) is int else value)
     return wrap(tensor._array, tensor._device, tensor._node or CONSTANT)
 
@@ -240,10 +241,10 @@ def _target(value: Any) -> Tensor:
 
 
 def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
-    """A function that gives the gradients of `f` in every trainable variable that it reads.
+    """Makes a function that returns the gradients of `f` in every trainable variable it reads.
 
     Returns:
-        A function of the same arguments that gives (gradient, variable) pairs, as
+        A function of the same arguments that returns (gradient, variable) pairs, as
         `optimizer.apply_gradients` takes them. A loss of several elements stands for its sum.
 
     >>> v = pb.Variable(3.0)
@@ -266,7 +267,7 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
 def implicit_value_and_gradients(
     f: Callable[..., Any],
 ) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
-    """A function that gives the value of `f` and its gradients, as `implicit_gradients` does.
+    """Makes a function that returns the value of `f` and its `implicit_gradients`.
 
     >>> v = pb.Variable(3.0)
     >>> value, pairs = pb.implicit_value_and_gradients(lambda: v * v)()
@@ -322,5 +323,5 @@ def _vjp_of_body(
     return [conj(g) if g is not None and dtypes.is_complex(g.dtype) else g for g in gradients]
 
 
-# How dispatch pulls back through the body of an op, where its rule does not reach.
+# Dispatch uses this for the body of an op, where its rule does not reach.
 HOOKS.vjp = _vjp_of_body

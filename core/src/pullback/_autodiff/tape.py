@@ -151,9 +151,8 @@ class GradientTape:
         assert self._open is not None
         self._intervals.append((self._open, state.next_serial()))
         self._open = None
-        tapes = state.tapes
-        tapes.remove(self)
-        if tapes:
+        state.tapes.remove(self)
+        if state.tapes:
             state.update()
         else:
             state.recording = False
@@ -213,8 +212,8 @@ class GradientTape:
                 )
             if type(value) is Tensor:
                 self._watch_tensor(value)
-            else:
-                self._variable_leaf(value)
+            elif id(value) not in self._leaves:
+                self._new_leaf(value)
 
     def _watch_tensor(self, tensor: Tensor) -> None:
         with _WATCHING:
@@ -234,22 +233,17 @@ class GradientTape:
             self._own.add(leaf)
 
     def leaf_of(self, variable: Source, trainable: bool) -> Leaf | None:
-        """The leaf at which this tape collects the gradient of a variable that is being read.
+        """The leaf of a variable that is being read, made at the first read.
 
-        The first read makes it, if the variable is trainable and the tape watches such variables;
         None if the tape does not watch the variable.
         """
         entry = self._leaves.get(id(variable))
         if entry is not None:
             return entry[1]
-        if trainable and self.watch_accessed_variables:
-            return self._variable_leaf(variable)
-        return None
+        watches = trainable and self.watch_accessed_variables
+        return self._new_leaf(variable) if watches else None
 
-    def _variable_leaf(self, variable: Source) -> Leaf:
-        entry = self._leaves.get(id(variable))
-        if entry is not None:
-            return entry[1]
+    def _new_leaf(self, variable: Source) -> Leaf:
         leaf = Leaf(LOCAL.state.next_serial())
         leaf.saved = self._token
         self._leaves[id(variable)] = (variable, leaf)
@@ -318,7 +312,6 @@ class GradientTape:
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
         single, read_leaves = type(sources) is Tensor, self._leaves
-        # Variables, as a training loop has them.
         read = type(sources) is list and read_leaves.keys() >= {id(source) for source in sources}
         if read:
             flat = sources
@@ -328,7 +321,7 @@ class GradientTape:
             nodes = [self._source_node(source) for source in flat]
         found = None
         if output_gradients is None and self._open is None and len(self._intervals) == 1:
-            # The case of a training loop.
+            # The case of a training loop, whose sources are variables.
             release = not self.persistent and _LIVE.count == (self._token is not None)
             found = replay.gradients(target, nodes, self._own, self._intervals[0], release)
         if found is None:
@@ -364,8 +357,8 @@ class GradientTape:
         # If every leaf is wanted, so is all that the tape has recorded: no search for paths.
         needed = None if wanted == own else backward.needed_nodes(ends, wanted, own, intervals)
         release = not self.persistent and not _LIVE.count
-        heads = zip(ends, cotangents, strict=True)
-        found = backward.backpropagate(heads, needed, wanted, own, intervals, release)
+        starts = zip(ends, cotangents, strict=True)
+        found = backward.backpropagate(starts, needed, wanted, own, intervals, release)
         return [seeds.finalize_gradient(node and found.get(node)) for node in nodes]
 
     def _retire(self) -> None:
