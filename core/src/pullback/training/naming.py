@@ -119,7 +119,9 @@ class FittingAccuracy(Metric):
         if self._chosen is not None:
             self._chosen.reset()
 
-    def update(self, targets: TensorLike, predictions: Any, weights: TensorLike = None) -> None:
+    def update(
+        self, targets: TensorLike, predictions: Any, weights: TensorLike | None = None
+    ) -> None:
         """Takes a batch into account."""
         if self._chosen is None:
             self._chosen = self._choose(getattr(targets, "shape", ()), predictions.shape)
