@@ -166,8 +166,8 @@ class Generator:
     def uniform(
         self,
         shape: ShapeLike = (),
-        low: TensorLike = 0.0,
-        high: TensorLike = 1.0,
+        low: float | Tensor = 0.0,
+        high: float | Tensor = 1.0,
         *,
         dtype: DTypeLike = dtypes.float32,
         device: DeviceLike | None = None,

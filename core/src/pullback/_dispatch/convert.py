@@ -382,7 +382,6 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if type(value) is Tensor:
             if operands[i] != dtype:
                 flat[i] = OPERATORS.astype(value, dtype)
-        elif value is not None:
-            assert dtype is not None
+        elif dtype is not None:
             flat[i] = constant(value, dtype, device)
     return flat, device

@@ -73,7 +73,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
     if not op.simple:
         values = sequences(op, values)
     flat, device = align_inputs(op, values)
-    inputs = unflatten(flat, counts(op, values))
+    inputs = flat if op.fixed else unflatten(flat, counts(op, values))
     plan = resolve(op, inputs, attributes, device)
     device, attributes = plan.device, plan.attributes
 

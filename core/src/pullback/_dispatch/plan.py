@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pullback import errors
 from pullback._dispatch.arguments import (
     asked_dtypes,
     canonicalize,
@@ -18,7 +17,7 @@ from pullback._dispatch.arguments import (
     unsupported_dtype,
 )
 from pullback._dispatch.results import native_arrays
-from pullback.devices import Device
+from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands
 from pullback.plugins.backend import Kernel, Native
 from pullback.shapes import Shape
@@ -56,9 +55,9 @@ class Plan:
         self.kernel = kernel
         self.attributes = attributes
         self.guard = guard
-        self._keywords = (
-            {**attributes, "device": device.native} if "device" in attributes else attributes
-        )
+        self._keywords = attributes
+        if "device" in attributes:
+            self._keywords = {**attributes, "device": device.native}
         self._count = len(op.outputs) + len(op.residuals)
         #: True when all that the kernel returned has been looked at once.
         self._checked = False
@@ -84,16 +83,18 @@ class Plan:
             tensors = tuple(self._tensors(value) for value in inputs)
             raise_explained(self.op, error, tensors, self.attributes)
         if self._checked:
-            arrays = result if isinstance(result, (tuple, list)) else (result,)
-            kind = type(inputs[0]) if inputs else None
-            for array in arrays:
-                if type(array) is not kind:
-                    break
-            else:
-                if len(arrays) == self._count:
-                    return arrays
+            kind = type(inputs[0])
+            if type(result) is kind:
+                if self._count == 1:
+                    return (result,)
+            elif isinstance(result, (tuple, list)) and len(result) == self._count:
+                for array in result:
+                    if type(array) is not kind:
+                        break
+                else:
+                    return result
         made = native_arrays(self.op, self.device, kernel, inputs, result)
-        self._checked = True
+        self._checked = len(inputs) > 0
         return made
 
     def shapes(self, inputs: Sequence[Any]) -> list[Shape | None]:
@@ -139,17 +140,15 @@ def resolve(
         canonical = canonicalize(op, inputs, attributes)
     except Exception as error:
         raise_explained(op, error, tuple(inputs), attributes)
-    asked = canonical.get("device")
-    if isinstance(asked, Device):
+    if "device" in canonical:
+        asked: Device = canonical["device"]
         device = asked
-        unsupported = unsupported_dtype(op, device, canonical)
+        unsupported = unsupported_dtype(op, asked, canonical)
         if unsupported is not None:
             raise unsupported
-    first = _first(inputs)
+    first: Tensor | None = inputs[0] if op.fixed else _first(inputs)
     if device is None:
-        if first is None:
-            raise errors.InputTypeError(f"{op.name}: no input and no attribute has a device")
-        device = first._device
+        device = as_device(None) if first is None else first._device
     # Before the look-up: a kernel that comes meanwhile makes the plan stale.
     guard = device.backend.changes
     kernel = _find(op, device, first, inputs, canonical)

@@ -76,10 +76,10 @@ class Update:
             )
             self._guard = guard
             return
-        parameter, *slots = [variable._array for variable in variables]
-        arrays = [tensor._array for tensor in numbers]
-        results = plan.run([parameter, gradient._array, *slots, *arrays])
-        for variable, array in zip(variables, results, strict=True):
+        inputs = [variable._array for variable in variables]
+        inputs.insert(1, gradient._array)
+        inputs += [tensor._array for tensor in numbers]
+        for variable, array in zip(variables, plan.run(inputs), strict=True):
             variable._array = array
 
     def _call(
