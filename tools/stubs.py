@@ -89,7 +89,7 @@ def outline(class_: ast.ClassDef) -> ast.ClassDef:
 
 
 def declarations(tree: ast.Module) -> Iterator[ast.stmt]:
-    """What other modules may use of this one, without how it works."""
+    """The declarations of a module that other modules may use."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             yield signature(node)

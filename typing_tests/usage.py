@@ -1,4 +1,4 @@
-"""What a type checker makes of a user's code; `tests/architecture/test_typing.py` runs mypy here.
+"""User code for type checkers; `tests/architecture/test_typing.py` runs mypy on it.
 
 `assert_type` holds the type of a result. Where a mistake must be reported, a comment ignores the
 error by its code, and an ignored error that is not reported is an error too.
@@ -35,6 +35,7 @@ assert_type(pb.random.normal((2, 3), mean=1.0), pb.Tensor)
 assert_type(pb.ops.softmax_gradient(x, x, axis=-1), pb.Tensor)
 
 # Mistakes are reported.
+pb.add(x, object())  # type: ignore[arg-type]
 pb.add(x)  # type: ignore[call-arg]
 pb.softmax(x, axes=-1)  # type: ignore[call-arg]
 pb.sum(x, axis="rows")  # type: ignore[arg-type]

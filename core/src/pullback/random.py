@@ -1,10 +1,10 @@
-"""Random tensors: a generator with explicit state, and a default one behind module functions.
+"""Random tensors: a generator with explicit state, and functions of a default generator.
 
     pb.random.seed(7)
     w = pb.random.normal((3, 4))
 
-The numbers are functions of the state alone (`pullback.ops.random`), so a seed gives the same
-integers and uniform numbers on every backend, and the same normal ones within rounding.
+The numbers are functions of the state alone (`pullback.ops.random`). A seed gives the same
+integers and uniform numbers on every backend, and the same normal numbers within rounding.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _WORD = (1 << 64) - 1
 
 
 class Generator:
-    """Random tensors one after the other, from a key that stays and a counter that moves on.
+    """A generator of random tensors, with a fixed key and a counter that advances.
 
-    Safe to share between threads; for the same numbers whichever thread comes first, give each its
-    own with `split`.
+    Threads may share it. For numbers that do not depend on the order of threads, give each thread
+    its own generator from `split`.
 
     Args:
-        seed: an integer; without it, one from the operating system.
+        seed: an integer; by default one from the operating system.
 
     >>> generator = pb.Generator(7)
     >>> a = generator.normal((2, 3))
@@ -78,12 +78,12 @@ class Generator:
     # State ---------------------------------------------------------------------------------------
 
     def seed(self, seed: int) -> None:
-        """Starts again, from the state (seed mod 2**128, 0)."""
+        """Resets the state to (seed mod 2**128, 0)."""
         self.state = (as_int(seed, "an integer seed") % _KEYS, 0)
 
     @property
     def state(self) -> tuple[int, int]:
-        """The key and the counter: all there is to save, and what may be assigned."""
+        """The key and the counter: the whole state, which may be assigned."""
         return self._key, self._counter
 
     @state.setter
@@ -91,21 +91,20 @@ class Generator:
         key, counter = (as_int(part, "an integer state") for part in state)
         if not (0 <= key < _KEYS and 0 <= counter < _COUNTERS):
             raise errors.InputValueError(
-                f"the state of a generator is a key in [0, 2**128) and a counter in [0, 2**256), "
-                f"got {state!r}"
+                f"state must be a key in [0, 2**128) and a counter in [0, 2**256), got {state!r}"
             )
         with self._lock:
             self._key, self._counter = key, counter
 
     def reserve(self, words: int) -> tuple[int, int]:
-        """The key and counter for a call that takes `words` words of 64 bits; whole blocks of 4."""
+        """The key and counter for a call that uses `words` 64-bit words, in whole blocks of 4."""
         with self._lock:
             counter = self._counter
             self._counter = (counter - (-words // 4)) % _COUNTERS
             return self._key, counter
 
     def split(self, count: int = 2) -> list[Generator]:
-        """Generators with keys of their own, drawn from this one."""
+        """New generators, with keys drawn from this generator."""
         key, counter = self.reserve(4 * count)
         children = []
         for i in range(1, count + 1):
@@ -124,7 +123,7 @@ class Generator:
         return {"key": hex(key), "counter": hex(counter)}
 
     def restore_state(self, state: Mapping[str, str]) -> None:
-        """Takes the state over that `checkpoint_state` gave."""
+        """Restores a state from `checkpoint_state`."""
         self.state = (int(state["key"], 16), int(state["counter"], 16))
 
     def __getstate__(self) -> tuple[int, int]:
@@ -146,7 +145,7 @@ class Generator:
     ) -> Tensor:
         wide: DType = as_dtype(dtype)
         shape = as_shape(shape)
-        # Normal numbers come in pairs of uniform ones.
+        # Normal numbers are computed from pairs of uniform numbers.
         size = size_of(shape)
         even = size + size % 2 if function is random_normal else size
         key, counter = self.reserve(words_of(even, wide))
@@ -160,7 +159,7 @@ class Generator:
         dtype: DTypeLike = dtypes.uint32,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """Random bits: every uint32 or uint64 is as likely as any other."""
+        """Random bits: all values of uint32 or uint64 are equally likely."""
         return self._draw(random_bits, shape, dtype, device)
 
     def uniform(
@@ -172,7 +171,7 @@ class Generator:
         dtype: DTypeLike = dtypes.float32,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """Numbers evenly spread over [low, high).
+        """Uniform numbers in [low, high).
 
         >>> pb.Generator(7).uniform((2,), -1, 1).shape
         (2,)
@@ -217,7 +216,7 @@ class Generator:
         dtype: DTypeLike = dtypes.float32,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """Normal numbers no less than low and no more than high standard deviations from the mean.
+        """Normal numbers between low and high standard deviations from the mean.
 
         >>> bool(pb.all(abs(pb.Generator(7).truncated_normal((100,))) <= 2))
         True
@@ -253,7 +252,7 @@ class Generator:
         dtype: DTypeLike = dtypes.bool_,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """True with probability p; in the shape of p if none is given.
+        """True with probability p, in the shape of p by default.
 
         >>> pb.Generator(7).bernoulli((3,), 1.0).tolist()
         [True, True, True]
@@ -272,19 +271,19 @@ class Generator:
         dtype: DTypeLike = dtypes.int32,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """Integers in [low, high), each as likely as any other to 1 in 2**64 / (high - low).
+        """Uniform integers in [low, high), with a bias of at most (high - low) / 2**64.
 
         >>> pb.Generator(7).integers((3,), 5, 6).tolist()
         [5, 5, 5]
 
         Raises:
-            InputValueError: when there is no integer in between, or the dtype does not hold them.
+            InputValueError: if the interval is empty, or outside the range of the dtype.
         """
         wanted = as_dtype(dtype)
         if high is None:
             low, high = 0, low
         if wanted not in dtypes.INTEGER:
-            raise errors.DTypeError(f"random integers have an integer dtype, not {wanted}")
+            raise errors.DTypeError(f"random integers need an integer dtype, got {wanted}")
         bits = 8 * wanted.itemsize
         least = 0 if wanted in dtypes.UNSIGNED else -(1 << (bits - 1))
         if not least <= low < high <= least + (1 << bits):
@@ -294,7 +293,7 @@ class Generator:
         words = self._draw(random_bits, shape, dtypes.uint64, device)
         if high - low < 1 << 64:
             words = words % (high - low)
-        # Unsigned arithmetic wraps, and so does the conversion of what is past the sign bit.
+        # Unsigned arithmetic wraps, and so does the conversion to a signed dtype.
         offset = full((), low % (1 << 64), dtype=dtypes.uint64, device=words.device)
         return (words + offset).astype(wanted)
 
@@ -306,12 +305,12 @@ class Generator:
         axis: int = -1,
         dtype: DTypeLike = dtypes.int32,
     ) -> Tensor:
-        """Indices along `axis` of logits, with probabilities softmax(logits) (Gumbel, 1954).
+        """Random classes with probabilities softmax(logits) along `axis` (Gumbel, 1954).
 
         Args:
-            logits: unnormalised log probabilities.
+            logits: unnormalized log probabilities.
             shape: the shape of the result; that of logits without axis must broadcast to it.
-            axis: where the classes are.
+            axis: the axis of the classes.
             dtype: an integer dtype.
 
         >>> pb.Generator(7).categorical([0.0, float("-inf")], (3,)).tolist()
@@ -339,20 +338,20 @@ class Generator:
         dtype: DTypeLike = dtypes.float32,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """Numbers of the gamma distribution (Marsaglia and Tsang, 2000).
+        """Gamma-distributed numbers (Marsaglia and Tsang, 2000).
 
         Args:
-            shape: the shape of the result; that of alpha if none is given.
+            shape: the shape of the result; that of alpha by default.
             alpha: the shape parameter, positive.
             scale: the scale parameter.
             dtype: a real floating dtype.
-            device: where the tensor is made.
+            device: the device of the result.
 
         >>> bool(pb.all(pb.Generator(7).gamma((100,), 0.5) >= 0))
         True
         """
         wide = as_dtype(dtype)
-        # The parameters of a distribution are constants here: no gradient flows into them.
+        # Parameters are constants: no gradient flows into them.
         concentration = from_any(alpha).astype(wide)
         size: Shape = concentration.shape if shape is None else as_shape(shape)
         boosted = where(concentration < 1, concentration + 1, concentration)
@@ -360,7 +359,7 @@ class Generator:
         c = 1.0 / sqrt(d * 9.0)
         result = zeros(size, dtype=wide, device=device)
         open_ = ones(size, dtype=dtypes.bool_, device=device)
-        while bool(any_of(open_)):  # each round leaves less than 5 in 100 open
+        while bool(any_of(open_)):  # each round rejects less than 5 %
             z = self.normal(size, dtype=wide, device=device)
             v = (z * c + 1) ** 3
             u = 1 - self.uniform(size, dtype=wide, device=device)
@@ -375,7 +374,7 @@ class Generator:
         return scaled
 
     def permutation(self, x: int | TensorLike, *, axis: int = 0) -> Tensor:
-        """The integers below x in random order; or a tensor with its slices along axis so.
+        """A random permutation of the integers below x, or of the slices of a tensor along axis.
 
         >>> sorted(pb.Generator(7).permutation(4).tolist())
         [0, 1, 2, 3]
@@ -389,7 +388,7 @@ class Generator:
     def dropout(
         self, x: TensorLike, rate: float, *, noise_shape: tuple[int | None, ...] | None = None
     ) -> Tensor:
-        """x with a share `rate` of its elements 0, the others divided by 1 - rate.
+        """x with a fraction `rate` of its elements set to 0, and the others divided by 1 - rate.
 
         >>> pb.Generator(7).dropout(pb.ones(3), 0.0).tolist()
         [1.0, 1.0, 1.0]
@@ -416,7 +415,7 @@ def philox(key: int, counter: int) -> tuple[int, int, int, int]:
     return a, b, c, d
 
 
-#: The generator behind the functions of this module.
+#: The generator of the functions of this module.
 default_generator = Generator()
 
 seed = default_generator.seed

@@ -1,1 +1,1 @@
-"""Parts of the array API namespace that are no ops: dtypes and what a device offers."""
+"""Parts of the array API namespace that are not ops: dtypes, and what a device supports."""

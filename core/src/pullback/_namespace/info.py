@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace about itself: version, dtypes, devices."""
+"""Inspection of the array API standard: version, dtypes, devices and capabilities."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", __array_api_version__)
 
 
 class NamespaceInfo:
-    """What `__array_namespace_info__()` gives (array API standard, inspection)."""
+    """The result of `__array_namespace_info__()` (array API standard, inspection)."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What this namespace can do of what the standard leaves open.
+        """The optional capabilities of the standard that this namespace has.
 
         >>> pb.__array_namespace_info__().capabilities()["boolean indexing"]
         True
@@ -36,11 +36,11 @@ class NamespaceInfo:
         }
 
     def default_device(self) -> Device:
-        """The device that tensors are made on where none is named."""
+        """The device of new tensors, unless another one is named."""
         return default_device()
 
     def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, DType]:
-        """The dtypes of results for which none is given, on any device."""
+        """The default dtypes, which are the same on all devices."""
         return {
             "real floating": dtypes.DEFAULT_FLOAT,
             "complex floating": dtypes.DEFAULT_COMPLEX,
@@ -49,10 +49,10 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: DeviceLike | None = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes of the standard (neither float16 nor bfloat16) that a device holds, by name.
+        """The dtypes of the standard (not float16 and bfloat16) that a device supports, by name.
 
         Args:
-            device: the device; the one in force if not given.
+            device: the device; the active device if not given.
             kind: only dtypes of this kind, as `isdtype` takes it.
 
         >>> pb.__array_namespace_info__().dtypes(kind="complex floating")
@@ -68,7 +68,7 @@ class NamespaceInfo:
         }
 
     def devices(self) -> tuple[Device, ...]:
-        """Every device that can be used."""
+        """All usable devices."""
         return tuple(devices())
 
 
@@ -78,10 +78,10 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 
 def _namespace(api_version: str | None) -> Any:
-    """The namespace for an array: what `Tensor.__array_namespace__` gives."""
+    """The namespace of tensors, for `Tensor.__array_namespace__`."""
     if api_version is not None and api_version not in _VERSIONS:
         raise errors.InputValueError(
-            f"there is no namespace for version {api_version!r} of the array API standard; "
+            f"unknown version {api_version!r} of the array API standard; "
             f"use one of {', '.join(_VERSIONS)}"
         )
     return sys.modules["pullback"]
@@ -91,7 +91,7 @@ OPERATORS.array_namespace = _namespace
 
 
 def executing_eagerly() -> bool:
-    """Whether ops run when they are called: from the first line, with nothing to enable.
+    """Returns True: ops run when they are called.
 
     >>> pb.executing_eagerly()
     True

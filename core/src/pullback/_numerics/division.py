@@ -1,4 +1,4 @@
-"""Quotients that are whole numbers."""
+"""Floors of quotients."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def floor_divide(xp: Any, x1: Any, x2: Any, digits: int) -> Any:
-    """The floor of x1 / x2, rounded once to the dtype of both, which has so many binary digits.
+    """The floor of x1 / x2, rounded once to the dtype of both, which has `digits` binary digits.
 
-    The quotient is rounded before it is floored, and may have been rounded up to a whole number, or
-    past the middle between two. What `remainder` leaves tells, for it is exact.
+    The quotient is rounded before its floor is taken, possibly up to an integer, or past the middle
+    between two integers. `remainder` is exact, and shows by how much.
     """
     quotient = x1 / x2
     whole, size, limit = xp.floor(quotient), xp.abs(quotient), 2.0**digits

@@ -116,12 +116,12 @@ _BERNOULLI = (
 
 
 def _angle(xp: Any, x: Any) -> Any:
-    """pi times the distance of x from the nearest whole number."""
+    """pi times the distance of x from the nearest integer."""
     return (x - xp.round(x)) * math.pi
 
 
 def _at_least_1(xp: Any, x: Any) -> Any:
-    """1 - x below 0, 1 + x in [0, 1), x from 1 on: where the functions are approximated."""
+    """1 - x below 0, 1 + x in [0, 1), x from 1 on: the interval of the approximations."""
     return xp.where(x < 0, 1 - x, xp.where(x < 1, 1 + x, x))
 
 
@@ -166,7 +166,7 @@ _TERMS = 10
 
 
 def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
-    """The derivative of order n of digamma; without `below` there are no numbers below 0 in x.
+    """The derivative of order n of digamma; below=False if no x is negative.
 
     It is (-1)**(n + 1) n! times the sum of 1 / (x + k)**(n + 1) over all k >= 0 (DLMF 5.15.1).
     Below 0: the sum over all whole k, which depends on the fraction of x alone, less that over
@@ -190,7 +190,7 @@ def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
 
 
 def _tail(a: Any, s: int, size: float) -> Any:
-    """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and whole s > 1.
+    """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and integer s > 1.
 
     The sum is the Hurwitz zeta function of 1 + a, by Euler and Maclaurin's summation (DLMF
     25.11.5). All its terms are positive.
@@ -210,13 +210,13 @@ def _tail(a: Any, s: int, size: float) -> Any:
 
 
 def _exactly(a: Any, k: int) -> tuple[Any, Any]:
-    """a + k, and what it has lost by rounding as a part of it."""
+    """a + k, and its relative rounding error."""
     base = a + k
     part = base - a
     return base, ((a - (base - part)) + (k - part)) / base
 
 
 def _power(base: Any, s: int, size: float) -> Any:
-    """size / base**s, where base**s alone might overflow beside a large size."""
+    """size / base**s, without overflow of base**s for a large size."""
     half = s // 2 if s > _TERMS else 0
     return size / base**half / base ** (s - half) if half else size / base**s

@@ -96,12 +96,12 @@ def _is_elsewhere(obj: object) -> bool:
 
 def _shared(obj: Any, dtype: DType | None, device: Device) -> Tensor:
     if not hasattr(obj, "__array__") and not hasattr(obj, "__dlpack__"):
-        raise _needs_copy(f"{type(obj).__name__} is no tensor")
+        raise _needs_copy(f"{type(obj).__name__} cannot become a tensor")
     array = np.asarray(obj)
     if dtype is not None and array.dtype != dtype:
-        raise _needs_copy(f"a {array.dtype} array is no {dtype} tensor")
+        raise _needs_copy(f"a {array.dtype} array cannot become a {dtype} tensor")
     if device.kind != "cpu":
-        raise _needs_copy(f"a host array is no tensor on {device}")
+        raise _needs_copy(f"a host array cannot become a tensor on {device}")
     return from_host(array, None, device, copy=False)
 
 

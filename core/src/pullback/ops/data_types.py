@@ -168,8 +168,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     Args:
         dtype: a dtype.
         kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
-            floating" or "numeric"; a dtype, to compare with; or a tuple of these, any of which may
-            match.
+            floating" or "numeric"; a dtype, to compare with; or a tuple, in which any may match.
 
     Raises:
         InputValueError: for an unknown kind.

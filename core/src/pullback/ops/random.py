@@ -164,9 +164,9 @@ def random_normal(
 ) -> Tensor:
     """Standard normal numbers (Box and Muller, 1958); the same on every backend within rounding.
 
-    For n elements, uniform numbers u of which the first m = ceil(n / 2) give the radii r =
-    sqrt(-2 log(1 - u)) and m more the angles a = 2 pi u: then r cos(a), followed by r sin(a), of
-    which the first n are taken. 16-bit dtypes are rounded from float32.
+    For n elements, the first m = ceil(n / 2) uniform numbers u give the radii r =
+    sqrt(-2 log(1 - u)), and m more the angles a = 2 pi u. The result is the first n elements of
+    r cos(a) followed by r sin(a). 16-bit dtypes are rounded from float32.
 
     Args:
         shape: the shape of the result.

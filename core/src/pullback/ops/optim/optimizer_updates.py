@@ -68,7 +68,7 @@ R = TypeVar("R")
 
 
 def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
-    """`@op` for an update with these slots, of which the last `numbers` are 0-d."""
+    """`@op` for an update with these slots; the last `numbers` of them are 0-d."""
     count = len(slots)
     rule = _shapes_of(count, numbers)
     # ACCUMULATED: a weighted sum of old and new values that may cancel.
