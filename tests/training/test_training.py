@@ -729,7 +729,7 @@ class TestCompile:
         model.compile("sgd", "mean_squared_error")
         with pytest.raises(pb.errors.ShapeError) as caught:
             model.fit(X, T[:, 0], batch_size=20, verbose=False)
-        assert "targets of shape (20,) and predictions of shape (20, 1)" in str(caught.value)
+        assert "must have one shape, got (20,) and (20, 1)" in str(caught.value)
         assert caught.value.__notes__ == [
             "in fit: epoch 1, step 1; inputs float32(20, 4), targets float32(20,)"
         ]
