@@ -293,7 +293,10 @@ def without_order(self, array, device, *, copy):
     ("members", "message"),
     [
         ({"to_host": turned}, r"BrokenBackend.to_host: the array back from bool\[0, 3\]"),
-        ({"to_host": lambda self, array: array.tolist()}, "returned int, not a NumPy array|returned bool"),
+        (
+            {"to_host": lambda self, array: array.tolist()},
+            "returned int, not a NumPy array|returned bool",
+        ),
         ({"from_host": narrowed}, r"from_host: returned an array of float32 for float64\[\]"),
         ({"from_host": shared}, "from_host: with copy=True the array shares memory"),
         ({"from_host": without_order}, "from_host: raised TypeError"),
