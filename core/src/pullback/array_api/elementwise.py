@@ -1,4 +1,4 @@
-"""Elementwise kernels: the namespace's own functions of the same name, and what they leave open."""
+"""Elementwise kernels: the namespace's functions of the same name, and the ops that it lacks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _SAME_NAME = (
     "where",
 )
 
-#: Added to a complex number, it makes 0 of a real part of -0 and changes nothing else.
+#: Added to a complex number, it turns a real part of -0 into 0 and changes nothing else.
 POSITIVE_ZERO = complex(0.0, -0.0)
 
 
@@ -89,7 +89,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         if xp.isdtype(x1.dtype, "integral"):
             return xp.floor_divide(x1, x2)
         if x1.dtype != xp.float64:
-            # In float64 the quotient has all the digits that tell.
+            # In float64 the quotient has all digits that matter.
             wide = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
             return xp.astype(xp.floor(wide), x1.dtype)
         return division.floor_divide(xp, x1, x2, 53)
@@ -130,7 +130,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def log1p(x: Any) -> Any:
         if not is_complex(x):
             return xp.log1p(x)
-        # Namespaces take the logarithm of |1 + x|, which has lost a small x.
+        # Namespaces compute log|1 + x|, where 1 + x loses the digits of a small x.
         a, b = xp.real(x), xp.imag(x)
         near = 0.5 * xp.log1p(a * (2 + a) + b * b)
         far = xp.log(xp.hypot(1 + a, b))
@@ -146,7 +146,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
 
 def negative_power(dtype: Any) -> Exception:
-    """What to raise for an integer to a negative integer power."""
+    """The error for an integer to a negative integer power."""
     return errors.InputValueError(
         f"an integer to a negative power is no {dtype}; "
         f"convert the base to a floating dtype with x.astype(...)"

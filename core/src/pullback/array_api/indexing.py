@@ -1,18 +1,21 @@
-"""Kernels that take and put elements by position."""
+"""Kernels that take and scatter elements by position."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pullback.array_api.narrowing import half_precision
+from pullback.casting import casts_to_float32
 from pullback.plugins.backend import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
-    half = [getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name)]
+    half = half_precision(xp)
+    widened, narrowed = casts_to_float32(half, xp.float32, xp.astype)
 
     def in_range(indices: Any, size: int) -> Any:
-        """The indices as a flat array of non-negative ones."""
+        """The indices as a flat array, none negative."""
         flat = xp.reshape(indices, (-1,))
         if flat.shape[0] and not (-size <= int(xp.min(flat)) and int(xp.max(flat)) < size):
             raise IndexError(f"an index is outside an axis of size {size}")
@@ -28,8 +31,8 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         updates = xp.reshape(updates, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
         result = xp.asarray(x, copy=True)
         before = (slice(None),) * axis
-        # The standard has no assignment to several positions: one after the other, with all that
-        # goes to one position added at once, as exactly as the namespace's sum is.
+        # The standard has no assignment to several positions: they are assigned one by one. All
+        # updates of a position are added at once, with the accuracy of the namespace's sum.
         order = xp.argsort(flat)
         places = [int(flat[int(order[number])]) for number in range(count)]
         begin = 0
@@ -49,9 +52,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         if x.dtype not in half:
             return scatter(x, indices, updates, axis, add=True)
         # The sums of 16-bit floats are taken in float32.
-        wide, more = xp.astype(x, xp.float32), xp.astype(updates, xp.float32)
-        found = scatter(wide, indices, more, axis, add=True)
-        return xp.astype(found, x.dtype, copy=False)
+        return narrowed(scatter(widened(x), indices, widened(updates), axis, add=True), x)
 
     def scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
         return scatter(x, indices, updates, axis, add=False)

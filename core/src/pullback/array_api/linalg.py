@@ -6,31 +6,27 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pullback.array_api.narrowing import half_precision
+from pullback.casting import casts_to_float32
 from pullback.plugins.backend import Kernel
-
-#: What matrices are computed with as they are; 16-bit floats are not among them.
-_WIDE = (
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    *("float32", "float64", "complex64", "complex128"),
-)
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
-    """Kernels over `xp`, those of the linalg tier if it has the extension."""
-    wide = [getattr(xp, name) for name in _WIDE if hasattr(xp, name)]
+    """Kernels over `xp`, with those of the linalg tier if it has the extension."""
+    half = half_precision(xp)
+    widened, narrowed = casts_to_float32(half, xp.float32, xp.astype)
 
     def in_float32(function: Callable[..., Any]) -> Kernel:
-        """16-bit floats are computed with in float32, and rounded once."""
+        """The function computed in float32 for 16-bit floats, and rounded once."""
 
         @functools.wraps(function)
         def kernel(*arrays: Any, **attributes: Any) -> Any:
-            dtype = arrays[0].dtype
-            if dtype in wide:
+            if arrays[0].dtype not in half:
                 return function(*arrays, **attributes)
-            found = function(*[xp.astype(x, xp.float32) for x in arrays], **attributes)
-            if isinstance(found, tuple):
-                return tuple(xp.astype(x, dtype) for x in found)
-            return xp.astype(found, dtype)
+            result = function(*[widened(x) for x in arrays], **attributes)
+            if isinstance(result, tuple):
+                return tuple(narrowed(part, arrays[0]) for part in result)
+            return narrowed(result, arrays[0])
 
         return kernel
 
@@ -42,10 +38,10 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     linalg = xp.linalg
 
     def hermitian_part(x: Any) -> Any:
-        turned = xp.matrix_transpose(x)
+        transposed = xp.matrix_transpose(x)
         if xp.isdtype(x.dtype, "complex floating"):
-            turned = xp.conj(turned)
-        return (x + turned) * 0.5
+            transposed = xp.conj(transposed)
+        return (x + transposed) * 0.5
 
     def cholesky(x: Any, *, upper: bool) -> Any:
         return linalg.cholesky(hermitian_part(x), upper=upper)
@@ -67,9 +63,9 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
     def eig(x: Any) -> Any:
         result = xp.complex128 if x.dtype in (xp.float64, xp.complex128) else xp.complex64
-        return tuple(xp.astype(found, result) for found in linalg.eig(x))
+        return tuple(xp.astype(part, result) for part in linalg.eig(x))
 
-    found = {
+    table = {
         "cholesky": in_float32(cholesky),
         "eigh": in_float32(eigh),
         "matmul": in_float32(matmul),
@@ -78,4 +74,4 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         "solve": in_float32(solve),
         "svd": in_float32(svd),
     }
-    return found | ({"eig": eig} if hasattr(linalg, "eig") else {})
+    return table | ({"eig": eig} if hasattr(linalg, "eig") else {})

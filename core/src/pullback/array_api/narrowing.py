@@ -1,22 +1,27 @@
-"""To 16-bit floats in one rounding, where a library goes by way of float32."""
+"""Conversion to 16-bit floats in one rounding, for libraries that convert through float32."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-#: Of each 16-bit float: the largest number, and the middle between it and what overflows.
+#: For each 16-bit float: the largest number, and the midpoint above it, from where it overflows.
 _LARGEST = {"float16": (65504.0, 65520.0), "bfloat16": (255.0 * 2.0**120, 511.0 * 2.0**119)}
-#: What float32 does not hold, with the 16-bit floats that it goes to. float16 ends where all
-#: integers are floats.
+#: Dtypes that float32 does not hold exactly, with the 16-bit floats that this matters for. All
+#: integers in the range of float16 are exact in float32.
 _WIDE = {
     "float64": ("float16", "bfloat16"),
     **dict.fromkeys(("int32", "int64", "uint32", "uint64"), ("bfloat16",)),
 }
 
 
+def half_precision(xp: Any) -> tuple[Any, ...]:
+    """The 16-bit floats that the namespace has."""
+    return tuple(getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name))
+
+
 def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
-    """`xp.astype` in which no value is rounded twice, however `xp` goes about it."""
+    """`xp.astype` with a single rounding, also where that of `xp` rounds twice."""
     twice = {
         (getattr(xp, wide), getattr(xp, short)): _LARGEST[short]
         for wide, shorts in _WIDE.items()
@@ -30,7 +35,7 @@ def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
             return xp.astype(x, native)
         single = xp.astype(x, xp.float32)
         short = xp.astype(xp.astype(single, native), xp.float32)
-        # Halfway, the neighbour on the other side is as far away; elsewhere there is nothing.
+        # Only at a midpoint is the neighbour on the other side a 16-bit float too.
         other = single + (single - short)
         there = xp.astype(xp.astype(other, native), xp.float32) == other
         back = xp.astype(single, x.dtype)

@@ -196,13 +196,13 @@ class Backend:
         kernels = (*self._registered.get(op_name, ()), added)
         # A new tuple in one step: another thread may be looking a kernel up.
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
-        self._clear_tables()
+        self._forget()
 
     def unregister_kernels(self, source: str) -> None:
         """Removes every kernel that `source` has registered."""
         for op_name, kernels in self._registered.items():
             self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
-        self._clear_tables()
+        self._forget()
 
     def reject_kernels(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
         """Removes every kernel that has a problem.
@@ -223,10 +223,10 @@ class Backend:
                 else:
                     problems.append(message)
             self._registered[op_name] = tuple(kept)
-        self._clear_tables()
+        self._forget()
         return tuple(problems)
 
-    def _clear_tables(self) -> None:
+    def _forget(self) -> None:
         self.changes += 1
         for i in range(len(self.tables)):
             # A new dict: another thread may be about to write into the old one.
