@@ -147,12 +147,12 @@ static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, co
                 sum[s][v] = (Vec){0};
         }
         for (ptrdiff_t k = 0; k < inner; k++) {
-            const float *row = strips + k * TILE_COLUMNS;
             _Pragma("GCC unroll 4")
             for (int s = 0; s < 4; s++) {
                 _Pragma("GCC unroll 4")
                 for (int v = 0; v < VECTORS; v++)
-                    sum[s][v] += x[k] * *(const Vec *)(row + s * size + v * WIDTH);
+                    sum[s][v] +=
+                        x[k] * *(const Vec *)(strips + s * size + k * TILE_COLUMNS + v * WIDTH);
             }
         }
         for (int s = 0; s < 4; s++)

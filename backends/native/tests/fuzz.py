@@ -24,7 +24,7 @@ from pullback.devices import as_device
 from pullback.spec import OPS
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
 #: Numbers for the inputs of a call. Subnormal numbers come without infinities: half of the smallest
@@ -39,7 +39,7 @@ SPECIAL = {
 
 def _normalized(op, *rest):
     """Results of a normalization that its gradient takes."""
-    return lambda x, scale, *_, axis, epsilon=1e-5: NUMPYS[op](
+    return lambda x, scale, *_, axis, epsilon=1e-5: NUMPY_KERNELS[op](
         x, scale, *rest, axis=axis, epsilon=epsilon
     )[1:]
 
@@ -52,25 +52,25 @@ MADE = {
     "rms_norm_gradient": ((2,), _normalized("rms_norm")),
     "sparse_softmax_cross_entropy_gradient": (
         (2,),
-        lambda x, labels, *_, **how: NUMPYS["sparse_softmax_cross_entropy_with_logits"](
+        lambda x, labels, *_, **how: NUMPY_KERNELS["sparse_softmax_cross_entropy_with_logits"](
             x, labels, **how
         )[1:],
     ),
     "scaled_dot_product_attention_gradient": (
         (4, 5),
-        lambda *x, **how: NUMPYS["scaled_dot_product_attention"](*x[:4], **how),
+        lambda *x, **how: NUMPY_KERNELS["scaled_dot_product_attention"](*x[:4], **how),
     ),
     "lstm_gradient": (
         (6, 7, 8),
         lambda *x, **how: [
-            NUMPYS["lstm"](*x[:5], np.zeros(x[3].shape[-1], np.float32), x[5], **how)[place]
+            NUMPY_KERNELS["lstm"](*x[:5], np.zeros(x[3].shape[-1], np.float32), x[5], **how)[place]
             for place in (0, 3, 4)
         ],
     ),
     "gru_gradient": (
         (5, 6, 7),
         lambda *x, **how: [
-            NUMPYS["gru"](*x[:4], None, None, x[4], **how)[place] for place in (0, 2, 3)
+            NUMPY_KERNELS["gru"](*x[:4], None, None, x[4], **how)[place] for place in (0, 2, 3)
         ],
     ),
 }
@@ -248,7 +248,7 @@ def failure(calls, rng):
     with np.errstate(all="ignore"):
         with number_of_threads(threads):
             ours = outcome(kernel, inputs, attributes)
-        wrong = difference(ours, outcome(NUMPYS[name], inputs, attributes), what)
+        wrong = difference(ours, outcome(NUMPY_KERNELS[name], inputs, attributes), what)
     if [leaf.tobytes() for leaf in leaves(inputs)] != before:
         wrong = "inputs were changed"
     shapes = [leaf.shape for leaf in leaves(inputs)]

@@ -13,7 +13,7 @@ import pytest
 import pullback as pb
 from pullback_native import _native
 from pullback_numpy import threads
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
 rng = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def test_what_a_handler_raises_is_not_lost(name):
 
     again, before = False, signal.signal(signal.SIGUSR1, handler)
     try:
-        _native.prepare(NUMPYS, count)
+        _native.prepare(NUMPY_KERNELS, count)
         with number_of_threads(2):
             expected = numbers(SPLIT[name]())
             again = True
@@ -102,21 +102,21 @@ def test_what_a_handler_raises_is_not_lost(name):
                 np.testing.assert_array_equal(a, b)
     finally:
         signal.signal(signal.SIGUSR1, before)
-        _native.prepare(NUMPYS, threads.threads)
+        _native.prepare(NUMPY_KERNELS, threads.threads)
 
 
 def test_what_is_no_number_of_threads():
     x = np.ones((300, 300), np.float32)
     try:
         for answer, error in (("two", TypeError), (1.5, TypeError)):
-            _native.prepare(NUMPYS, lambda answer=answer: answer)
+            _native.prepare(NUMPY_KERNELS, lambda answer=answer: answer)
             with pytest.raises(error):
                 _native.tanh(x)
         for answer in (0, -5, 10**30, -(10**30)):
-            _native.prepare(NUMPYS, lambda answer=answer: answer)
+            _native.prepare(NUMPY_KERNELS, lambda answer=answer: answer)
             np.testing.assert_allclose(_native.tanh(x), np.tanh(x), rtol=1e-6)
     finally:
-        _native.prepare(NUMPYS, threads.threads)
+        _native.prepare(NUMPY_KERNELS, threads.threads)
 
 
 # Forks. -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 INF, NAN = np.inf, np.nan
 rng = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def number(value):
 def beside(name, *inputs, **attributes):
     """The results of the pack, which must be those of NumPy's kernel."""
     kernel = KERNELS.get(name) or getattr(_native, name)
-    found = [one(*inputs, **attributes) for one in (kernel, NUMPYS[name])]
+    found = [one(*inputs, **attributes) for one in (kernel, NUMPY_KERNELS[name])]
     ours, theirs = (one if isinstance(one, tuple) else (one,) for one in found)
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
@@ -74,7 +74,7 @@ def test_adam(beta1, step, decay, instructions):
 
 def test_what_is_no_step_of_adam_gives_no_number():
     one, how = np.ones(3, np.float32), {"epsilon": 1e-7, "weight_decay": 0.0}
-    for kernel in (_native.adam_update, NUMPYS["adam_update"]):
+    for kernel in (_native.adam_update, NUMPY_KERNELS["adam_update"]):
         found = kernel(one, one, one, one, number(0.5), number(0), beta1=0.9, beta2=0.9, **how)
         assert np.isnan(found[0]).all()
 
@@ -98,7 +98,7 @@ def test_batch_norm(shape, value, instructions):
 
 def test_squares_out_of_range_are_an_infinite_variance():
     x = np.float32([[1e30], [1], [2]])
-    for kernel in (_native.batch_norm, NUMPYS["batch_norm"]):
+    for kernel in (_native.batch_norm, NUMPY_KERNELS["batch_norm"]):
         y, _, variance = kernel(x, None, None, axis=1, epsilon=1e-3)
         np.testing.assert_array_equal(variance, INF)
         np.testing.assert_array_equal(y, 0)
@@ -130,7 +130,7 @@ def test_attention(queries, keys, masked, is_causal):
 def test_the_score_of_a_key_that_is_hidden_does_not_count():
     q, k, v = normal(1, 4, 3), normal(1, 4, 3), normal(1, 4, 2)
     k[0, 3] = NAN
-    for kernel in (KERNELS[ATTENTION], NUMPYS[ATTENTION]):
+    for kernel in (KERNELS[ATTENTION], NUMPY_KERNELS[ATTENTION]):
         y, _ = kernel(q, k, v, None, is_causal=True, scale=1.0)
         np.testing.assert_array_equal(np.isnan(y[0, :, 0]), [False, False, False, True])
 
@@ -147,7 +147,7 @@ def test_convolution(shape, pad, stride, value, instructions):
            "dilation": (1, 1), "data_format": "channels_last"}  # fmt: skip
     for which in range(3):
         given = [normal(*shape), normal(3, 3, shape[-1], 7)]
-        given.append(normal(*NUMPYS["conv"](*given, **how).shape))
+        given.append(normal(*NUMPY_KERNELS["conv"](*given, **how).shape))
         given[which].reshape(-1)[rng.integers(given[which].size)] = value
         x, kernel, g = given
         beside("conv", x, kernel, **how)
@@ -160,7 +160,7 @@ def test_what_is_no_number_stays_in_the_windows_that_see_it():
     x[0, 4, 0] = NAN
     how = {"strides": (1,), "padding": ((0, 0),), "groups": 1, "dilation": (1,),
            "data_format": "channels_last"}  # fmt: skip
-    for conv in (KERNELS["conv"], NUMPYS["conv"]):
+    for conv in (KERNELS["conv"], NUMPY_KERNELS["conv"]):
         seen = np.isnan(conv(x, kernel, **how)).all(-1)
         np.testing.assert_array_equal(seen, [[False, False, True], [False, False, False]])
 
@@ -170,7 +170,7 @@ def test_no_gradient_comes_from_beyond_an_edge():
     g, kernel = np.ones((1, 1, 5, 1), np.float32), np.float32([INF, 1, 1]).reshape(1, 3, 1, 1)
     how = {"strides": (1, 1), "padding": ((0, 0), (1, 1)), "groups": 1, "dilation": (1, 1),
            "data_format": "channels_last", "input_shape": (1, 1, 5, 1)}  # fmt: skip
-    for slope in (KERNELS["conv_input_gradient"], NUMPYS["conv_input_gradient"]):
+    for slope in (KERNELS["conv_input_gradient"], NUMPY_KERNELS["conv_input_gradient"]):
         np.testing.assert_array_equal(slope(g, kernel, **how)[0, 0, :, 0], [INF, INF, INF, INF, 2])
 
 

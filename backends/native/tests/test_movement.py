@@ -7,7 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback_native import _native
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 pytestmark = pytest.mark.usefixtures("instructions")
 rng = np.random.default_rng(0)
@@ -76,10 +76,11 @@ def test_rows_by_number(segments, ids, behind, axis, dtype):
     data, table = normal(*before, *ids, *behind), normal(*before, segments, *behind)
     how = {"num_segments": segments, "axis": axis}
     np.testing.assert_array_equal(
-        _native.segment_sum(data, numbers, **how), NUMPYS["segment_sum"](data, numbers, **how)
+        _native.segment_sum(data, numbers, **how),
+        NUMPY_KERNELS["segment_sum"](data, numbers, **how),
     )
     np.testing.assert_array_equal(
-        _native.take(table, numbers, axis=axis), NUMPYS["take"](table, numbers, axis=axis)
+        _native.take(table, numbers, axis=axis), NUMPY_KERNELS["take"](table, numbers, axis=axis)
     )
 
 
@@ -119,7 +120,7 @@ def test_reshape_copies_only_where_it_must():
 def test_concat(shapes, axis):
     parts = [normal(*shape) for shape in shapes]
     np.testing.assert_array_equal(
-        _native.concat(parts, axis=axis), NUMPYS["concat"](parts, axis=axis)
+        _native.concat(parts, axis=axis), NUMPY_KERNELS["concat"](parts, axis=axis)
     )
 
 

@@ -19,7 +19,7 @@ from pullback.devices import as_device
 from pullback.spec import OPS
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.kernels import gelu
 from pullback_numpy.threads import number_of_threads
 
@@ -244,7 +244,7 @@ def test_several_threads_call_at_once():
 
 def beside(name, *inputs, rtol=2e-5, **attributes):
     kernel = KERNELS.get(name) or getattr(_native, name)
-    ours, theirs = (arrays(one(*inputs, **attributes)) for one in (kernel, NUMPYS[name]))
+    ours, theirs = (arrays(one(*inputs, **attributes)) for one in (kernel, NUMPY_KERNELS[name]))
     for a, b in zip(ours, theirs, strict=True):
         assert a.shape == b.shape
         assert a.dtype == b.dtype

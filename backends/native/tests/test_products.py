@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pullback_native import _native
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
 rng = np.random.default_rng(0)
@@ -76,6 +76,6 @@ def test_matmul_keeps_infinities_and_nan_where_they_belong():
 @pytest.mark.parametrize("biased", [False, True])
 def test_linear(shape, biased):
     given = normal(*shape), normal(shape[-1], 70), normal(70) if biased else None
-    ours, theirs = _native.linear(*given), NUMPYS["linear"](*given)
+    ours, theirs = _native.linear(*given), NUMPY_KERNELS["linear"](*given)
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-4)

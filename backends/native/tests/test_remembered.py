@@ -17,7 +17,7 @@ from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS
 from pullback_native import _native
 from pullback_native.kernels import KERNELS, attention
-from pullback_numpy.kernels import KERNELS as NUMPYS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
 SERVED = sorted({*_native.KERNELS, *KERNELS})
@@ -170,7 +170,7 @@ def test_steps_are_those_of_who_serves_the_op_now():
             g = rng.standard_normal(7).astype(np.float32)
             slots = [slot.numpy() for _, _, slot in optimizer.slot_variables()]
             slots = slots or [np.zeros(7, np.float32) for _ in optimizer.slot_names]
-            kernel = NUMPYS[optimizer.op] if packs == [] else getattr(_native, optimizer.op)
+            kernel = NUMPY_KERNELS[optimizer.op] if packs == [] else getattr(_native, optimizer.op)
             numbers = (np.float32(0.1), np.float32(step))[: 1 + optimizer.takes_step]
             defaults = OPS[optimizer.op].body.__kwdefaults__
             wanted = kernel(v.numpy(), g, *slots, *map(np.asarray, numbers),
