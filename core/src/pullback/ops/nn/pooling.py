@@ -18,13 +18,13 @@ from pullback.ops.nn.windows import (
     Padding,
     Pads,
     Sizes,
+    canonical_windows,
     channels_back,
     channels_last,
     channels_last_shape,
     channels_of,
     check_format,
     image_shape,
-    normal_windows,
     output_sizes,
     remembered,
     spatial_of,
@@ -63,7 +63,7 @@ def _checked(
         )
     spatial = spatial_of(shape, data_format)
     given = window if strides is None else strides
-    window, strides, padding, _ = normal_windows(spatial, window, given, padding, 1)
+    window, strides, padding, _ = canonical_windows(spatial, window, given, padding, 1)
     return {
         "window": window,
         "strides": strides,
