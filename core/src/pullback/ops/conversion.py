@@ -60,9 +60,9 @@ def asarray(
     tensor = as_tensor(obj)
     if tensor is not None:
         if copy is False and dtype is not None and tensor.dtype != dtype:
-            raise _needs_copy(f"a {tensor.dtype} tensor is no {dtype} tensor")
+            raise _needs_copy(f"a {tensor.dtype} tensor cannot become a {dtype} tensor")
         if copy is False and device is not None and tensor.device is not device:
-            raise _needs_copy(f"a tensor on {tensor.device} is none on {device}")
+            raise _needs_copy(f"a tensor on {tensor.device} cannot move to {device}")
         result = from_any(tensor, dtype, device)
         return result.__copy__() if copy and result is obj else result
     if _is_elsewhere(obj):

@@ -22,10 +22,10 @@ from pullback.ops.nn.windows import (
     DataFormat,
     Padding,
     Sizes,
+    canonical_windows,
     channels_back,
     channels_last,
     check_format,
-    normal_windows,
     remembered,
     spread,
     taps,
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
+def canonical_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
     """The canonical attributes of a convolution of images of `shape` with a kernel."""
     return dict(_checked((shape, kernel), *attributes.values(), *attributes))
 
@@ -78,7 +78,7 @@ def _checked(shapes: tuple[Shape, Shape], *given: Any) -> dict[str, Any]:
             f"the images {shape} ({data_format}) have {channels} channels, and the kernel {kernel} "
             f"takes {kernel[-2]} for each of {groups} groups"
         )
-    _, strides, padding, dilation = normal_windows(
+    _, strides, padding, dilation = canonical_windows(
         spatial_of(shape, data_format),
         kernel[:-2],
         attributes["strides"],
@@ -89,7 +89,7 @@ def _checked(shapes: tuple[Shape, Shape], *given: Any) -> dict[str, Any]:
 
 
 def _normalize_conv(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    return normal_convolution(*shapes, **attributes)
+    return canonical_convolution(*shapes, **attributes)
 
 
 def _conv_shape(
@@ -172,7 +172,7 @@ def _normalize_input_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
     g, kernel = shapes
-    attributes = normal_convolution(input_shape, kernel, **attributes)
+    attributes = canonical_convolution(input_shape, kernel, **attributes)
     expected = _conv_shape(input_shape, kernel, **attributes)
     if g != expected:
         raise errors.ShapeError(
@@ -257,7 +257,7 @@ def _normalize_kernel_gradient(
     shapes: tuple[Shape, ...], *, kernel_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
     x, g = shapes
-    attributes = normal_convolution(x, kernel_shape, **attributes)
+    attributes = canonical_convolution(x, kernel_shape, **attributes)
     expected = _conv_shape(x, kernel_shape, **attributes)
     if g != expected:
         raise errors.ShapeError(

@@ -8,7 +8,7 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["conv"]
 
-def normal_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]: ...
+def canonical_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]: ...
 def conv(
     x: TensorLike,
     kernel: TensorLike,

@@ -7,13 +7,13 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch import op
 from pullback.dtypes import real_floating
-from pullback.ops.nn.convolution import conv_input_gradient, normal_convolution
+from pullback.ops.nn.convolution import canonical_convolution, conv_input_gradient
 from pullback.ops.nn.windows import (
     DataFormat,
     Padding,
     Sizes,
+    canonical_windows,
     check_format,
-    normal_windows,
     sizes,
 )
 from pullback.shapes import Shape, channels_of, image_shape, spatial_of
@@ -51,7 +51,7 @@ def _transposed_image(
             for size, stride, width, more in zip(spatial, strides, least, extra, strict=True)
         )
     else:
-        _, _, padding, _ = normal_windows(spatial, window, strides, padding, dilation)
+        _, _, padding, _ = canonical_windows(spatial, window, strides, padding, dilation)
         result = tuple(
             (size - 1) * stride + width - low - high + more
             for size, stride, width, (low, high), more in zip(
@@ -59,7 +59,7 @@ def _transposed_image(
             )
         )
     shape = image_shape(x[0], result, kernel[-2] * groups, data_format)
-    return shape, normal_convolution(
+    return shape, canonical_convolution(
         shape, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
     )  # fmt: skip

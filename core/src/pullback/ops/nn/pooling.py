@@ -17,10 +17,10 @@ from pullback.ops.nn.windows import (
     DataFormat,
     Padding,
     Sizes,
+    canonical_windows,
     channels_back,
     channels_last,
     check_format,
-    normal_windows,
     remembered,
     taps,
     untap,
@@ -67,7 +67,7 @@ def _checked(
         )
     spatial = spatial_of(shape, data_format)
     given = window if strides is None else strides
-    window, strides, padding, _ = normal_windows(spatial, window, given, padding, 1)
+    window, strides, padding, _ = canonical_windows(spatial, window, given, padding, 1)
     return {
         "window": window,
         "strides": strides,

@@ -52,7 +52,7 @@ def _normal(
     }
 
 
-# ACCUMULATED: a weighted sum of neighbours that may cancel.
+# ACCUMULATED: a weighted sum of neighbors that may cancel.
 @op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normal)
 def resize(
     x: Tensor,

@@ -157,7 +157,7 @@ def remembered(function: Callable[..., R]) -> Callable[..., R]:
 
 
 @remembered
-def normal_windows(
+def canonical_windows(
     spatial: Shape, window: Any, strides: Any, padding: Any, dilation: Any
 ) -> tuple[Shape, Shape, Pads, Shape]:
     """The canonical (window, strides, padding, dilation) for images of `spatial` sizes."""
