@@ -10,7 +10,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, process
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
@@ -62,7 +62,11 @@ class Processes:
             if self._holders:
                 return
             self._holders = -1
+        thread = self._pool._executor_manager_thread
         self._pool.shutdown(wait=False, cancel_futures=True)
+        # At exit the standard library wakes each pool that it still lists. This one has been woken,
+        # and may just be closing the pipe for that: an OSError would be printed.
+        process._threads_wakeups.pop(thread, None)
 
 
 class SharedProcesses:
