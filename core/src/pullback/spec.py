@@ -9,14 +9,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pullback import errors
 from pullback.dtypes import DType, DTypeRule, Operand
 from pullback.shapes import Checked, ShapeRule
-
-if TYPE_CHECKING:
-    from pullback.tensor import Tensor
 
 #: The version of the op specification. A plugin names the version that it was written for.
 SPEC_VERSION = 1
@@ -180,7 +177,7 @@ class Op:
         #: Input dtypes as they come, to the dtypes they are converted to.
         self.resolutions: dict[tuple[Operand | None, ...], tuple[DType | None, ...]] = {}
         #: Python numbers that came second to a tensor of a dtype, as tensors.
-        self.scalars: dict[tuple[Any, ...], Tensor] = {}
+        self.scalars: dict[tuple[Any, ...], Any] = {}
         #: The public function.
         self.function: Any = None
         #: Generated at the first use: records one call, and computes the cotangents of its inputs.
