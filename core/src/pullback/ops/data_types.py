@@ -99,7 +99,7 @@ OPERATORS.astype = astype
 # Inspection.
 
 
-def result_type(*arrays_and_dtypes: Any) -> DType:
+def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
     """The dtype of a result computed from all arguments (array API standard, type promotion).
 
     Args:

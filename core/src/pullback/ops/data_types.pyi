@@ -1,6 +1,6 @@
 """Signatures for callers; written by tools/stubs.py."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike
@@ -11,7 +11,7 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 def astype(
     x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor: ...
-def result_type(*arrays_and_dtypes: Any) -> DType: ...
+def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType: ...
 def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool: ...
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool: ...
 

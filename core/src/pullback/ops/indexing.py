@@ -8,7 +8,6 @@ the axis raises on every backend.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
@@ -134,7 +133,7 @@ def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
 # Scattering.
 
 
-def fitting_updates(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
+def fitting_updates(shapes: tuple[Shape, ...], *, axis: object) -> dict[str, object]:
     x, indices, updates = shapes
     axis = normal_axis(axis, len(x))
     wanted = taken_shape(x, indices, axis=axis)
@@ -228,7 +227,9 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     return where(stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
 
 
-def _segments(shapes: tuple[Shape, ...], *, num_segments: Any, axis: Any) -> dict[str, object]:
+def _segments(
+    shapes: tuple[Shape, ...], *, num_segments: object, axis: object
+) -> dict[str, object]:
     data, ids = shapes
     axis = normal_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
     if data[axis : axis + len(ids)] != ids:

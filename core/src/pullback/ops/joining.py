@@ -80,7 +80,7 @@ def _(g: Tensor, arrays_shape: list[Shape], axis: int | None) -> list[Tensor]:
     return parts
 
 
-def _new_axis(shapes: tuple[list[Shape], ...], *, axis: Any) -> dict[str, object]:
+def _new_axis(shapes: tuple[list[Shape], ...], *, axis: object) -> dict[str, object]:
     if not shapes[0]:
         raise errors.InputValueError("needs at least one tensor, got an empty sequence")
     return {"axis": normal_axis(axis, len(shapes[0][0]) + 1)}
@@ -120,7 +120,7 @@ stack.vjp(arrays=lambda g, axis: unstack(g, axis=axis))
 # Splitting.
 
 
-def _position(shapes: tuple[Shape, ...], *, position: Any, axis: Any) -> dict[str, object]:
+def _position(shapes: tuple[Shape, ...], *, position: object, axis: object) -> dict[str, object]:
     axis = normal_axis(axis, len(shapes[0]))
     at, size = as_int(position, "an integer position"), shapes[0][axis]
     if not -size <= at <= size:

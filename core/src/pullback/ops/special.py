@@ -101,7 +101,7 @@ def digamma(x: Tensor, /) -> Tensor:
     return _in_double(gamma_function.digamma, x)
 
 
-def _order(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, object]:
+def _order(shapes: tuple[Shape, ...], *, n: object) -> dict[str, object]:
     n = as_int(n, "a whole number n")
     if not 0 <= n <= 100:
         raise errors.InputValueError(f"polygamma: n must be in [0, 100], got {n}")

@@ -40,7 +40,7 @@ def _vectors(x: Shape, *, axis: Shape | None, keepdims: bool, ord: float) -> Sha
     return reduced(x, axis, keepdims)
 
 
-def _number(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
+def _number(shapes: tuple[Shape, ...], *, ord: object, **rest: object) -> dict[str, object]:
     if not isinstance(ord, (int, float)):
         raise errors.InputTypeError(f"the order of a vector norm must be a number, got {ord!r}")
     return {"ord": ord, **rest}
@@ -129,7 +129,7 @@ def _conjugate(x: Tensor) -> Tensor:
 _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 
 
-def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict[str, object]:
+def _known_order(shapes: tuple[Shape, ...], *, ord: object, **rest: object) -> dict[str, object]:
     if ord not in _ORDERS:
         listed = ", ".join(repr(one) for one in _ORDERS)
         raise errors.InputValueError(
@@ -138,7 +138,7 @@ def _known_order(shapes: tuple[Shape, ...], *, ord: Any, **rest: object) -> dict
     return {"ord": ord, **rest}
 
 
-def _one_each(x: Shape, *, keepdims: bool, ord: Any) -> Shape:
+def _one_each(x: Shape, *, keepdims: bool, ord: object) -> Shape:
     """One number per matrix."""
     stack, rows, columns = matrices(x)
     if ord not in ("fro", "nuc") and not rows * columns:

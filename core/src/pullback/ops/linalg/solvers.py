@@ -7,8 +7,6 @@ differentiation" (2008).
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
@@ -130,7 +128,7 @@ def inv(x: Tensor, /) -> Tensor:
 inv.vjp(x=lambda g, out: -matmul(out.mT, matmul(g, out.mT)))
 
 
-def _whole_power(shapes: tuple[Shape, ...], *, n: Any) -> dict[str, int]:
+def _whole_power(shapes: tuple[Shape, ...], *, n: object) -> dict[str, int]:
     if not isinstance(n, int):
         raise errors.InputTypeError(f"the power of a matrix must be an int, got {n!r}")
     return {"n": n}

@@ -7,7 +7,7 @@ output. With `reverse`, time runs backwards, and results keep their positions.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
@@ -158,7 +158,7 @@ def _rnn_units(
     )
 
 
-def _rnn_shapes(*shapes: Any, **_: object) -> list[Shape]:
+def _rnn_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     """All states (batch, time, units), and the last one."""
     units, (batch, time, _features) = _rnn_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]

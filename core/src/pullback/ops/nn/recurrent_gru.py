@@ -45,7 +45,7 @@ def _gru_units(
     return check_shapes(3, x, {"initial_h": initial_h}, kernel, recurrent_kernel, biases, mask)
 
 
-def _gru_shapes(*shapes: Any, **_: object) -> list[Shape]:
+def _gru_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     """All states (batch, time, units), and the last one."""
     units, (batch, time, _features) = _gru_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units)]
@@ -125,7 +125,7 @@ def gru(
     )
 
 
-def _gru_same_shapes(*shapes: Any, **_: object) -> list[Shape]:
+def _gru_same_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     """The shapes of the inputs that have gradients."""
     x, h, kernel, recurrent = shapes[:4]
     return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]

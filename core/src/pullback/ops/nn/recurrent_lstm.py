@@ -45,7 +45,7 @@ def _lstm_units(
     return check_shapes(4, x, states, kernel, recurrent_kernel, {"bias": bias}, mask)
 
 
-def _lstm_shapes(*shapes: Any, **_: object) -> list[Shape]:
+def _lstm_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     """All states (batch, time, units), the last one, and the last cell."""
     units, (batch, time, _features) = _lstm_units(*shapes), shapes[0]
     return [(batch, time, units), (batch, units), (batch, units)]
@@ -125,7 +125,7 @@ def lstm(
     )
 
 
-def _same_shapes(*shapes: Any, **_: object) -> list[Shape]:
+def _same_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     """The shapes of the inputs that have gradients."""
     x, h, c, kernel, recurrent = shapes[:5]
     return [x, h, c, kernel, recurrent, (recurrent[1],)]

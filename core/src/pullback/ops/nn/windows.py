@@ -31,7 +31,7 @@ R = TypeVar("R")
 _MOST = 2**31 - 1
 
 
-def sizes(value: Any, count: int, what: str) -> Shape:
+def sizes(value: object, count: int, what: str) -> Shape:
     """`count` positive integers, from one integer or a sequence.
 
     Raises:
@@ -55,7 +55,7 @@ def sizes(value: Any, count: int, what: str) -> Shape:
     return found
 
 
-def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: Shape) -> Pads:
+def pads(padding: object, spatial: Shape, window: Shape, strides: Shape, dilation: Shape) -> Pads:
     """(before, after) for each spatial dimension.
 
     "same" gives ceil(size / stride) windows, with an odd element at the end; "causal" pads in front
@@ -96,7 +96,7 @@ def pads(padding: Any, spatial: Shape, window: Shape, strides: Shape, dilation: 
     return found
 
 
-def check_format(data_format: Any) -> None:
+def check_format(data_format: object) -> None:
     """Raises InputValueError for an unknown `data_format`."""
     if data_format not in ("channels_last", "channels_first"):
         raise errors.InputValueError(
@@ -158,7 +158,7 @@ def remembered(function: Callable[..., R]) -> Callable[..., R]:
 
 @remembered
 def canonical_windows(
-    spatial: Shape, window: Any, strides: Any, padding: Any, dilation: Any
+    spatial: Shape, window: object, strides: object, padding: object, dilation: object
 ) -> tuple[Shape, Shape, Pads, Shape]:
     """The canonical (window, strides, padding, dilation) for images of `spatial` sizes."""
     count = len(spatial)
