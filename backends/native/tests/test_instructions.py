@@ -53,7 +53,7 @@ def test_what_the_processor_lacks_is_refused(name):
     found = start(name)
     assert found.stdout.startswith("None [False")
     assert f"PULLBACK_NATIVE_ISA={name}" in found.stderr
-    assert ("lacks them" if name in LACKING else "no such set") in found.stderr
+    assert ("lacks them" if name in LACKING else "the name is unknown") in found.stderr
     assert f"set it to {' or '.join(pullback_native.INSTRUCTION_SETS)}, or unset it" in found.stderr
 
 
