@@ -18,7 +18,7 @@ from pullback.spec import OPS, ROUNDED
 MINIMAL = Path(__file__).parent / "examples/minimal_backend/src/pullback_minimal/__init__.py"
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-snapshots",
         action="store_true",

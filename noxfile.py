@@ -26,6 +26,7 @@ HERE: dict[str, Any] = {"venv_backend": "none"}
 #: What is checked by mypy --strict.
 TYPED = (
     "core/src",
+    "backends/numpy/src",
     "compat/tensorflow/src",
     "conftest.py",
     "tests/parity.py",

@@ -137,17 +137,16 @@ Bidirectional = layer(
 )
 
 
-def _activation(name: str, op: str, parameters: dict[str, str] | None = None) -> object:
+def _activation(title: str, op: str, parameters: dict[str, str] | None = None) -> object:
     """A layer that is one function, such as `ReLU()`."""
 
-    def made(*args: float, **kwargs: float) -> layers.Activation:
+    def made(*args: float, name: str | None = None, **kwargs: float) -> layers.Activation:
         given = dict(zip(parameters or {}, args, strict=False)) | kwargs
-        title = given.pop("name", None)
         options = {(parameters or {}).get(key, key): value for key, value in given.items()}
         function = functools.partial(getattr(pb, op), **options) if options else op
-        return layers.Activation(function, name=title)
+        return layers.Activation(function, name=name)
 
-    made.__name__ = made.__qualname__ = name
+    made.__name__ = made.__qualname__ = title
     made.__doc__ = getattr(pb, op).__doc__
     return made
 
