@@ -56,7 +56,7 @@ def bounds(version: str) -> str:
 
 
 def disagreements(root: Path) -> Iterator[str]:
-    """What does not go with core's version."""
+    """The places that do not agree with core's version."""
     version = read(root)
     for path in projects(root):
         found = STATIC.search(path.read_text(encoding="utf-8"))

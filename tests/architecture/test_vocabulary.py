@@ -92,6 +92,10 @@ WORDS = {
 EXCEPTIONS = {
     "is no more": "compares",
     "floor division": "the operation",
+    "The floor of": "the function of mathematics",
+    "floor(": "the function of mathematics",
+    "its floor is taken": "the function of mathematics",
+    "Floors of quotients": "the function of mathematics",
     "House": "a street number: part of a proper name",
 }
 

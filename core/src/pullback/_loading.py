@@ -1,7 +1,7 @@
-"""What happens around `import pullback`: nothing is looked through for garbage meanwhile.
+"""Suspends garbage collection while `pullback` is imported.
 
-Nearly all that is made there stays. Python would go through it several times over, in a
-fifth of the time that the import takes.
+Nearly all objects made by the import stay. Python would look through them several times, which is a
+fifth of the time of the import.
 """
 
 from __future__ import annotations

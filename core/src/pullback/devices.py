@@ -123,7 +123,7 @@ registry.listeners.append(_forget)
 
 
 def as_device(value: DeviceLike | None = None) -> Device:
-    """The device that `value` names; for None, the one in force in this thread.
+    """The device that `value` names; for None, the one active in this thread.
 
     Raises:
         DeviceError: for a name that no device has.
@@ -172,7 +172,7 @@ def devices(kind: str | None = None) -> list[Device]:
         DeviceError: for a kind that is neither "cpu" nor "gpu".
     """
     if kind is not None and kind not in KINDS:
-        raise errors.DeviceError(f"{kind!r} is no kind of device; use {' or '.join(KINDS)}")
+        raise errors.DeviceError(f"unknown kind of device {kind!r}; use {' or '.join(KINDS)}")
     found: list[Device] = []
     for name in registry.names():
         try:
@@ -184,7 +184,7 @@ def devices(kind: str | None = None) -> list[Device]:
 
 
 def default_device() -> Device:
-    """The device that tensors are made on where no `with pb.device(...)` is in force.
+    """The device that tensors are made on where no `with pb.device(...)` is active.
 
     What `set_default_device` or the environment variable PULLBACK_DEVICE say; else the first GPU
     that can be used, else the CPU.
@@ -264,7 +264,8 @@ def _resolve(spec: str) -> Device:
         name, kind, index = head, rest[0], rest[1] if len(rest) == 2 else "0"
     if not (name or kind) or not (index.isascii() and index.isdigit()):
         raise errors.DeviceError(
-            f"{spec!r} is no name of a device; write 'cpu', 'gpu:1' or 'backend:cpu:0'. {_there()}"
+            f"{spec!r} is not the name of a device; write 'cpu', 'gpu:1' or 'backend:cpu:0'. "
+            f"{_there()}"
         )
     if name and name not in registry.names():
         if not registry.names():

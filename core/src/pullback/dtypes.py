@@ -173,12 +173,12 @@ def kind(operand: Operand) -> int:
 
 
 def is_floating(dtype: DType) -> bool:
-    """Whether values of `dtype` have gradients: real or complex floating."""
+    """Returns whether values of `dtype` have gradients: real or complex floating."""
     return _KIND[dtype] >= FLOAT
 
 
 def is_complex(dtype: DType) -> bool:
-    """Whether `dtype` is complex."""
+    """Returns whether `dtype` is complex."""
     return _KIND[dtype] == CMPLX
 
 
@@ -277,7 +277,7 @@ def promote(operands: Sequence[Operand]) -> DType:
 
 
 class Resolution(NamedTuple):
-    """What a dtype rule decides: inputs are converted to `inputs`, results have `outputs`."""
+    """The result of a dtype rule: inputs are converted to `inputs`, results have `outputs`."""
 
     inputs: tuple[DType | None, ...]
     outputs: tuple[DType, ...]

@@ -66,7 +66,7 @@ class InputValueError(PullbackError, ValueError):
 
 
 class ConversionError(PullbackError, TypeError, ValueError):
-    """A host value that is no array: ragged lists, objects, numbers out of range."""
+    """A host value that cannot be an array: ragged lists, objects, numbers out of range."""
 
 
 class IndexingError(PullbackError, IndexError):

@@ -1,4 +1,4 @@
-"""Pure functions of shapes: normal forms of axes, and the shape rules that op definitions name.
+"""Pure functions of shapes: canonical axes, and the shape rules that op definitions name.
 
 A shape rule gets the shapes of an op's inputs in order (None for an absent optional input, a list
 for a sequence of inputs) and its attributes as keywords. It returns the shape of the result, or a
@@ -27,7 +27,7 @@ def as_int(value: Any, what: str = "an integer") -> int:
     """`value` as an int, from anything with `__index__`.
 
     Raises:
-        InputTypeError: for floats and other types that are no integers.
+        InputTypeError: for floats and other types that are not integers.
     """
     try:
         return operator.index(value)
@@ -41,7 +41,7 @@ def as_count(value: Any, what: str) -> int:
     """`value` as an int that is at least 1; `what` names it in messages.
 
     Raises:
-        InputTypeError: for floats and other types that are no integers.
+        InputTypeError: for floats and other types that are not integers.
         InputValueError: for 0 and less.
     """
     number = as_int(value, f"{what}: an integer")
@@ -58,7 +58,7 @@ def as_shape(value: Any) -> Shape:
 
     Raises:
         ShapeError: for negative sizes.
-        InputTypeError: for sizes that are no integers.
+        InputTypeError: for sizes that are not integers.
     """
     if type(value) is tuple:
         for size in value:

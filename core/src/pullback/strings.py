@@ -14,7 +14,7 @@ __all__ = ["StringTensor", "is_text"]
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a string, or an array or nested list of nothing but strings."""
+    """Returns whether a value is a string, or an array or nested list of nothing but strings."""
     if isinstance(value, (str, bytes, StringTensor)):
         return True
     if isinstance(value, np.ndarray):
@@ -30,7 +30,7 @@ class StringTensor:
     """Strings in the shape of an array, as `pb.asarray` and datasets give them.
 
     It can be sliced, compared, iterated over and printed; single elements are Python strings.
-    Comparisons give tensors of truth values.
+    Comparisons return tensors of booleans.
 
     Args:
         value: a string, or nested lists or an array of strings.
@@ -42,7 +42,7 @@ class StringTensor:
     ('dog', [True, False])
 
     Raises:
-        ConversionError: for what is no array of strings.
+        ConversionError: for values that are not an array of strings.
     """
 
     __slots__ = ("_array",)
@@ -52,13 +52,13 @@ class StringTensor:
 
     def __init__(self, value: Any) -> None:
         if not is_text(value):
-            raise errors.ConversionError(f"{type(value).__name__} is no array of strings")
+            raise errors.ConversionError(f"{type(value).__name__} is not an array of strings")
         self._array: np.ndarray[Any, Any]
         try:
             self._array = np.array(value)
         except ValueError:
             raise errors.ConversionError(
-                "nested lists of unequal lengths are no array; pad them to one length"
+                "nested lists of unequal lengths cannot be an array; pad them to one length"
             ) from None
         self._array.flags.writeable = False
 
@@ -84,7 +84,7 @@ class StringTensor:
 
     @property
     def device(self) -> str:
-        """Where strings are: "host"."""
+        """The device of strings: "host"."""
         return "host"
 
     def numpy(self) -> np.ndarray[Any, Any]:

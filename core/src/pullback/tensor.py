@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SupportsTensor(Protocol):
-    """What is read as a tensor, such as a Variable."""
+    """A value that is read as a tensor, such as a Variable."""
 
     def __pullback_tensor__(self) -> Tensor: ...
 
@@ -71,7 +71,7 @@ class Tensor:
 
     @property
     def device(self) -> Device:
-        """Where the array is."""
+        """The device of the array."""
         return self._device
 
     @property
@@ -79,7 +79,7 @@ class Tensor:
         """The transpose of a matrix.
 
         Raises:
-            ShapeError: for anything that has not two axes; use `mT` or `permute_dims` there.
+            ShapeError: for a tensor without exactly two axes; use `mT` or `permute_dims` there.
         """
         if self.ndim != 2:
             raise errors.ShapeError(

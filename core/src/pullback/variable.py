@@ -36,7 +36,7 @@ class Variable:
         name: a name for messages; it need not be unique.
         trainable: whether tapes watch it by themselves; integers never are.
         dtype: the dtype, where it is not the value's.
-        device: the device, where it is not the value's or the one in force.
+        device: the device, where it is not the value's or the active one.
 
     >>> v = pb.Variable(5.0, name="weight")
     >>> _ = v.assign_add(1.0)
@@ -44,7 +44,7 @@ class Variable:
     <Variable 'weight' 6., shape=(), dtype=float32, device=cpu:0>
 
     Raises:
-        ConversionError: for a value that is no array of numbers.
+        ConversionError: for a value that is not an array of numbers.
     """
 
     __slots__ = ("__weakref__", "_array", "_device", "_frozen", "_trainable", "_watched", "name")
@@ -111,7 +111,7 @@ class Variable:
 
     @property
     def device(self) -> Device:
-        """Where the value is."""
+        """The device of the value."""
         return self._device
 
     @property
@@ -201,12 +201,12 @@ class Variable:
 
     @property
     def trainable(self) -> bool:
-        """Whether tapes watch the variable by themselves, and optimizers train it."""
+        """True if tapes watch the variable by themselves, and optimizers train it."""
         return self._watched
 
     @property
     def frozen(self) -> bool:
-        """Whether a trainable variable is left alone for now; `layer.trainable = False` sets it."""
+        """True if a trainable variable is not trained now; `layer.trainable = False` sets it."""
         return self._frozen
 
     @frozen.setter

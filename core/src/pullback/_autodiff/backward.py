@@ -67,7 +67,7 @@ def needed_nodes(
 def behind_foreign_leaves(node: Node | None, own: Collection[Node]) -> Node | None:
     """The node that a tape sees where leaves of other tapes stand in front of it.
 
-    They are no part of its record: a leaf that another thread has made since is younger by its
+    They do not belong to its record: a leaf that another thread has made since is younger by its
     serial number than the results computed from the tensor before.
     """
     while type(node) is Leaf and node not in own:

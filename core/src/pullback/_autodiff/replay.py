@@ -285,7 +285,7 @@ class _Guard:
             self._unless(" and ".join(known))
 
     def _compare_plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
-        """What a node of specialized code keeps: a value for each name of the layout."""
+        """Compares what a node of specialized code keeps: a value for each name of the layout."""
         needs = list(layout(op))
         if not needs:
             return ()
@@ -294,7 +294,7 @@ class _Guard:
         return tuple(map(self._compare_value, [op] * len(needs), needs, node.saved, names))
 
     def _compare_full(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
-        """What a node of the general path keeps."""
+        """Compares what a node of the general path keeps."""
         constant = self._source.constant
         lengths, saved, outputs, attributes, _ = node.saved
         self._source.line(f"p0, {name}_saved, p1, p2, p3 = {name}.saved")

@@ -27,7 +27,7 @@ def as_bool(value: Any, name: str) -> bool:
     """A boolean from a bool, or from an integer 0 or 1.
 
     Raises:
-        InputTypeError: for everything else, whatever its truth value is in Python.
+        InputTypeError: for everything else, even if Python would take it for a boolean.
     """
     if (isinstance(value, int) or _is_scalar(value, "biu")) and value in (0, 1):
         return bool(value)

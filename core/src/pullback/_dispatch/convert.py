@@ -1,4 +1,4 @@
-"""What goes into an op becomes tensors here: host data, numbers, mixed dtypes and devices."""
+"""Converts the inputs of an op to tensors: host data, numbers, mixed dtypes and devices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def read(value: Any) -> Any:
 
 
 def is_cached(value: Any) -> bool:
-    """Whether a Python number can be a key: nan != nan and 0.0 == -0.0, so nan and -0.0 cannot.
+    """Returns whether a Python number can be a key.
+
+    nan != nan and 0.0 == -0.0, so nan and -0.0 cannot.
 
     Nor can a complex number with a part that is zero: 1 + 0j == 1 - 0j, on two sides of a cut.
     """
@@ -121,9 +123,11 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     except (ValueError, TypeError) as error:
         if sequence:
             raise errors.ConversionError(
-                "nested lists of unequal lengths are no array; pad them to one length"
+                "nested lists of unequal lengths cannot be an array; pad them to one length"
             ) from None
-        raise errors.ConversionError(f"{type(value).__name__} is no array: {error}") from None
+        raise errors.ConversionError(
+            f"{type(value).__name__} cannot be an array: {error}"
+        ) from None
     except OverflowError:
         raise errors.ConversionError(
             "an integer in the data is out of every dtype's range"
@@ -132,7 +136,7 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))
         raise errors.ConversionError(
-            f"{type(value).__name__} of {array.dtype} is no array of numbers; "
+            f"{type(value).__name__} of {array.dtype} is not an array of numbers; "
             f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
         )
     plain = type(value) in SCALAR_TYPES or (
@@ -168,7 +172,7 @@ def from_host(
     """A tensor with the values of host data.
 
     Raises:
-        ConversionError: for what is no array of numbers.
+        ConversionError: for values that are not an array of numbers.
         DTypeError: when the device's backend does not hold the dtype.
     """
     if isinstance(value, (list, tuple)):
@@ -332,7 +336,7 @@ def align_inputs(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
     Raises:
         DeviceError: for tensors on different devices.
         DTypeError: for dtypes that the op does not take.
-        ConversionError: for host data that are no array.
+        ConversionError: for host data that are not an array.
     """
     try:
         return _aligned(op, values)

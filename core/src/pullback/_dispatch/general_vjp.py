@@ -81,7 +81,7 @@ def record(
 
 @functools.cache
 def _sources(op: Op) -> dict[str, tuple[int, Any, str]]:
-    """Where `_saved` finds each value that a rule may name: the arguments `group, key, part`."""
+    """For each value that a rule may name, the arguments `group, key, part` of `_saved`."""
     sources: dict[str, tuple[int, Any, str]] = {}
     for i, parameter in enumerate(op.inputs):
         sources[parameter.name] = (0, i, "_array")

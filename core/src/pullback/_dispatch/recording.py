@@ -3,7 +3,7 @@
 A node links an op's result to the nodes of its inputs. The tape keeps no list: a node lives as long
 as a result, a later node or a source can reach it. Serial numbers order nodes in time; a tape owns
 the intervals of them in which it recorded (see `pullback._autodiff.tape`), so that one graph serves
-any number of tapes, each of which sees its own part.
+any number of tapes, and each sees its own part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """What this module needs of a tape."""
+    """A tape, as this module knows it."""
 
     #: The serial number at which the tape first recorded.
     start: int
@@ -96,7 +96,7 @@ class Count:
 
 
 class _Hooks:
-    """What dispatch calls of the levels above it."""
+    """Functions of higher levels that dispatch calls."""
 
     #: The cotangents of `inputs` through a function, from those of its results: `vjp(function,
     #: inputs, cotangents)`. `_autodiff.functional` sets it.

@@ -46,7 +46,7 @@ def _held(array: Any, native_dtypes: dict[Any, Any]) -> bool:
 
 
 def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -> NoReturn:
-    """Raises the error for a kernel's result of which its backend can make no array.
+    """Raises the error for a kernel's result that its backend cannot make an array of.
 
     Raises:
         BackendError: it names the op, the kernel's plugin, and what to do.

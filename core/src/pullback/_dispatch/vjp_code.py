@@ -114,7 +114,7 @@ def record_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_outputs(source: Source, op: Op) -> None:
-    """What `general.vjp` takes apart: several results meet in it again."""
+    """The parts that `general.vjp` takes apart: several results meet in it again."""
     kinds = [
         f"(r{i}.shape, _device.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))
     ]

@@ -10,7 +10,7 @@ from pullback.plugins.backend import Kernel
 
 
 def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """What a sum over x is taken in and given as, natively; from x and the public dtype or None.
+    """The native dtypes in which a sum over x is taken and returned.
 
     Small integers widen; the sums of 16-bit floats are taken in float32.
     """

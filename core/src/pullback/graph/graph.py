@@ -220,7 +220,7 @@ def check(graph: Graph) -> None:
         _use(known, value, graph.constants)
     for one, value in graph.writes:
         if one not in graph.inputs:
-            raise InvalidGraphError(f"{one} is written and is no input of the graph")
+            raise InvalidGraphError(f"{one} is written but is not an input of the graph")
         if (one.value.shape, one.value.dtype) != (value.shape, value.dtype):
             raise InvalidGraphError(f"{value} is written to {one.value}, which is of another kind")
 

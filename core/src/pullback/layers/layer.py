@@ -223,7 +223,7 @@ class Layer(Configurable):
 
     @property
     def trainable(self) -> bool:
-        """Whether its variables are trained; setting it also sets it for all layers in it."""
+        """True if its variables are trained; setting it also sets it for all layers in it."""
         return self._trainable
 
     @trainable.setter
