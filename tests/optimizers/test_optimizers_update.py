@@ -36,7 +36,7 @@ def by_calls(optimizer, start, gradients):
     """Where the op goes that the optimizer names, called anew at each step."""
     parameter = pb.asarray(start)
     slots = [pb.zeros_like(parameter) for _ in optimizer.slot_names]
-    op = getattr(pb, optimizer.op)
+    op = getattr(pb.ops, optimizer.op)
     for step, gradient in enumerate(gradients, 1):
         numbers = (optimizer.learning_rate, step)[: 1 + optimizer.takes_step]
         found = op(parameter, gradient, *slots, *numbers, **optimizer.settings)
