@@ -223,6 +223,7 @@ def test_a_subinterpreter_leaves_the_main_one_alone():
 ADDRESS_SPACE = """
 import random, resource, sys
 import numpy as np
+import numpy.testing  # loaded when first used: not where there is little memory
 import pullback as pb
 from pullback_numpy.threads import number_of_threads
 
