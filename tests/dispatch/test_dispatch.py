@@ -14,7 +14,7 @@ from pullback._dispatch import general
 from pullback.conformance.case import bind, cases, results
 from pullback.conformance.samples import load
 from pullback.devices import as_device
-from pullback.spec import OPS
+from pullback.spec import OPS, Arity
 from pullback.tensor import Tensor, TensorLike
 
 CPU = as_device("cpu")
@@ -37,8 +37,17 @@ def annotated(*names, **given):
 def test_parameters_need_annotations(define):
     with pytest.raises(errors.DefinitionError, match="annotation"):
         define()(annotated("x1"))
-    with pytest.raises(errors.DefinitionError, match="from __future__"):
-        define()(annotated("x1", x1=TensorLike))
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [TensorLike, pb.Tensor, "TensorLike", "pb.TensorLike", "pullback.Tensor"],
+    ids=["object", "class", "text", "qualified", "qualified class"],
+)
+def test_annotations_as_text_or_objects(define, annotation):
+    f = define()(annotated("x1", "x2", x1=annotation, x2=pb.Tensor | None))
+    arities = {parameter.name: parameter.arity for parameter in f.spec.inputs}
+    assert arities == {"x1": Arity.ONE, "x2": Arity.OPTIONAL}
 
 
 def test_a_name_is_taken_once(define):

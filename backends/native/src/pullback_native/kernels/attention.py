@@ -46,7 +46,7 @@ def _in_rows(x: Array) -> Array:
 
 
 class _Layout(NamedTuple):
-    """How an array lies in memory; steps and size of an element are in bytes."""
+    """The layout of an array in memory; steps and size of an element are in bytes."""
 
     shape: tuple[int, ...]
     steps: tuple[int, ...]
