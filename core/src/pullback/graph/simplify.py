@@ -1,6 +1,6 @@
 """Passes over graphs: each takes a graph and returns one that gives the same bits with fewer calls.
 
-The passes know ops by their definitions. What they must know of single ops stands in one table.
+The passes know ops by their definitions; two ops, which make and take ones, they know by name.
 """
 
 from __future__ import annotations
@@ -12,17 +12,11 @@ from typing import Any
 from pullback.dtypes import is_complex
 from pullback.graph.graph import Call, Graph, NotTraceableError, Operand, Value, frozen
 from pullback.plugins.backend import Native
-from pullback.shapes import Shape
 
 #: The number of elements up to which a value computed from constants becomes a constant.
 LARGEST_CONSTANT = 1 << 14
 
-# The ops that a pass knows by name. The definitions of ops are to say this themselves
-# (`identity_when=`: a function of the input shapes and the attributes).
-_IDENTITY_WHEN: dict[str, Callable[[Shape, Mapping[str, Any]], bool]] = {
-    "reshape": lambda shape, attributes: tuple(attributes["shape"]) == shape,
-    "broadcast_to": lambda shape, attributes: tuple(attributes["shape"]) == shape,
-}
+# The ops that a pass knows by name: the cotangent of a sum is ones, broadcast and multiplied.
 _PRODUCT, _BROADCAST = "multiply", "broadcast_to"
 
 
@@ -118,13 +112,13 @@ def drop_products_with_one(graph: Graph) -> Graph:
 
 def _identity(call: Call) -> Value | None:
     """The first input of a call, if the result is nothing else."""
-    when = _IDENTITY_WHEN.get(call.op.name)
+    when = call.op.identity_when
     if when is None or any(isinstance(value, Value) for value in call.attributes.values()):
         return None
     operand = call.inputs[0]
     if not isinstance(operand, Value):
         return None
-    return operand if when(operand.shape, call.attributes) else None
+    return operand if when(operand.shape, **call.attributes) else None
 
 
 class _Ones:

@@ -52,6 +52,11 @@ def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
     return {"shape": tuple([as_int(size, "an integer size in a shape") for size in shape])}
 
 
+def _is_own(x: Shape, *, shape: Shape) -> bool:
+    """True if the requested shape is that of x."""
+    return shape == x
+
+
 def _same_size(x: Shape, *, shape: Shape) -> Shape:
     """The requested shape, which has as many elements as x."""
     if shape and min(shape) < 0:
@@ -68,6 +73,7 @@ def _same_size(x: Shape, *, shape: Shape) -> Shape:
     dtype=same,
     accuracy=EXACT,
     normalize=_one_unknown,
+    identity_when=_is_own,
     primitive="It is a view: no op on values changes their layout.",
 )
 def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
@@ -140,6 +146,7 @@ def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
     shape=_broadcasts,
     dtype=same,
     accuracy=EXACT,
+    identity_when=_is_own,
     primitive="It is a view; adding zeros copies, and changes -0.",
 )
 def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
