@@ -336,7 +336,9 @@ def broken():
         "attributes that the op": graph._replace(calls=(first._replace(attributes={"k": 1}),)),
         "output and residual": graph._replace(calls=(first._replace(results=()),)),
         "another kind": graph._replace(writes=((graph.inputs[0], third.results[0]),)),
-        "not an input of the graph": graph._replace(writes=((Argument(twin, 1), third.results[0]),)),
+        "not an input of the graph": graph._replace(
+            writes=((Argument(twin, 1), third.results[0]),)
+        ),
         "not a name of Python": graph._replace(inputs=(Argument(Value("a b", (), float64), 0),)),
         "gives to constants": graph._replace(inputs=(Argument(Value("k1", (), float64), 0),)),
         "c0: float32.* of another kind": graph._replace(constants={"c0": np.zeros(2)}),

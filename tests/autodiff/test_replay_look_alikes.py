@@ -10,6 +10,7 @@ import pytest
 import pullback as pb
 from pullback import errors
 from pullback._autodiff import replay
+from pullback._dispatch import definition
 from pullback._dispatch.arguments import canonicalize
 from pullback._dispatch.vjp_code import layout
 from pullback._tree import leaves
@@ -355,6 +356,7 @@ def test_a_rule_that_a_program_gives_to_an_op_of_the_table(forms):
             assert tape.gradient(y, x).tolist() == [i + 1, i + 1]
     finally:
         vecdot.rules.clear()
+        definition._forget(vecdot)
     assert not compiled(forms)
 
 

@@ -248,7 +248,7 @@ def test_fashion_says_where_the_data_are_to_be_had(tmp_path):
     (tmp_path / "train-images-idx3-ubyte").write_bytes(b"no such thing")
     done = start("fashion_cnn_lstm", "--data", tmp_path)
     assert done.returncode == 2
-    assert "is no IDX file" in done.stderr
+    assert "is not an IDX file" in done.stderr
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_a_kernel_pack_serves_before_its_backend(installed):
         ["numpy", "decomposition", "-"],
     ]
     assert "float32, float64  a kernel pack, of the highest priority" in served[0][3]
-    assert "its own kernel, for the dtypes that are left" in served[1][3]
+    assert "its own kernel, for the remaining dtypes" in served[1][3]
     assert "never reached: numpy takes every dtype" in served[2][3]
 
 

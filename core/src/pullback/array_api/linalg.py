@@ -6,27 +6,32 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.array_api.narrowing import half_precision
-from pullback.casting import casts_to_float32
 from pullback.plugins.backend import Kernel
+
+#: The dtypes that matrices are computed in as they are. 16-bit floats are not among them; some are
+#: not dtypes of the namespace itself, as NumPy's bfloat16.
+_WIDE = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *("float32", "float64", "complex64", "complex128"),
+)
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`, with those of the linalg tier if it has the extension."""
-    half = half_precision(xp)
-    widened, narrowed = casts_to_float32(half, xp.float32, xp.astype)
+    wide = [getattr(xp, name) for name in _WIDE if hasattr(xp, name)]
 
     def in_float32(function: Callable[..., Any]) -> Kernel:
         """The function computed in float32 for 16-bit floats, and rounded once."""
 
         @functools.wraps(function)
         def kernel(*arrays: Any, **attributes: Any) -> Any:
-            if arrays[0].dtype not in half:
+            dtype = arrays[0].dtype
+            if dtype in wide:
                 return function(*arrays, **attributes)
-            result = function(*[widened(x) for x in arrays], **attributes)
+            result = function(*[xp.astype(x, xp.float32) for x in arrays], **attributes)
             if isinstance(result, tuple):
-                return tuple(narrowed(part, arrays[0]) for part in result)
-            return narrowed(result, arrays[0])
+                return tuple(xp.astype(part, dtype) for part in result)
+            return xp.astype(result, dtype)
 
         return kernel
 

@@ -66,7 +66,8 @@ class Processes:
         self._pool.shutdown(wait=False, cancel_futures=True)
         # At exit the standard library wakes each pool that it still lists. This one has been woken,
         # and may just be closing the pipe for that: an OSError would be printed.
-        process._threads_wakeups.pop(thread, None)
+        if thread is not None:
+            process._threads_wakeups.pop(thread, None)
 
 
 class SharedProcesses:
