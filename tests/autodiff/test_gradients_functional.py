@@ -267,9 +267,7 @@ class TestCustomGradient:
     def test_no_gradient_function(self):
         for f in (lambda x: x * x, lambda x: (x, x), lambda x: None):
             for call in (pb.custom_gradient(f), pb.grad(pb.custom_gradient(f))):
-                with pytest.raises(
-                    pb.errors.InputTypeError, match="must return its result and"
-                ):
+                with pytest.raises(pb.errors.InputTypeError, match="must return its result and"):
                     call(pb.ones(()))
 
     def test_clips_on_the_way_back(self):
