@@ -29,6 +29,8 @@ def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
         if hasattr(xp, wide) and hasattr(xp, short)
     }
 
+    small = [getattr(xp, name) for name in ("int32", "uint32") if hasattr(xp, "float64")]
+
     def astype(x: Any, native: Any) -> Any:
         limits = twice.get((x.dtype, native))
         if limits is None:
@@ -38,8 +40,10 @@ def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
         # Only at a midpoint is the neighbour on the other side a 16-bit float too.
         other = single + (single - short)
         there = xp.astype(xp.astype(other, native), xp.float32) == other
-        back = xp.astype(single, x.dtype)
-        above, below = x > back, x < back
+        # float64 holds these integers exactly, and not every library compares uint32.
+        wide = xp.astype(x, xp.float64) if x.dtype in small else x
+        back = xp.astype(single, wide.dtype)
+        above, below = wide > back, wide < back
         moved = there & ((above & (other > short)) | (below & (other < short)))
         found = xp.where(moved & xp.isfinite(short), other, short)
         if x.dtype == xp.float64:
