@@ -164,8 +164,8 @@ def two_devices():
     """A backend of two devices, each with arrays of its own kind of float32."""
     from pullback_numpy import NumPyBackend
 
-    class Twin(NumPyBackend):
-        name = "twin"
+    class TwoGpus(NumPyBackend):
+        name = "two_gpus"
         kinds = ("gpu",)
 
         def device_count(self, kind):
@@ -178,8 +178,8 @@ def two_devices():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_slots", dict(registry._known()))
         patch.setattr(registry, "ready", dict(registry.ready))
-        pb.register_backend(Twin())
-        yield pb.device("twin:gpu:0"), pb.device("twin:gpu:1")
+        pb.register_backend(TwoGpus())
+        yield pb.device("two_gpus:gpu:0"), pb.device("two_gpus:gpu:1")
 
 
 def test_numbers_on_two_devices(two_devices):
@@ -198,11 +198,11 @@ def test_host_data_follow_the_first_tensor(two_devices):
 
 def test_tensors_on_two_devices(two_devices):
     first, second = (to_tensor(np.ones(2, np.float32), device) for device in two_devices)
-    pattern = r"add: tensors on twin:gpu:0 and twin:gpu:1; move one with x.to\('twin:gpu:0'\)"
+    pattern = r"add: tensors on two_gpus:gpu:0 and two_gpus:gpu:1; move one with x.to\('two_gpus:gpu:0'\)"
     for _ in range(2):
         with pytest.raises(errors.DeviceError, match=pattern):
             first + second
-    assert (first + second.to("twin:gpu:0")).device is first.device
+    assert (first + second.to("two_gpus:gpu:0")).device is first.device
 
 
 def test_gradient_through_a_move(two_devices):
