@@ -53,10 +53,14 @@ class Update:
             numbers: 0-d tensors.
             attributes: attributes by name; those that are missing have their defaults.
         """
-        guard: list[Any] = []
-        for tensor in (gradient, *numbers):
-            array = tensor._array
-            guard += (tensor._device, array.shape, array.dtype)
+        array = gradient._array
+        arrays = [variable._array for variable in variables]
+        arrays.insert(1, array)
+        guard: list[Any] = [gradient._device, array.shape, array.dtype]
+        for number in numbers:
+            array = number._array
+            arrays.append(array)
+            guard += (number._device, array.shape, array.dtype)
         plan = self._plan
         if plan is not None and (
             op is not self._op
@@ -76,10 +80,7 @@ class Update:
             )
             self._guard = guard
             return
-        inputs = [variable._array for variable in variables]
-        inputs.insert(1, gradient._array)
-        inputs += [tensor._array for tensor in numbers]
-        for variable, array in zip(variables, plan.run(inputs), strict=True):
+        for variable, array in zip(variables, plan.run(arrays), strict=True):
             variable._array = array
 
     def _call(
