@@ -349,7 +349,7 @@ def _leaf_of(variable: Variable) -> Node | None:
         return None
     leaves = []
     for tape in state.tapes:
-        leaf = tape.leaf_of(variable, variable._watched)
+        leaf = tape.leaf_of(variable, variable._watched and tape.watch_accessed_variables)
         if leaf is not None:
             leaves.append(leaf)
     if len(leaves) == 1:

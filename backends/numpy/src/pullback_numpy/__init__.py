@@ -28,6 +28,7 @@ warnings.filterwarnings(
 
 #: What NumPy makes of one element of an array, by dtype.
 _SCALARS = frozenset(dtype.type for dtype in pullback.dtypes.ALL)
+_asarray = np.asarray
 
 __all__ = ["NumPyBackend", "pullback_register_backend"]
 
@@ -61,10 +62,10 @@ class NumPyBackend(Backend):
     def native(self, value: Any) -> Native:
         """An array from a NumPy scalar."""
         # Ufuncs and reductions give NumPy scalars where the result is 0-d.
-        array = np.asarray(value)
-        if type(value) in _SCALARS or array.dtype in self.dtypes:
-            return array
-        return super().native(value)
+        if type(value) in _SCALARS:
+            return _asarray(value)
+        array = _asarray(value)
+        return array if array.dtype in self.dtypes else super().native(value)
 
     def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
         """A capsule on the array that cannot be written through."""

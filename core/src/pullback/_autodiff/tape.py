@@ -212,8 +212,8 @@ class GradientTape:
                 )
             if type(value) is Tensor:
                 self._watch_tensor(value)
-            elif id(value) not in self._leaves:
-                self._new_leaf(value)
+            else:
+                self.leaf_of(value, wanted=True)
 
     def _watch_tensor(self, tensor: Tensor) -> None:
         with _WATCHING:
@@ -232,18 +232,16 @@ class GradientTape:
             tensor._node = leaf
             self._own.add(leaf)
 
-    def leaf_of(self, variable: Source, trainable: bool) -> Leaf | None:
-        """The leaf of a variable that is being read, made at the first read.
+    def leaf_of(self, variable: Source, wanted: bool) -> Leaf | None:
+        """The leaf of a variable, made when it is first asked for.
 
-        None if the tape does not watch the variable.
+        None if the tape has none and `wanted` is False.
         """
         entry = self._leaves.get(id(variable))
         if entry is not None:
             return entry[1]
-        watches = trainable and self.watch_accessed_variables
-        return self._new_leaf(variable) if watches else None
-
-    def _new_leaf(self, variable: Source) -> Leaf:
+        if not wanted:
+            return None
         leaf = Leaf(LOCAL.state.next_serial())
         leaf.saved = self._token
         self._leaves[id(variable)] = (variable, leaf)

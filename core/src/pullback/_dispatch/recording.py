@@ -24,11 +24,13 @@ class Recorder(Protocol):
 
     #: The serial number at which the tape first recorded.
     start: int
+    #: Whether the tape watches every trainable variable that is read.
+    watch_accessed_variables: bool
 
     def stop(self) -> None:
         """Ends recording; any thread may call this."""
 
-    def leaf_of(self, variable: Any, trainable: bool) -> Leaf | None:
+    def leaf_of(self, variable: Any, wanted: bool) -> Leaf | None:
         """The leaf of a variable that is being read; None if the tape does not watch it."""
 
 
