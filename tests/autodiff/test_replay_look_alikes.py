@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import errors
-from pullback._autodiff import replay
+from pullback._autodiff import replay, tracing
 from pullback._dispatch import definition
 from pullback._dispatch.arguments import canonicalize
 from pullback._dispatch.vjp_code import layout
@@ -301,11 +301,11 @@ def one_type(form, value):
 
 
 def test_normal_forms_have_one_type():
-    assert set(NORMAL) | {"DTypeLike", "str"} == replay._CANONICAL
+    assert set(NORMAL) | {"DTypeLike", "str"} == tracing._CANONICAL
     seen = set()
     for name, suite in load().items():
         op = OPS[name]
-        plain = [one for one in op.attributes if one.form in replay._CANONICAL]
+        plain = [one for one in op.attributes if one.form in tracing._CANONICAL]
         for case in cases(op, suite, as_device("cpu")) if plain else ():
             inputs = case.tensors()
             given = case.resolved(inputs)
@@ -326,7 +326,7 @@ def test_normal_forms_have_one_type():
                 for one in plain:
                     assert one_type(one.form, way[one.name]), (str(case), one, way[one.name])
                     seen.add(one.form)
-    assert seen == replay._CANONICAL
+    assert seen == tracing._CANONICAL
 
 
 def _swapped(value, one, zero):

@@ -261,10 +261,9 @@ def test_body_that_gives_its_input_back(define):
 
 
 def test_primitive_without_a_kernel_is_named(define):
-    @define(name="test_none")
+    @define(name="test_none", primitive="Nothing can replace it.")
     def none(x: TensorLike, /) -> Tensor:
         """Nothing."""
-        return pb.primitive()
 
     with pytest.raises(errors.MissingKernelError, match=r"test_none.*'numpy'.*float32"):
         none(pb.asarray(1.0))

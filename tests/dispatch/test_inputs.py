@@ -198,7 +198,10 @@ def test_host_data_follow_the_first_tensor(two_devices):
 
 def test_tensors_on_two_devices(two_devices):
     first, second = (to_tensor(np.ones(2, np.float32), device) for device in two_devices)
-    pattern = r"add: tensors on two_gpus:gpu:0 and two_gpus:gpu:1; move one with x.to\('two_gpus:gpu:0'\)"
+    pattern = (
+        r"add: tensors on two_gpus:gpu:0 and two_gpus:gpu:1; "
+        r"move one with x.to\('two_gpus:gpu:0'\)"
+    )
     for _ in range(2):
         with pytest.raises(errors.DeviceError, match=pattern):
             first + second

@@ -26,7 +26,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch import op, primitive
+from pullback._dispatch import op
 from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
@@ -212,7 +212,6 @@ __all__ = [
     "op",
     "ops",
     "pi",
-    "primitive",
     "random",
     "set_default_device",
     "uint8",

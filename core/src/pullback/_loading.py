@@ -20,4 +20,9 @@ class uncollected:
 
     def __exit__(self, *_: object) -> None:
         if self._collecting:
+            # The next collection would look through all of them once more: they are old already.
+            # Objects that somebody has frozen stay so.
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -91,7 +91,6 @@ class Op:
 
     # No dataclasses here: generating their methods takes 3 ms of every `import pullback`.
     __slots__ = (
-        "_why",
         "accuracy",
         "attributes",
         "body",
@@ -118,6 +117,7 @@ class Op:
         "simple",
         "tier",
         "vjp",
+        "why",
     )
 
     def __init__(
@@ -131,8 +131,7 @@ class Op:
         dtype: DTypeRule,
         accuracy: Accuracy,
         tier: Tier,
-        primitive: bool,
-        why: str,
+        primitive: str | None,
         differentiable: bool,
         public: bool,
         outputs: tuple[str, ...],
@@ -153,8 +152,9 @@ class Op:
         self.dtype = dtype
         self.accuracy = accuracy
         self.tier = tier
-        self.primitive = primitive
-        self._why = why
+        self.primitive = primitive is not None
+        #: Of a primitive, why no body made of other ops can replace it.
+        self.why = primitive or ""
         self.differentiable = differentiable
         #: False for an op that `pb.ops` has and `pb` has not.
         self.public = public
@@ -188,15 +188,6 @@ class Op:
     def doc(self) -> str:
         """The docstring of the definition."""
         return self.body.__doc__ or ""
-
-    @property
-    def why(self) -> str:
-        """Of a primitive, why no body made of other ops can replace it."""
-        if self._why or not self.primitive:
-            return self._why
-        # A body that calls `primitive("why")`.
-        said = [value for value in self.body.__code__.co_consts if isinstance(value, str)]
-        return said[-1] if said and said[-1] != self.body.__doc__ else ""
 
     @property
     def names(self) -> list[str]:

@@ -9,41 +9,23 @@ runs op by op; docs/architecture.md says why there is nothing else that a rule c
 where a trace could not stand for it: custom gradients and ops of other packages, whose rules may be
 more than functions of their arguments; rules that look at values; tapes that other tapes record.
 
-This module has the comparison and the cache. `pullback.graph` has all that happens to the calls.
+This module has the cache. `tracing` makes a pass and its comparison, and `pullback.graph` has all
+that happens to the calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from operator import attrgetter
-from types import FunctionType
 from typing import Any
 
-from pullback._autodiff import seeds
-from pullback._autodiff.backward import Interval, backpropagate
-from pullback._codegen.source import Source
-from pullback._dispatch.recording import RECORDING, Leaf, Node, Output
-from pullback._dispatch.vjp_code import layout
-from pullback.devices import Device
-from pullback.dtypes import is_floating
-from pullback.graph.capture import Trace, Traced
-from pullback.graph.emit import write_calls
-from pullback.graph.graph import NotTraceableError, Value, frozen
-from pullback.graph.simplify import simplify
-from pullback.spec import Op
-from pullback.tensor import Tensor, wrap
+from pullback._autodiff.backward import Interval
+from pullback._dispatch.recording import RECORDING, Node, Output
+from pullback.tensor import Tensor
 
 #: How often graphs of one form run op by op before the backward pass is compiled.
 PATIENCE = 2
-#: The largest number of nodes of a graph that is compiled.
-_LARGEST = 4000
 #: How many compiled passes are kept for one form, how many forms, and how many passes in all.
 _ALIKE, _FORMS, _IN_ALL = 4, 4096, 256
-#: The number of serial numbers in one comparison.
-_CHAIN = 100
-
-#: The annotations of attributes that dispatch makes canonical: these compare as they are.
-_CANONICAL = frozenset({"Axis", "Axes", "ShapeLike", "DTypeLike", "bool", "int", "float", "str"})
 
 
 class _Form:
@@ -109,253 +91,13 @@ def _traced(
     release: bool,
 ) -> list[Tensor | None] | None:
     """Runs the backward pass in a trace, and keeps it."""
-    if not is_floating(target.dtype):
-        return None  # `backpropagate` raises the error
-    trace = Trace(target._device, target._array)
-    try:
-        guard = _Guard(target, leaves, interval, trace)
-    except NotTraceableError:
-        return None
-    if release:
-        guard.release()
-    value = Value("target", tuple(target._array.shape), target._array.dtype)
-    seed = seeds.ones(wrap(Traced(target._array, value), trace.device))
-    found = backpropagate([(guard.target, seed)], None, set(leaves), own, [interval], True)
-    parts = [seeds.finalize_gradient(found.get(leaf)) for leaf in leaves]
-    trace.close()
-    results = [None if part is None else part._array for part in parts]
-    if trace.sound and all(one is None or type(one) is Traced for one in results):
+    # Loaded at the first use: a process that trains little, or not at all, does without.
+    from pullback._autodiff.tracing import trace
+
+    gradients, backward_pass = trace(target, leaves, own, interval, release)
+    if backward_pass is not None:
         if sum(len(one.passes) for one in _forms.values()) >= _IN_ALL:
             _forms.clear()
-        values = [None if one is None else one.value for one in results]
-        form.passes.insert(0, guard.compile(values))
+        form.passes.insert(0, backward_pass)
         del form.passes[_ALIKE:]
-    return [None if one is None else wrap(one.array, target._device) for one in results]
-
-
-class _Guard:
-    """The lines that compare a graph with the one in a trace, and the copy of it in the trace."""
-
-    def __init__(
-        self, target: Tensor, leaves: Sequence[Any], interval: Interval, trace: Trace
-    ) -> None:
-        self._device: Device = target._device
-        self._trace = trace
-        self._interval = interval
-        self._leaves = {leaf: f"m{i}" for i, leaf in enumerate(leaves)}
-        if len(self._leaves) != len(leaves) or None in self._leaves:
-            raise NotTraceableError
-        self._names: dict[Node, str] = {}
-        self._copies: dict[Node, Node] = {}
-        #: The values of the arrays that nodes kept, by the identity of the array.
-        self._kept: dict[int, Value] = {}
-        self._source = source = Source(
-            "backward_pass",
-            "target, leaves, begin, end, release",
-            {
-                "Tensor": Tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
-                "device": self._device, "backend": self._device.backend,
-            },
-        )  # fmt: skip
-        source.line("n0 = target._node")
-        with source.block("try:"):
-            source.line(f"{_targets(self._leaves.values())}= leaves")
-            self._compare_all(target)
-        # A node is released, or it has other lengths than expected.
-        with source.block("except (TypeError, ValueError, KeyError, AttributeError):"):
-            source.line("return None")
-        for node in self._names:
-            self._copies[node].parents = tuple(
-                None if one is None else one if one in self._leaves else self._copies[one]
-                for one in node.parents
-            )
-        self.target = self._copies[next(iter(self._names))]
-
-    def release(self) -> None:
-        """Releases the graph; its copy has what it kept."""
-        for node in self._names:
-            if type(node) is not Output:
-                node.saved, node.parents = None, ()
-
-    def compile(self, results: Sequence[Value | None]) -> FunctionType:
-        """The function that compares, calls the kernels, and returns a tensor for each result."""
-        source = self._source
-        with source.block("if release:"):
-            for node, name in self._names.items():
-                if type(node) is not Output:
-                    source.line(f"{name}.saved = None; {name}.parents = ()")
-        graph = simplify(self._trace.graph([one for one in results if one is not None]))
-        texts = iter(write_calls(source, graph))
-        tensors = []
-        for i, result in enumerate(results):
-            tensors.append("None" if result is None else f"t{i}")
-            if result is not None:
-                source.line(
-                    f"t{i} = Tensor()",
-                    f"t{i}._array = {next(texts)}",
-                    f"t{i}._device = device",
-                    f"t{i}._node = None",
-                )
-        source.line(f"return [{', '.join(tensors)}]")
-        return source.compile()
-
-    # Comparing ------------------------------------------------------------------------------------
-
-    def _unless(self, condition: str) -> None:
-        self._source.line(f"if not ({condition}):", "    return None")
-
-    def _compare_all(self, target: Tensor) -> None:
-        leaves, constant = self._leaves.values(), self._source.constant
-        if len(leaves) > 1:
-            self._unless(f"len({{{', '.join(leaves)}}}) == {len(leaves)}")
-        # A source may be a tensor made on the way: the pass goes on behind it.
-        self._unless(" and ".join(f"type({leaf}) is Leaf" for leaf in leaves))
-        changes = self._device.backend.changes
-        self._unless(f"target._device is device and backend.changes == {changes}")
-        # The cotangent that everything begins with is made of these.
-        shape, dtype = target._array.shape, target._array.dtype
-        self._unless(
-            f"target._array.shape == {constant(shape)} and target._array.dtype is {constant(dtype)}"
-        )
-        top = target._node
-        assert top is not None
-        self._names[top] = "n0"
-        waiting = [top]
-        while waiting:
-            node = waiting.pop()
-            self._compare(node, self._names[node], waiting)
-            if len(self._names) > _LARGEST:
-                raise NotTraceableError
-        self._compare_order()
-
-    def _compare_order(self) -> None:
-        """Compares the order in which ops were called: cotangents are added in its reverse."""
-        calls = [node for node in self._names if type(node) is not Output]
-        calls.sort(key=attrgetter("serial"), reverse=True)
-        serials = [f"{self._names[node]}.serial" for node in calls]
-        last = "end"
-        for i in range(0, len(serials), _CHAIN):
-            part = serials[i : i + _CHAIN]
-            self._unless(" > ".join([last, *part]))
-            last = part[-1]
-        self._unless(f"{last} >= begin")
-
-    def _compare(self, node: Node, name: str, waiting: list[Node]) -> None:
-        if isinstance(node, Leaf):
-            raise NotTraceableError  # the leaf of another tape
-        self._copies[node] = copy = Output(node.serial, node, 0) if type(node) is Output else Node()
-        copy.serial, copy.op, copy.device = node.serial, node.op, self._trace.device
-        if type(node) is Output:
-            position = copy.saved = node.saved
-            whole = node.parents[0]
-            # The cotangents of residuals go through bodies.
-            if whole is None or type(whole.op) is not Op or position >= len(whole.op.outputs):
-                raise NotTraceableError
-            self._unless(f"type({name}) is Output and {name}.saved == {position}")
-        else:
-            op = node.op
-            if type(op) is not Op or not all(map(_is_ours, _functions(op))):
-                raise NotTraceableError
-            begin, end = self._interval
-            if node.device is not self._device or not begin <= node.serial < end:
-                raise NotTraceableError
-            if node.saved is None:
-                raise NotTraceableError
-            self._unless(f"{name}.op is {self._source.constant(op)} and {name}.device is device")
-            copy.saved = (self._compare_plain if op.simple else self._compare_full)(op, node, name)
-        self._compare_links(node, name, waiting)
-
-    def _compare_links(self, node: Node, name: str, waiting: list[Node]) -> None:
-        targets: list[str] = []
-        known: list[str] = []
-        for parent in node.parents:
-            here = f"p{len(targets)}"
-            if parent is None:
-                known.append(f"{here} is None")
-            elif parent in self._leaves:
-                known.append(f"{here} is {self._leaves[parent]}")
-            elif parent in self._names:
-                known.append(f"{here} is {self._names[parent]}")
-            else:
-                here = self._names[parent] = f"n{len(self._names)}"
-                waiting.append(parent)
-            targets.append(here)
-        self._source.line(f"{_targets(targets)}= {name}.parents")
-        if known:
-            self._unless(" and ".join(known))
-
-    def _compare_plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
-        """Compares what a node of specialized code keeps: a value for each name of the layout."""
-        needs = list(layout(op))
-        if not needs:
-            return ()
-        names = [f"{name}_{need}" for need in needs]
-        self._source.line(f"{_targets(names)}= {name}.saved")
-        return tuple(map(self._compare_value, [op] * len(needs), needs, node.saved, names))
-
-    def _compare_full(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
-        """Compares what a node of the general path keeps."""
-        constant = self._source.constant
-        lengths, saved, outputs, attributes, _ = node.saved
-        self._source.line(f"p0, {name}_saved, p1, p2, p3 = {name}.saved")
-        self._unless(f"p0 == {constant(lengths)} and p1 == {constant(outputs)}")
-        copied = {}
-        for need, value in saved.items():
-            here = f"{name}_{need}"
-            self._source.line(f"{here} = {name}_saved[{need!r}]")
-            copied[need] = self._compare_value(op, need, value, here)
-        self._source.line(f"del {name}_saved")
-        return lengths, copied, outputs, attributes, {}
-
-    def _compare_value(self, op: Op, need: str, value: Any, name: str) -> Any:
-        arrays = {one.name for one in op.inputs} | {*op.outputs, *op.residuals}
-        if need not in arrays:
-            form = next((one.form for one in op.attributes if one.name == need), "ShapeLike")
-            if form == "DeviceLike":
-                raise NotTraceableError  # the rule goes to another device
-            if value is None or type(value) is bool:
-                self._unless(f"{name} is {value}")
-            elif form in _CANONICAL and type(value) is float and (value == 0 or value != value):
-                self._unless(f"{name}.hex() == {value.hex()!r}")
-            elif form in _CANONICAL:
-                self._unless(f"{name} == {self._source.constant(value)}")
-            else:
-                self._unless(f"frozen({name}) == {self._source.constant(frozen(value))}")
-            return value
-        if value is None:
-            self._unless(f"{name} is None")
-            return None
-        if not isinstance(value, list):
-            return self._compare_array(value, name)
-        items = [f"{name}_{i}" for i in range(len(value))]
-        self._source.line(f"{_targets(items)}= {name}", f"del {name}")
-        return [self._compare_array(one, item) for one, item in zip(value, items, strict=True)]
-
-    def _compare_array(self, array: Any, name: str) -> Traced:
-        before = self._kept.get(id(array))
-        if before is not None:
-            # Kept twice, as the factors of x * x are: what is computed of it is computed once.
-            self._unless(f"{name} is {before.name}")
-            self._source.line(f"del {name}")
-            return Traced(array, before)
-        # NumPy may have several equal dtype objects: graphs with another object run op by op.
-        constant = self._source.constant
-        shape, dtype = constant(array.shape), constant(array.dtype)
-        self._unless(f"{name}.shape == {shape} and {name}.dtype is {dtype}")
-        traced = self._trace.input(array, name)
-        self._kept[id(array)] = traced.value
-        return traced
-
-
-def _functions(op: Op) -> list[Any]:
-    return [op.body, *(rule.function for rule in op.rules.values() if rule is not None)]
-
-
-def _is_ours(function: Any) -> bool:
-    """Returns whether a body or rule is of this package: a function of what it names."""
-    return str(function.__module__).startswith("pullback.")
-
-
-def _targets(names: Collection[str]) -> str:
-    """The left side of an assignment that unpacks exactly as many values."""
-    return "".join(f"{name}, " for name in names)
+    return gradients

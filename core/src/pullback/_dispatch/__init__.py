@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback._dispatch.definition import Copy, OpFunction, op, primitive
+from pullback._dispatch.definition import Copy, OpFunction, op
 
-__all__ = ["Copy", "OpFunction", "op", "primitive"]
+__all__ = ["Copy", "OpFunction", "op"]

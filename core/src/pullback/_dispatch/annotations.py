@@ -44,8 +44,11 @@ _ALIASES: dict[str, Any] = {
     "Sequence": Sequence,
 }
 _KNOWN = frozenset([*_ALIASES, "bool", "int", "float", "str"])
-_NAME = re.compile(r"[A-Za-z_][\w.]*")
-_PLAIN_OPTIONAL = re.compile(r"(?:Optional\[(.*)\]|None \| (.*))")
+#: The annotations of nearly all parameters, which are canonical already.
+_CANONICAL = frozenset([*_KNOWN, *(f"{name} | None" for name in _KNOWN), *ARITIES])
+# Compiled at the first use, which `import pullback` is spared.
+_NAME = r"[A-Za-z_][\w.]*"
+_OPTIONAL = r"(?:Optional\[(.*)\]|None \| (.*))"
 
 
 def canonical(annotation: Any, names: Mapping[str, Any]) -> str:
@@ -57,7 +60,7 @@ def canonical(annotation: Any, names: Mapping[str, Any]) -> str:
     """
     if not isinstance(annotation, str):
         return _text_of(annotation)
-    if annotation.removesuffix(" | None") in _KNOWN:
+    if annotation in _CANONICAL:
         return annotation
 
     def name(match: re.Match[str]) -> str:
@@ -67,8 +70,8 @@ def canonical(annotation: Any, names: Mapping[str, Any]) -> str:
         value = names.get(match[0])
         return match[0] if value is None else _alias(value) or match[0]
 
-    text = _NAME.sub(name, annotation.strip("'\""))
-    optional = _PLAIN_OPTIONAL.fullmatch(text)
+    text = re.sub(_NAME, name, annotation.strip("'\""))
+    optional = re.fullmatch(_OPTIONAL, text)
     return f"{optional[1] or optional[2]} | None" if optional else text
 
 

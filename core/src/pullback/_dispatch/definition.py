@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from pullback import errors
 from pullback._dispatch import call_code, vjp_code
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-__all__ = ["VJP", "Copy", "GeneratedCode", "OpFunction", "op", "primitive"]
+__all__ = ["VJP", "Copy", "GeneratedCode", "OpFunction", "op"]
 
 _INDICES = itertools.count()
 _LOCK = threading.Lock()
@@ -138,25 +138,13 @@ class VJP:
         _forget(op)
 
 
-def primitive(why: str = "", /) -> NoReturn:
-    """The body of a primitive: reached only where a backend has no kernel for it.
-
-    Args:
-        why: a sentence that says why no body can replace it, as a literal; the reference shows it.
-
-    Raises:
-        MissingKernelError: always.
-    """
-    raise errors.MissingKernelError(f"a primitive has no body to fall back on: {why}")
-
-
 def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute, ...]]:
-    code = body.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    code, annotations = body.__code__, body.__annotations__
+    positional = code.co_argcount
     inputs: list[Input] = []
     attributes: list[Attribute] = []
-    for name in names:
-        annotation = body.__annotations__.get(name)
+    for i, name in enumerate(code.co_varnames[: positional + code.co_kwonlyargcount]):
+        annotation = annotations.get(name)
         if annotation is None:
             raise errors.DefinitionError(
                 f"{body.__name__}: parameter {name!r} needs an annotation, such as TensorLike"
@@ -164,12 +152,12 @@ def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute,
         text = canonical(annotation, body.__globals__)
         arity = ARITIES.get(text)
         if arity is not None:
-            if attributes and code.co_argcount <= names.index(name):
+            if attributes and i >= positional:
                 raise errors.DefinitionError(f"{body.__name__}: {name!r} must not be keyword-only")
             inputs.append(Input(name, arity))
             if "TensorLike" not in text:
                 # Callers pass whatever becomes a tensor, and `help` says so.
-                body.__annotations__[name] = text.replace("Tensor", "TensorLike")
+                annotations[name] = text.replace("Tensor", "TensorLike")
             continue
         if text == "Copy":
             continue
@@ -242,8 +230,7 @@ def op(
             dtype=rule,
             accuracy=accuracy,
             tier=tier,
-            primitive=primitive is not None or "primitive" in body.__code__.co_names,
-            why=primitive or "",
+            primitive=primitive,
             differentiable=differentiable,
             public=public,
             outputs=tuple(outputs),
