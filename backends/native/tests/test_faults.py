@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback_native import _native
+from pullback_native import INSTRUCTIONS, _native
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
@@ -69,6 +69,9 @@ SPLIT = {
     ),
 }
 
+#: Without vector instructions products are NumPy's, which asks for threads in Python.
+OWN = [name for name in SPLIT if INSTRUCTIONS != "base" or name not in ("matmul", "linear")]
+
 
 def numbers(result):
     several = result if isinstance(result, (tuple, list)) else [result]
@@ -76,7 +79,7 @@ def numbers(result):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no SIGUSR1 here")
-@pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.parametrize("name", OWN)
 def test_what_a_handler_raises_is_not_lost(name):
     """Handlers of signals run while C asks Python for the number of threads."""
 
@@ -141,6 +144,13 @@ def test_a_process_forked_inside_a_kernel_works():
     ended_all, large = threading.Event(), rng.standard_normal((2048, 512), np.float32)
     expected = _native.tanh(X), _native.matmul(X, X.T)
 
+    def same(values, product):
+        # The product is that of BLAS where the pack has none, and BLAS has other threads in a
+        # child: sums of 512 products in another order, of numbers whose squares add up to 512.
+        bound = 512 * np.finfo(np.float32).eps * 512 if INSTRUCTIONS == "base" else 0
+        close = np.abs(product - expected[1]).max() <= bound
+        return np.array_equal(values, expected[0]) and close
+
     def work():
         while not ended_all.is_set():
             _native.tanh(large)
@@ -156,7 +166,7 @@ def test_a_process_forked_inside_a_kernel_works():
                     status = 1
                     try:
                         found = _native.tanh(X), _native.matmul(X, X.T)
-                        status = 0 if all(map(np.array_equal, found, expected)) else 2
+                        status = 0 if same(*found) else 2
                     finally:
                         os._exit(status)
                 assert ended(child) == 0
@@ -252,7 +262,11 @@ works = [
     lambda: pb.lstm(pb.reshape(x, (64, 16, 512)), state, state, x[:512, :128], x[:32, :128], None),
     lambda: slope(lambda x: pb.sum(pb.layer_norm(x, row, row) * pb.gelu(x))),
 ]
-expected = [one() for one in works]
+# The bits of a product that is BLAS's depend on how many threads share it.
+expected = {}
+for count in (1, 2, 3):
+    with number_of_threads(count):
+        expected[count] = [work() for work in works]
 
 
 def flat(result):
@@ -272,8 +286,8 @@ with open("/proc/self/statm") as file:
     limit = int(file.read().split()[0]) * resource.getpagesize() + 2**25
 failures = 0
 for _ in range(tries):
-    place = chance.randrange(len(works))
-    with number_of_threads(chance.choice([1, 2, 3])):
+    place, count = chance.randrange(len(works)), chance.choice([1, 2, 3])
+    with number_of_threads(count):
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
         kept = fill()
         del kept[: chance.randrange(1, 40)]
@@ -282,7 +296,7 @@ for _ in range(tries):
         except pb.errors.OutOfMemoryError:
             failures += 1
         kept.clear()
-        for a, b in zip(flat(works[place]()), flat(expected[place]), strict=True):
+        for a, b in zip(flat(works[place]()), flat(expected[count][place]), strict=True):
             np.testing.assert_array_equal(a, b)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 print(failures)

@@ -255,3 +255,15 @@ def test_no_more_threads_are_started_than_there_are_pieces():
         seen = []
         threads.run(lambda piece: seen.append(threading.active_count()), range(4))
         assert max(seen) <= before + 3
+
+
+def test_where_no_thread_can_be_started_the_caller_does_the_work(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_POOL", threads._Pool(3))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = []
+    for _ in range(2):
+        threads.run(done.append, range(5))
+    assert sorted(done) == sorted([*range(5)] * 2)

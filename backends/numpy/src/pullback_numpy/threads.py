@@ -122,7 +122,12 @@ class _Pool:
         helpers = min(self.threads, len(pieces)) - 1
         while self.started < helpers:
             self.started += 1
-            threading.Thread(target=self._serve, name="pullback", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, name="pullback", daemon=True).start()
+            except (RuntimeError, MemoryError):
+                # No thread is to be had, as near a limit of memory: those there are do the work.
+                self.started -= 1
+                break
         job = _Job(work, pieces)
         for _ in range(helpers):
             self.jobs.put(job)
