@@ -202,8 +202,8 @@ def test_results_do_not_depend_on_the_threads(name):
     for count in (1, 2, 3, 2):
         with number_of_threads(count):
             found.append(arrays(WORK[name]()))
-    # A product that BLAS computes in other pieces adds in another order: an error of some eps, which
-    # each of the 64 steps of a recurrence may pass on in full.
+    # A product that BLAS computes in other pieces adds in another order: an error of some eps,
+    # which each of the 64 steps of a recurrence may pass on in full.
     bound = 64 * np.finfo(np.float32).eps if name == "lstm" else 1e-6
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
