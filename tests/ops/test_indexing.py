@@ -106,6 +106,22 @@ def test_getitem_is_numpys(case):
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
+@pytest.mark.parametrize(
+    ("shape", "key"),
+    [
+        ((4, 3), (False, 0, np.array(5))),
+        ((4, 3), (np.array([], int), np.array(5))),
+        ((1, 0), (..., False, np.array(0))),
+        ((4, 3), (np.array([], int), np.array(-4))),
+    ],
+)
+def test_a_single_index_outside_its_axis_is_an_error_where_nothing_is_taken(shape, key):
+    with pytest.raises(IndexError):
+        np.ones(shape)[key]
+    with pytest.raises(errors.IndexingError, match="outside an axis"):
+        pb.ones(shape)[key]
+
+
 @settings(deadline=None, max_examples=300)
 @given(cases(), st.data())
 def test_setitem_is_numpys(case, data):

@@ -328,6 +328,11 @@ def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
             size *= more
     except errors.ShapeError as error:
         raise errors.IndexingError(str(error)) from None
+    if 0 in flat.shape:
+        # Nothing is taken. NumPy checks single indices all the same, as it does integers.
+        for index, size in zip(indices, shape, strict=True):
+            if not index.shape and not -size <= int(index) < size:
+                raise errors.IndexingError(f"index {int(index)} is outside an axis of size {size}")
     return flat
 
 
