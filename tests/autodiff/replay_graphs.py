@@ -49,7 +49,7 @@ def devices():
 
 
 def bits(gradient):
-    """What is equal for gradients of the same values, NaN among them, shape, dtype and device."""
+    """A key that is equal for gradients of the same values (NaN too), shape, dtype and device."""
     if gradient is None:
         return None
     shape, dtype = gradient.shape, gradient.dtype

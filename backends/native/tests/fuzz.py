@@ -210,7 +210,7 @@ def outcome(kernel, inputs, attributes):
 
 
 def difference(ours, theirs, what):
-    """What is not alike, in words; "" where all is."""
+    """A description of the difference between two results; "" if there is none."""
     if isinstance(ours, type) or isinstance(theirs, type):
         return "" if ours is theirs else f"{ours} beside {theirs}"
     if [(a.shape, a.dtype) for a in ours] != [(b.shape, b.dtype) for b in theirs]:
@@ -232,7 +232,7 @@ def difference(ours, theirs, what):
 
 
 def failure(calls, rng):
-    """What is wrong with one call, of one of those that are given; "" where nothing is."""
+    """A description of the failure of a randomly chosen call; "" if it passes."""
     name, inputs, attributes = calls[int(rng.integers(len(calls)))]
     what = str(rng.choice(list(SPECIAL), p=[0.6, 0.2, 0.2]))
     if name != "max_pool_gradient":  # whose indices another call has given

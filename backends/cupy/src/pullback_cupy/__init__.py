@@ -17,7 +17,7 @@ __all__ = ["pullback_register_backend"]
 
 
 class Unusable(Backend):
-    """What stands for the backend on a machine that has no GPU, no driver or no CuPy."""
+    """The stand-in for the backend on a machine without a GPU, a driver or CuPy."""
 
     name = "cupy"
     kinds = ("gpu",)

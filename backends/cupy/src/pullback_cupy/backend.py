@@ -86,7 +86,7 @@ class CuPyBackend(Backend):
         faults.check()
 
     def memory(self, device: Any) -> Memory:
-        """What arrays use and CuPy's pool holds of the memory of the device."""
+        """The device's memory: used by arrays, held by CuPy's pool, and in all."""
         with device:
             pool = cupy.get_default_memory_pool()
             _free, total = cupy.cuda.runtime.memGetInfo()

@@ -229,7 +229,7 @@ def conv_kernel_gradient(x: Array, g: Array, *, kernel_shape: Shape, **how: Any)
 
 
 def _attends(query: Array, key: Array, value: Array, mask: Array | None) -> bool:
-    """Whether cuDNN's fused attention takes these: 16-bit, (batch, heads, length, depth)."""
+    """Returns whether cuDNN's fused attention supports these arrays: 16-bit, with four axes."""
     return (
         mask is None
         and _fits(query, key, value)

@@ -1,4 +1,4 @@
-"""Whether this machine can run CuPy, found out without importing it: that takes half a second."""
+"""Checks whether this machine can run CuPy without importing it, which takes half a second."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
 
 def address(op: str) -> Any:
-    """Where a kernel writes that a call of `op` was wrong."""
+    """The address to which a kernel writes that a call of `op` was wrong."""
     return np.uint64(_board()[0] + 8 * _PLACES[op])
 
 
@@ -74,7 +74,7 @@ def check() -> None:
 
 
 def after_call() -> None:
-    """Where every call is to be waited for, raises what this one told."""
+    """With CUDA_LAUNCH_BLOCKING=1, waits for a call and raises the error that it reported."""
     if BLOCKING:
         cupy.cuda.get_current_stream().synchronize()
         check()

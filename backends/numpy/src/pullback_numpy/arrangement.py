@@ -41,7 +41,7 @@ def band_width(
     channels: int,
     features: int,
 ) -> int:
-    """How many neighbouring outputs to compute as one.
+    """The number of neighboring outputs to compute as one.
 
     With few channels the gathering costs more than the arithmetic, and the GEMM is too thin. `band`
     outputs side by side share most of their inputs: gathered as one wider window and multiplied

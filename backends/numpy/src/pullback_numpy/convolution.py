@@ -294,7 +294,7 @@ def _scattered(
 
 
 def _is_matmul(window: Sizes, strides: Sizes, padding: Pads) -> bool:
-    """Whether windows are single pixels and all of them, so that nothing needs gathering."""
+    """Returns whether every pixel is a window of its own, so that nothing needs gathering."""
     return (
         prod(window) == 1
         and all(s == 1 for s in strides)

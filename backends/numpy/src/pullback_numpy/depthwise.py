@@ -147,7 +147,7 @@ class _Work:
             yield first, last, top, bottom
 
     def tap(self, index: int, count: int, rows: int, top: int = 0) -> Array:
-        """What a tap sees of the padded buffer from row `top` of the output, (count, rows, ...)."""
+        """A tap's view of the padded buffer, from row `top` of the output, (count, rows, ...)."""
         shape = (count, rows, *self.plan.out[1:], self.output_shape[-1])
         steps = (
             self.steps[0],

@@ -251,7 +251,7 @@ def _ranges(total: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def _least(dtype: np.dtype[Any]) -> Any:
-    """What loses against every value of the dtype."""
+    """The value of the dtype that is less than all others."""
     if dtype.kind == "f":
         return -np.inf
     return False if dtype.kind == "b" else np.iinfo(dtype).min
@@ -265,7 +265,7 @@ def _counts(
     count_include_pad: bool,
     dtype: np.dtype[Any],
 ) -> Any:
-    """What each window's sum is divided by, (*out, 1) or a number; at least 1, so 0 / 0 is 0."""
+    """The divisor of each window's sum, (*out, 1) or a number; at least 1, so 0 / 0 is 0."""
     if count_include_pad or not any(map(any, padding)):
         return dtype.type(prod(window))
     counts = np.ones((), np.int64)

@@ -1,4 +1,4 @@
-"""Work split over threads: NumPy lets go of Python's lock while it computes.
+"""Work split over threads: NumPy releases Python's lock while it computes.
 
 `run(work, pieces)` calls work(piece) for every piece, in the calling thread and in helpers that
 wait for it. Whoever is free takes the next piece, so a core that is busy elsewhere slows nothing
@@ -48,7 +48,7 @@ _SPIN, _SPIN_NAME = 18, "OPENBLAS_THREAD_TIMEOUT"
 
 
 def _given() -> int:
-    """How many threads to use: PULLBACK_NUM_THREADS, OMP_NUM_THREADS, or one for each core."""
+    """The number of threads: PULLBACK_NUM_THREADS, OMP_NUM_THREADS, or one for each core."""
     text = os.environ.get("PULLBACK_NUM_THREADS", "").strip()
     found = _count(text)
     if text and found is None:
@@ -75,7 +75,7 @@ def _count(text: str) -> int | None:
 
 
 class _Here(threading.local):
-    """Whether this thread is at work on a piece: what it calls then is not split again."""
+    """True in threads that work on a piece: calls made there are not split again."""
 
     inside = False
 
@@ -227,12 +227,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def threads() -> int:
-    """How many threads a piece of work here is split over; 1 inside a piece."""
+    """The number of threads that work is split over; 1 inside a piece."""
     return 1 if _HERE.inside else _POOL.threads
 
 
 def blas_splits() -> bool:
-    """Whether a product is best left to BLAS's threads: they are as many as ours, and sleep soon.
+    """Returns whether BLAS should split a product: its threads are as many as ours, and sleep soon.
 
     Not inside a piece, and not while BLAS works with one thread.
     """

@@ -45,7 +45,7 @@ _scratch = _Scratch()
 
 
 def scratch(dtype: np.dtype[Any], *shapes: Sizes) -> list[Array]:
-    """Uninitialised arrays in this thread's buffer, valid until this thread's next call."""
+    """Uninitialized arrays in this thread's buffer, valid until this thread's next call."""
     sizes = [-(-prod(shape) * dtype.itemsize // 64) * 64 for shape in shapes]
     need = sum(sizes)
     buffer = _scratch.buffer
@@ -71,7 +71,7 @@ def c_strides(shape: Sizes, itemsize: int) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the windows of one input shape lie, and how they are cut into blocks.
+    """The windows over one input shape, and their division into blocks.
 
     A block is `images` whole images, or, when one image is too much, `rows` rows (of the first
     spatial dimension) of the output of one image.
@@ -265,7 +265,7 @@ def patches(
 
     x is (N, *spatial, C). `rows` says which of the N * prod(out) windows these are; `windows` is
     (rows, taps * C), or (groups, rows, taps * C / groups) for more groups than one, or (taps, rows,
-    C) by tap; `extra` are uninitialised arrays for the caller. The padding holds `fill`.
+    C) by tap; `extra` are uninitialized arrays for the caller. The padding holds `fill`.
     """
     plan = how.plan
     padded, columns, *rest = scratch(x.dtype, how.padded, how.columns, *extra)

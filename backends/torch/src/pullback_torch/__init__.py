@@ -66,7 +66,7 @@ class TorchBackend(Backend):
             torch.cuda.synchronize(device)
 
     def memory(self, device: torch.device) -> Memory | None:
-        """What torch's allocator has; None for the CPU."""
+        """The memory of torch's allocator; None for the CPU."""
         if device.type != "cuda":
             return None
         _free, total = torch.cuda.mem_get_info(device)

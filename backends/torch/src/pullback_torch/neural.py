@@ -1,4 +1,4 @@
-"""What networks spend their time in."""
+"""Convolution, softmax and normalization by torch's own functions."""
 
 from __future__ import annotations
 

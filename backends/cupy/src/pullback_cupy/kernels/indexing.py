@@ -175,7 +175,7 @@ def _added(
 
 
 def _accumulator(dtype: DType) -> DType:
-    """What sums are taken in; the kernel carries along what each addition rounds off."""
+    """The dtype of sums; the kernel keeps the rounding error of each addition as well."""
     if dtype.kind in "iu":
         return np.dtype(np.int64)
     return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)

@@ -85,7 +85,7 @@ def _lstm_gradient(
 
 
 def _states_before(states: Array, initial: Array, reverse: bool) -> Array:
-    """What each step started from (batch, time, units)."""
+    """The state before each step, (batch, time, units)."""
     if reverse:
         return cupy.concatenate([states[:, 1:], initial[:, None]], axis=1)[:, : states.shape[1]]
     return cupy.concatenate([initial[:, None], states[:, :-1]], axis=1)[:, : states.shape[1]]

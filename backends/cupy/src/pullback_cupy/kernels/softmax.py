@@ -13,7 +13,7 @@ from pullback_cupy.typing import Array
 
 
 def layout(x: Array, axis: int) -> tuple[int, int, int]:
-    """How many rows x has along an axis, of how many columns, how far apart."""
+    """The number of rows of x along an axis, of columns, and the distance between columns."""
     columns, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     return math.prod(x.shape[:axis]) * inner, columns, inner
 

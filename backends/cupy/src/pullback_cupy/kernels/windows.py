@@ -1,4 +1,4 @@
-"""How windows lie on images: the struct Geometry of windows.cu."""
+"""The geometry of windows over images: the struct Geometry of windows.cu."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def geometry(
 
 
 def _strides(spatial: list[int], channels: int, data_format: str) -> list[int]:
-    """How far elements are apart along the batch, the three spatial dimensions, and channels."""
+    """The strides, in elements, of the batch, the three spatial dimensions, and the channels."""
     last = data_format == "channels_last"
     inner = channels if last else 1
     steps = [inner * math.prod(spatial[d + 1 :]) for d in range(3)]

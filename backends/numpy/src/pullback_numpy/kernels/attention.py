@@ -64,7 +64,7 @@ def _scores(q: Array, k: Array, mask: Array | None, unseen: Array | None, scale:
 
 
 def _unseen(q: Array, k: Array, is_causal: bool) -> Array | None:
-    """Where a query may not look; None where it may look everywhere."""
+    """A mask of the keys that a query may not attend to; None if there are none."""
     if not is_causal:
         return None
     keys, queries = k.shape[-2], q.shape[-2]

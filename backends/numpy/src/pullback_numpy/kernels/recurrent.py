@@ -101,7 +101,7 @@ def _lstm(
 
 
 def _sigmoids(units: int, batch: int, dtype: DType) -> Callable[[Array], None]:
-    """What makes sigmoids of the tanh of i, f and o, in place."""
+    """A function that turns the tanh of i, f and o into sigmoids, in place."""
     half = np.array(0.5, dtype)
     if units * batch <= _SHORT:
         # A call takes as long as a thousand elements: g comes along, times 1 and plus 0.
@@ -146,7 +146,7 @@ def _halved(weights: Array) -> Array:
 
 
 def _gates_of_inputs(x: Array, kernel: Array, bias: Array | None) -> Any:
-    """What the inputs of all steps give to the gates, (time, 4 * units, batch)."""
+    """The contribution of the inputs of all steps to the gates, (time, 4 * units, batch)."""
     batch, time, features = x.shape
     # The bias is the row of an input that is always 1.
     given = np.ones((time, features + (bias is not None), batch), x.dtype)

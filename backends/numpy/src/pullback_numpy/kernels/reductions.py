@@ -2,7 +2,7 @@
 
 `np.add.reduce` adds pairwise along the axis of the smallest stride only; along every other axis it
 adds row to row, and the error grows with the number of rows. Large sums along those axes go through
-partial sums of a few rows each, level by level, which bounds the error and is no slower.
+partial sums of a few rows each, level by level, which bounds the error and takes no longer.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ _UNSIGNED = {char: np.dtype(char.upper()) for char in "bhilq"}
 
 
 def _places(rows: Array, flat: Array) -> Array:
-    """Where in all of the rows the labels' classes are."""
+    """The positions of the labels' classes in the flattened rows."""
     return np.arange(0, rows.size, rows.shape[1]) + flat.astype(np.intp, copy=False)
 
 
