@@ -15,7 +15,7 @@ from pullback_numpy.threads import number_of_threads
 
 PLANS = [
     windows.layout,
-    windows._gathering,
+    windows._patch_plan,
     products._kept_ones,
     pullback_numpy.kernels.attention._triangle,
 ]

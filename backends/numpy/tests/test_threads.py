@@ -209,34 +209,34 @@ def test_a_forked_process_starts_threads_of_its_own():
 # How many threads: what the environment says. ---------------------------------------------------
 
 
-def _given(monkeypatch, own=None, openmp=None):
+def _configured(monkeypatch, own=None, openmp=None):
     for name, text in (("PULLBACK_NUM_THREADS", own), ("OMP_NUM_THREADS", openmp)):
         monkeypatch.delenv(name, raising=False)
         if text is not None:
             monkeypatch.setenv(name, text)
-    return threads._given()
+    return threads._configured_threads()
 
 
 @pytest.mark.parametrize(("text", "count"), [("3", 3), (" 2 ", 2), ("1024", 1024), ("٣", 3)])
 def test_a_number_of_threads(monkeypatch, text, count):
-    assert _given(monkeypatch, text, "7") == count
+    assert _configured(monkeypatch, text, "7") == count
 
 
 @pytest.mark.parametrize(
     "text", ["²", "0", "-1", "2.0", "many", "1025", "6000", "1" + 20 * "0", 5000 * "9"]
 )
 def test_what_is_no_number_of_threads_is_said_and_not_used(monkeypatch, text):
-    cores = _given(monkeypatch)
-    with pytest.warns(UserWarning, match="PULLBACK_NUM_THREADS is a whole number from 1 to 1024"):
-        assert _given(monkeypatch, text, "7") == cores
+    cores = _configured(monkeypatch)
+    with pytest.warns(UserWarning, match="PULLBACK_NUM_THREADS must be an integer from 1 to 1024"):
+        assert _configured(monkeypatch, text, "7") == cores
 
 
 @pytest.mark.parametrize(
     ("text", "count"), [("5", 5), ("4,2", 4), ("²", None), ("0", None), ("6000", None), ("", None)]
 )
 def test_openmps_number_of_threads(monkeypatch, text, count):
-    cores = _given(monkeypatch)
-    assert _given(monkeypatch, "", text) == (count or cores)
+    cores = _configured(monkeypatch)
+    assert _configured(monkeypatch, "", text) == (count or cores)
 
 
 def test_the_backend_is_there_whatever_the_number_is():

@@ -27,7 +27,7 @@ class Unusable(Backend):
         self._problem = problem
 
     def device_count(self, kind: str) -> int:
-        """None."""
+        """The number of GPUs, which is 0."""
         return 0
 
     def unusable(self) -> str:
@@ -37,7 +37,7 @@ class Unusable(Backend):
 
 @hookimpl
 def pullback_register_backend(register: Callable[..., None]) -> None:
-    """Called by pullback when the backend is first asked for."""
+    """Registers the backend, or a stand-in that says why it cannot be used."""
     problem = driver.problem()
     if problem is not None:
         register(Unusable(problem))

@@ -1,8 +1,8 @@
 """The precision to which cuBLAS and cuDNN may round float32 inside products.
 
-Products of float16 and of bfloat16 run on tensor cores as they are, and are added up in float32:
-that choice is the dtype's. float32 has tensor cores only where it may be rounded to TF32, which
-keeps 10 of its 23 bits: ten times as fast, and off unless asked for.
+Products of float16 and of bfloat16 run on tensor cores and are added up in float32. float32 runs on
+tensor cores only if it may be rounded to TF32, which keeps 10 of its 23 bits: that is ten times as
+fast, and off by default.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ def _max_pool(
     x: Array, *, data_format: str, **options: Unpack[_Options]
 ) -> tuple[Array, Array]:  # fmt: skip
     if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32:
-        found: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
+        results: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
             x, data_format=data_format, **options
         )
-        return found
+        return results
     shape, sizes, _ = _plan(x.shape, **options)
     y, indices = empty(shape), np.empty(shape, np.int32)
     if y.size:
@@ -59,10 +59,10 @@ def _max_pool_gradient(
     **options: Unpack[_Options],
 ) -> Array:  # fmt: skip
     if data_format != "channels_last" or g.ndim > 4 or g.dtype != FLOAT32:
-        found: Array = NUMPY_KERNELS["max_pool_gradient"](
+        gradient: Array = NUMPY_KERNELS["max_pool_gradient"](
             g, indices, input_shape=input_shape, data_format=data_format, **options
         )
-        return found
+        return gradient
     _, sizes, tiled = _plan(input_shape, **options)
     dx = empty(input_shape)
     if dx.size:
