@@ -12,14 +12,14 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import cupy
 
 from pullback.dtypes import DType, name_of
 from pullback.shapes import Pads, Shape, channels_of, image_shape, output_sizes, spatial_of
 from pullback_cupy import precision
-from pullback_cupy.typing import Array
+from pullback_cupy.typing import Array, ConvOptions
 
 _TYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 #: Notes of plans that are unfit for an op whose results must be exact to the last digits.
@@ -192,7 +192,7 @@ def _turned(kernel: Array) -> Array:
     return cupy.ascontiguousarray(cupy.moveaxis(kernel, -1, 0))
 
 
-def conv(x: Array, kernel: Array, **options: Any) -> Array | None:
+def conv(x: Array, kernel: Array, **options: Unpack[ConvOptions]) -> Array | None:
     """See `pullback.conv`; None where cuDNN has no plan."""
     if not _fits(x, kernel):
         return None
@@ -205,7 +205,7 @@ def conv(x: Array, kernel: Array, **options: Any) -> Array | None:
 
 
 def conv_input_gradient(
-    g: Array, kernel: Array, *, input_shape: Shape, **options: Any
+    g: Array, kernel: Array, *, input_shape: Shape, **options: Unpack[ConvOptions]
 ) -> Array | None:
     """See `pullback.conv_input_gradient`; None where cuDNN has no plan."""
     if not _fits(g, kernel):
@@ -217,7 +217,7 @@ def conv_input_gradient(
 
 
 def conv_kernel_gradient(
-    x: Array, g: Array, *, kernel_shape: Shape, **options: Any
+    x: Array, g: Array, *, kernel_shape: Shape, **options: Unpack[ConvOptions]
 ) -> Array | None:
     """See `pullback.conv_kernel_gradient`; None where cuDNN has no plan."""
     if not _fits(x, g):

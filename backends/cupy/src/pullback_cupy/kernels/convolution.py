@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import cupy
 
@@ -20,7 +20,7 @@ from pullback.shapes import Pads, Shape, channels_of, output_sizes, spatial_of
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.kernels.windows import geometry
-from pullback_cupy.typing import Array
+from pullback_cupy.typing import Array, ConvOptions
 
 #: Bytes that the rows of one product may take.
 MOST_BYTES = 1 << 28
@@ -103,7 +103,7 @@ class _Windows:
         return joined if self.last else cupy.moveaxis(joined, -1, 1)
 
 
-def _conv(x: Array, kernel: Array, **options: Any) -> Array:
+def _conv(x: Array, kernel: Array, **options: Unpack[ConvOptions]) -> Array:
     y = cudnn.conv(x, kernel, **options)
     if y is not None:
         return y
@@ -118,7 +118,9 @@ def _conv(x: Array, kernel: Array, **options: Any) -> Array:
     return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
 
 
-def _conv_input_gradient(g: Array, kernel: Array, *, input_shape: Shape, **options: Any) -> Array:
+def _conv_input_gradient(
+    g: Array, kernel: Array, *, input_shape: Shape, **options: Unpack[ConvOptions]
+) -> Array:
     dx = cudnn.conv_input_gradient(g, kernel, input_shape=input_shape, **options)
     if dx is not None:
         return dx
@@ -137,7 +139,9 @@ def _conv_input_gradient(g: Array, kernel: Array, *, input_shape: Shape, **optio
     return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
 
 
-def _conv_kernel_gradient(x: Array, g: Array, *, kernel_shape: Shape, **options: Any) -> Array:
+def _conv_kernel_gradient(
+    x: Array, g: Array, *, kernel_shape: Shape, **options: Unpack[ConvOptions]
+) -> Array:
     dk = cudnn.conv_kernel_gradient(x, g, kernel_shape=kernel_shape, **options)
     if dk is not None:
         return dk

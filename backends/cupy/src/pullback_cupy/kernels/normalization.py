@@ -153,8 +153,8 @@ _normalized = elementwise(
     "y = T((W(x) - center) * (scale / sqrt(variance + W(epsilon))) + offset);",
 )  # fmt: skip
 _combined = elementwise(
-    "batch_norm_gradient", "T x, G g, W center, W factor, W by_x, W alone", "T dx",
-    "dx = T(W(g) * factor + (W(x) - center) * by_x + alone);",
+    "batch_norm_gradient", "T x, G g, W center, W factor, W by_x, W constant", "T dx",
+    "dx = T(W(g) * factor + (W(x) - center) * by_x + constant);",
 )  # fmt: skip
 
 
@@ -210,8 +210,8 @@ def _batch_norm_gradient(
     slope = _product_sum(x, g, center, axis=others) * spread
     factor = spread if scale is None else spread * scale.astype(W, copy=False)
     by_x = (variance_g.astype(W, copy=False) * number(2) - factor * spread * slope) / number(count)
-    alone = (mean_g.astype(W, copy=False) - factor * level) / number(count)
-    dx = _combined(x, g, center, *[_channels(p, x, axis) for p in (factor, by_x, alone)])
+    constant = (mean_g.astype(W, copy=False) - factor * level) / number(count)
+    dx = _combined(x, g, center, *[_channels(p, x, axis) for p in (factor, by_x, constant)])
     return dx, slope.astype(x.dtype), level.astype(x.dtype)
 
 

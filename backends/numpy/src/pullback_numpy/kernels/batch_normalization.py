@@ -125,6 +125,8 @@ def _batch_norm_gradient(
     x: Array, scale: Array | None, mean: Array, variance: Array, g: Array, mean_g: Array,
     variance_g: Array, *, axis: int, epsilon: float,
 ) -> tuple[Array, ...]:  # fmt: skip
+    # `spread`, `factor`, `by_x` and `constant` are those of the op's body and of CuPy's kernel.
+    # They are not shared: the sums and the pass over x, which differ, stand between these lines.
     w, h = widened(x), widened(g)
     spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     factor = spread if scale is None else spread * scale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from pullback.plugins.backend import Kernel
 from pullback.shapes import channels_last_shape
 from pullback_numpy import pooling
 from pullback_numpy.kernels.convolution import to_last
-from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.typing import Array, AvgPoolOptions, PoolOptions, Sizes
 
 
 def _back(y: Array) -> Array:
     return np.moveaxis(y, -1, 1)
 
 
-def _max_pool(x: Array, *, data_format: str, **options: Any) -> tuple[Array, ...]:
+def _max_pool(x: Array, *, data_format: str, **options: Unpack[PoolOptions]) -> tuple[Array, ...]:
     if data_format == "channels_last":
         return pooling.max_pool(x, **options)
     y, indices = pooling.max_pool(to_last(x), **options)
@@ -25,7 +25,12 @@ def _max_pool(x: Array, *, data_format: str, **options: Any) -> tuple[Array, ...
 
 
 def _max_pool_gradient(
-    g: Array, indices: Array, *, input_shape: Sizes, data_format: str, **options: Any
+    g: Array,
+    indices: Array,
+    *,
+    input_shape: Sizes,
+    data_format: str,
+    **options: Unpack[PoolOptions],
 ) -> Array:
     if data_format == "channels_last":
         return pooling.max_pool_gradient(g, indices, input_shape=input_shape, **options)
@@ -37,19 +42,23 @@ def _max_pool_gradient(
     )
 
 
-def _max_pool_gather(x: Array, indices: Array, *, data_format: str, **options: Any) -> Array:
+def _max_pool_gather(
+    x: Array, indices: Array, *, data_format: str, **options: Unpack[PoolOptions]
+) -> Array:
     if data_format == "channels_last":
         return pooling.max_pool_gather(x, indices, **options)
     return _back(pooling.max_pool_gather(to_last(x), to_last(indices), **options))
 
 
-def _avg_pool(x: Array, *, data_format: str, **options: Any) -> Array:
+def _avg_pool(x: Array, *, data_format: str, **options: Unpack[AvgPoolOptions]) -> Array:
     if data_format == "channels_last":
         return pooling.avg_pool(x, **options)
     return _back(pooling.avg_pool(to_last(x), **options))
 
 
-def _avg_pool_gradient(g: Array, *, input_shape: Sizes, data_format: str, **options: Any) -> Array:
+def _avg_pool_gradient(
+    g: Array, *, input_shape: Sizes, data_format: str, **options: Unpack[AvgPoolOptions]
+) -> Array:
     if data_format == "channels_last":
         return pooling.avg_pool_gradient(g, input_shape=input_shape, **options)
     return _back(
