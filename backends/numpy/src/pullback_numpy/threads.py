@@ -75,7 +75,7 @@ def _parse_count(text: str) -> int | None:
 
 
 class _Local(threading.local):
-    """True in threads that work on a piece: calls made there are not split again."""
+    """The state of a thread: inside a piece, whose calls are not split again, or not."""
 
     inside = False
 

@@ -83,7 +83,7 @@ def _scatter_update(
 def _scatter_add(
     x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, *, axis: int
 ) -> torch.Tensor:
-    # torch adds one after the other: in float64, and in small groups if x is float64 itself.
+    # torch adds one after the other: in float64, and in small groups if x is as wide as that.
     work = torch.float64 if x.dtype.is_floating_point else x.dtype
     flat = _in_range(indices, x.shape[axis])
     updates = updates.reshape((*x.shape[:axis], flat.shape[0], *x.shape[axis + 1 :]))

@@ -49,7 +49,7 @@ def _onto_shared(x: Array, shared: Any) -> Any:
 
 
 def _scores(q: Array, k: Array, mask: Array | None, unseen: Array | None, scale: float) -> Any:
-    """(..., keys, queries)."""
+    """The scores, (..., keys, queries)."""
     scores = _shared_times(k, (q * q.dtype.type(scale)).swapaxes(-1, -2))
     if unseen is not None:
         # Not added: the score of a hidden key may be NaN.
