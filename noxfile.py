@@ -26,10 +26,19 @@ HERE: dict[str, Any] = {"venv_backend": "none"}
 #: What is checked by mypy --strict.
 TYPED = (
     "core/src",
+    "backends/cupy/src",
+    "backends/native/src",
+    "backends/native/tests/fuzz.py",
+    "backends/native/tests/sanitize.py",
     "backends/numpy/src",
+    "backends/torch/src",
     "compat/tensorflow/src",
     "conftest.py",
+    "tests/autodiff/replay_graphs.py",
+    "tests/autodiff/replay_programs.py",
+    "tests/gpu",
     "tests/parity.py",
+    "tests/processors.py",
     "tests/remembered.py",
     "typing_tests",
 )

@@ -4,7 +4,7 @@ the same time.
     python benchmarks/convolution.py --torch-python PYTHON [--filter 3x3] [--batch 1] [--turns 9]
 
 Without --torch-python, torch is imported into a process of this interpreter if it can be, else left
-out. The two sides run in turns, in separate processes, and each figure is a median over all turns;
+out. The two sides run in turns, in separate processes, and each value is a median over all turns;
 "ratio" is torch's time over ours (1 is a tie, more is faster than torch), against the faster of
 torch's contiguous and channels-last layouts.
 """

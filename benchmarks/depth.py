@@ -1,4 +1,4 @@
-"""What an op costs, forward and back, in a graph 1,000 and 100,000 ops deep.
+"""Measures the cost of an op, forward and back, in a graph 1,000 and 100,000 ops deep.
 
     uv run benchmarks/depth.py
 

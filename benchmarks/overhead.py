@@ -1,4 +1,4 @@
-"""What an op, a gradient and a process cost beside plain NumPy, and beside PyTorch and JAX.
+"""Times an op, a gradient and a process beside plain NumPy, and beside PyTorch and JAX.
 
     uv run benchmarks/overhead.py
     uv run benchmarks/overhead.py --torch-python ~/torch-env/bin/python --json overhead.json
@@ -29,9 +29,9 @@ from overhead_cases import BUILDERS
 #: What is timed, in the order of the table.
 NAMES = {
     "add": "add 10x10",
-    "add recorded": "add 10x10, tape listening",
+    "add recorded": "add 10x10, recorded",
     "matmul": "matmul 10x10",
-    "matmul recorded": "matmul 10x10, tape listening",
+    "matmul recorded": "matmul 10x10, recorded",
     "chain": "((x*2+1)*x).sum()",
     "chain gradient": "the same with its gradient",
     "linear fit": "linear fit, one step",
@@ -99,7 +99,7 @@ def worker(framework: str, clock: str) -> None:
 
 
 def loops(runner: Here | There, case: str, seconds: float) -> int:
-    """How often a case runs in about `seconds`."""
+    """The number of times that a case runs in about `seconds`."""
     # The first calls compile code and fill tables, here and in the others.
     runner.seconds(case, 20)
     n = 1
@@ -211,7 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
     parser.add_argument("--torch-python", help="the Python of an environment with PyTorch")
     parser.add_argument("--jax-python", help="the Python of an environment with JAX")
-    parser.add_argument("--json", help="a file for every figure, of every round")
+    parser.add_argument("--json", help="a file for every measurement of every round")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--cpu-time", action="store_true", help="time of the processor, not wall")
     parser.add_argument("--worker", choices=BUILDERS, help=argparse.SUPPRESS)

@@ -85,7 +85,7 @@ class Process:
         self.names: list[str] = names or []
 
     def ask(self, *question: Any) -> Any:
-        """What the worker answers; None when it is no more."""
+        """The answer of the worker; None when it has ended."""
         assert self.process.stdin is not None
         try:
             print(json.dumps(question), file=self.process.stdin, flush=True)

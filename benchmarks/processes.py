@@ -1,4 +1,4 @@
-"""What a framework costs beside its steps: a fresh process, memory, and room on disk."""
+"""Measures a framework beside its steps: a fresh process, memory, and room on disk."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def probe() -> float:
 
 
 class Quiet:
-    """What the product takes on the slowest core, and what it took at its best."""
+    """The time of the product on the slowest core now, and at its best."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds  #: how long to wait at most

@@ -89,7 +89,7 @@ def measure(
 
 
 def machine() -> dict[str, Any]:
-    """Where and when."""
+    """The machine, the versions and the date."""
     try:
         with open("/proc/cpuinfo") as file:
             line = next(line for line in file if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""What the workloads are: their names, inputs and initial weights, the same for every framework.
+"""The workloads: their names, inputs and initial weights, the same for every framework.
 
 Everything is NumPy, float32. Kernels of dense layers are (inputs, outputs), of convolutions
 (height, width, channels, filters); gates of an LSTM come in the order i, f, g, o; images are

@@ -10,36 +10,49 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from pullback._autodiff import replay
 from pullback._tree import leaves
-from pullback.conformance.case import cases, to_tensor
+from pullback.conformance.case import Case, cases, to_tensor
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.samples import load
-from pullback.devices import as_device
+from pullback.devices import Device, as_device
 from pullback.dtypes import is_floating
+from pullback.plugins.backend import Kernel
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 from pullback_numpy import NumPyBackend
 
+#: A run of a graph under a tape: returns gradients.
+Run: TypeAlias = Callable[[], Sequence[Tensor | None]]
+#: The cases of every op, by the op's name.
+Table: TypeAlias = dict[str, list[Case]]
+#: What is compared of a gradient: device, dtype, shape and bits.
+Bits: TypeAlias = tuple[str, str, tuple[int, ...], bytes]
+
+
+_TWIN_KERNELS: dict[str, Kernel] = {
+    **NumPyBackend.kernels,
+    "negative": lambda x: np.subtract(x.dtype.type(0), x),
+    "cos": lambda x: np.sin(x + x.dtype.type(0.5 * np.pi)),
+}
+
 
 class Twin(NumPyBackend):
-    """NumPy's kernels under another name; two of them give other bits, which gives away a mix."""
+    """NumPy's kernels under another name; two of them give other bits, which reveals a mix."""
 
     name = "twin"
-    kernels: ClassVar = {
-        **NumPyBackend.kernels,
-        "negative": lambda x: np.subtract(x.dtype.type(0), x),
-        "cos": lambda x: np.sin(x + x.dtype.type(0.5 * np.pi)),
-    }
+    kernels = _TWIN_KERNELS
 
 
-def devices():
-    """The device of the CPU, and that of the twin."""
+def devices() -> tuple[Device, Device]:
+    """The device of the CPU, and the device of the twin."""
     if "twin" not in {backend.name for backend in pb.backends()}:
         pb.register_backend(Twin())
     return as_device("cpu"), as_device("twin")
@@ -48,8 +61,8 @@ def devices():
 # Bits ---------------------------------------------------------------------------------------------
 
 
-def bits(gradient):
-    """What is equal for gradients of the same values, NaN among them, shape, dtype and device."""
+def bits(gradient: Tensor | None) -> Bits | None:
+    """A key that is equal for gradients of the same values (NaN too), shape, dtype and device."""
     if gradient is None:
         return None
     shape, dtype = gradient.shape, gradient.dtype
@@ -64,27 +77,27 @@ class Comparison:
     """Runs variants with compiled backward passes and without, and counts.
 
     `counts` has the gradients that were compared, how many of them compiled code gave (`replayed`)
-    and a trace (`traced`), and the variants that raise where nothing is compiled (`refused`).
+    and a trace (`traced`), and the variants that raise without compiled code (`rejected`).
     """
 
-    def __init__(self, monkeypatch):
-        self.counts = Counter()
-        self.different = []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.counts: Counter[str] = Counter()
+        self.different: list[tuple[Run, object, object]] = []
         self._on = False
         gradients, traced = replay.gradients, replay._traced
 
-        def switched(*args):
+        def switched(*args: Any) -> Any:
             if not self._on:
                 return None
-            found = gradients(*args)
-            if found is not None:
+            results = gradients(*args)
+            if results is not None:
                 self.counts["answered"] += 1
-            return found
+            return results
 
-        def counted(*args):
-            found = traced(*args)
-            self.counts["traced"] += found is not None
-            return found
+        def counted(*args: Any) -> Any:
+            results = traced(*args)
+            self.counts["traced"] += results is not None
+            return results
 
         monkeypatch.setattr(replay, "gradients", switched)
         monkeypatch.setattr(replay, "_traced", counted)
@@ -94,10 +107,11 @@ class Comparison:
         self._monkeypatch = monkeypatch
 
     @property
-    def replayed(self):
+    def replayed(self) -> int:
+        """The number of gradients that compiled code gave without a trace."""
         return self.counts["answered"] - self.counts["traced"]
 
-    def _run(self, variant, on):
+    def _run(self, variant: Run, on: bool) -> tuple[Bits | None, ...] | type[Exception]:
         self._on = on
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -108,8 +122,8 @@ class Comparison:
         finally:
             self._on = False
 
-    def family(self, variants, rng, rounds):
-        """All variants in turns, `rounds` times; kernels change in the middle."""
+    def family(self, variants: Sequence[Run], rng: np.random.Generator, rounds: int) -> None:
+        """Runs all variants in turns, `rounds` times; kernels change in the middle."""
         self._monkeypatch.setattr(replay, "_forms", {})
         backend = as_device("cpu").backend
         for switched in (False, True):
@@ -123,21 +137,21 @@ class Comparison:
                 if switched:
                     backend.unregister_kernels("switched")
 
-    def _in_turns(self, variants, rng, rounds):
-        expected = [self._run(one, False) for one in variants]
+    def _in_turns(self, variants: Sequence[Run], rng: np.random.Generator, rounds: int) -> None:
+        expected = [self._run(variant, False) for variant in variants]
         for _ in range(rounds):
             for i in rng.permutation(len(variants)):
-                found = self._run(variants[i], True)
+                results = self._run(variants[i], True)
                 self.counts["gradients"] += 1
-                self.counts["refused"] += isinstance(expected[i], type)
-                if found != expected[i]:
-                    self.different.append((variants[i], expected[i], found))
+                self.counts["rejected"] += isinstance(expected[i], type)
+                if results != expected[i]:
+                    self.different.append((variants[i], expected[i], results))
 
 
 # One op -------------------------------------------------------------------------------------------
 
-#: From the results of an op to what a gradient is asked of.
-TAILS = {
+#: From a result of an op to the target of the gradient.
+TAILS: dict[str, Callable[[Tensor], Tensor]] = {
     "itself": lambda y: y,
     "sum": pb.sum,
     "mean": pb.mean,
@@ -146,29 +160,30 @@ TAILS = {
     "half of it": lambda y: pb.sum(y * 0.5),
     "flipped": lambda y: pb.flip(y, axis=None),
 }
-LAID_OUT = {"row-major": lambda x: x, **LAYOUTS}
+LAID_OUT: dict[str, Callable[[Any], Any]] = {"row-major": lambda x: x, **LAYOUTS}
 
 
 class Alone:
-    """One sample of one op: its case, how its inputs lie in memory, and what is done afterwards."""
+    """One sample of one op: its case, the layout of its inputs, and the ops before and after it."""
 
-    def __init__(self, case, layout, tail, output, head):
+    def __init__(self, case: Case, layout: str, tail: str, output: int, head: float | None) -> None:
         self.case, self.layout, self.tail, self.output, self.head = case, layout, tail, output, head
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.case} {self.layout}, {self.tail} of {self.output}, {self.head}"
 
-    def inputs(self):
+    def inputs(self) -> list[Any]:
+        """The inputs of the case as tensors in the layout."""
         lay = LAID_OUT[self.layout]
 
-        def made(value):
+        def made(value: Any) -> Any:
             if isinstance(value, (list, tuple)):
-                return [made(one) for one in value]
+                return [made(item) for item in value]
             return to_tensor(lay(value), self.case.device, copy=False)
 
         return [made(value) for value in self.case.inputs]
 
-    def __call__(self):
+    def __call__(self) -> Sequence[Tensor | None]:
         inputs = self.inputs()
         floating = [t for t in leaves(inputs) if isinstance(t, Tensor) and is_floating(t.dtype)]
         with pb.GradientTape() as tape:
@@ -177,39 +192,41 @@ class Alone:
                 inputs = [self._through(value) for value in inputs]
             results = [t for t in leaves(self.case.call(inputs)) if is_floating(t.dtype)]
             target = TAILS[self.tail](results[self.output % len(results)])
-        return tape.gradient(target, floating)
+        gradients: list[Tensor | None] = tape.gradient(target, floating)
+        return gradients
 
-    def _through(self, value):
+    def _through(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self._through(one) for one in value]
-        return (
-            value * self.head if isinstance(value, Tensor) and is_floating(value.dtype) else value
-        )
+            return [self._through(item) for item in value]
+        if self.head is None or not isinstance(value, Tensor) or not is_floating(value.dtype):
+            return value
+        return value * self.head
 
 
-def table(device):
+def table(device: Device) -> Table:
     """The cases of every op that has a gradient, by the op's name."""
-    found = {}
+    by_op: Table = {}
     for name, suite in load().items():
         if OPS[name].differentiable:
-            some = [case for case in cases(OPS[name], suite, device) if case.dtype is not None]
-            if some:
-                found[name] = some
-    return found
+            floating = [case for case in cases(OPS[name], suite, device) if case.dtype is not None]
+            if floating:
+                by_op[name] = floating
+    return by_op
 
 
-def alone(tables, name, count, rng):
+def alone(tables: Sequence[Table], name: str, count: int, rng: np.random.Generator) -> list[Alone]:
     """Variants of one op: some of its cases on every device, laid out and used in every way."""
-    found = []
+    heads = (None, None, 1, True, 1.0)
+    variants = []
     for _ in range(count):
-        some = tables[rng.integers(len(tables))][name]
-        found.append(
+        of_op = tables[int(rng.integers(len(tables)))][name]
+        variants.append(
             Alone(
-                some[rng.integers(len(some))],
+                of_op[rng.integers(len(of_op))],
                 list(LAID_OUT)[rng.integers(len(LAID_OUT)) if rng.random() < 0.5 else 0],
                 list(TAILS)[rng.integers(len(TAILS))],
                 int(rng.integers(3)),
-                [None, None, 1, True, 1.0][rng.integers(5)],
+                heads[rng.integers(len(heads))],
             )
         )
-    return found
+    return variants

@@ -1,11 +1,13 @@
-"""Random graphs of 2 to 12 ops, and variants of each that look alike from afar."""
+"""Random graphs of 2 to 12 ops, and variants of each that look alike."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from replay_graphs import LAID_OUT, devices
+from replay_graphs import LAID_OUT, Table, devices
 
 import pullback as pb
 from pullback._tree import leaves
@@ -17,27 +19,25 @@ NUMBERS = (1, True, 1.0, 0.0, -0.0, 2, 2.0, float("nan"), float("inf"), 0, False
 SHAPES = ((3, 3), (2, 3), (4, 4), (3,), (), (0, 3), (1, 4), (2, 2, 3), (1, 1), (3, 1))
 DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
 REAL = ("float32", "float64", "float16", "bfloat16")
+KEYS: tuple[Any, ...] = (
+    0, True, False, ..., slice(None, None, -1), slice(0, 1), slice(False, True), None,
+)  # fmt: skip
 
 
-def _first(x):
-    return x[0] if x.ndim else x
+def _cut(x: Tensor, n: int) -> Tensor:
+    return x[KEYS[n % len(KEYS)]] if x.ndim else x[...]
 
 
-def _cut(x, n):
-    keys = (0, True, 1 > 2, ..., slice(None, None, -1), slice(0, 1), slice(False, True), None)
-    return x[keys[n % len(keys)]] if x.ndim else x[...]
-
-
-def _number(n):
+def _number(n: int) -> float:
     return NUMBERS[n % len(NUMBERS)]
 
 
-def _axis(x, n):
+def _axis(x: Tensor, n: int) -> Any:
     return (None, 0, -1, False, tuple(range(x.ndim)))[n % 5] if x.ndim else None
 
 
 #: Ops of one tensor and a choice among their attributes.
-UNARY = {
+UNARY: dict[str, Callable[[Tensor, int], Tensor]] = {
     "negative": lambda x, n: pb.negative(x),
     "positive": lambda x, n: pb.positive(x),
     "flip": lambda x, n: pb.flip(x, axis=_axis(x, n)),
@@ -82,7 +82,7 @@ UNARY = {
     "where": lambda x, n: pb.where(pb.isfinite(x), x, _number(n)),
     "split": lambda x, n: pb.unstack(x)[0] if x.ndim and x.shape[0] else x + 0.0,
 }
-BINARY = {
+BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": pb.add,
     "subtract": pb.subtract,
     "multiply": pb.multiply,
@@ -96,13 +96,13 @@ BINARY = {
 }
 
 
-#: Ops whose nodes keep no array: nothing of a graph of these is compared by its arrays.
+#: Ops whose nodes keep no array: graphs of these are never compared by arrays.
 BARE = (
     "negative", "flip", "tril", "triu", "permute_dims", "roll", "cumulative_sum", "astype", "flat",
     "same", "sum", "mean", "real", "conj", "plus", "minus", "index", "broadcast_to", "concat",
     "stack", "repeat", "tile", "complex",
 )  # fmt: skip
-#: Those whose nodes keep no shape either.
+#: Ops whose nodes keep no shape either.
 STILL = ("flip", "tril", "triu", "permute_dims", "moveaxis", "cumulative_sum", "astype", "complex")
 BARE_BINARY = ("add", "subtract", "concat", "stack")
 
@@ -110,21 +110,21 @@ BARE_BINARY = ("add", "subtract", "concat", "stack")
 class Program:
     """A graph of 2 to 12 ops: the names of the steps, and the values that they take by number."""
 
-    def __init__(self, rng, tables):
+    def __init__(self, rng: np.random.Generator, tables: Sequence[Table]) -> None:
         self.inputs = int(rng.integers(1, 4))
-        self.steps = []
+        self.steps: list[tuple[str, str, list[int]]] = []
         self.bare, wide = rng.random() < 0.5, rng.random() < 0.5
-        unary = BARE if self.bare else list(UNARY)
+        unary: Sequence[str] = BARE if self.bare else list(UNARY)
         single = 0.6
         if rng.random() < 0.2:
             self.bare, unary, single = True, STILL, 1
-        binary = BARE_BINARY if self.bare else list(BINARY)
+        binary: Sequence[str] = BARE_BINARY if self.bare else list(BINARY)
         of_table = 0 if self.bare else 0.12
         count = int(rng.integers(2, 13))
         for i in range(count):
-            there = self.inputs + i
-            # Of what was made last more than of what was made first; or much of the inputs.
-            operands = [max(0, there - 1 - int(rng.exponential(1.5))) for _ in range(2)]
+            values = self.inputs + i
+            # Mostly of the latest results; or often of the inputs.
+            operands = [max(0, values - 1 - int(rng.exponential(1.5))) for _ in range(2)]
             if wide and rng.random() < 0.5:
                 operands[0] = int(rng.integers(self.inputs))
             kind = rng.random()
@@ -132,12 +132,12 @@ class Program:
                 name = list(tables[0])[rng.integers(len(tables[0]))]
                 self.steps.append(("table", name, operands[:1]))
             elif kind < single:
-                self.steps.append(("unary", unary[rng.integers(len(unary))], operands[:1]))
+                self.steps.append(("unary", unary[int(rng.integers(len(unary)))], operands[:1]))
             else:
-                self.steps.append(("binary", binary[rng.integers(len(binary))], operands))
+                self.steps.append(("binary", binary[int(rng.integers(len(binary)))], operands))
 
-    def order(self, rng, mixed):
-        """The numbers of the steps in an order in which they can be run, the last one last."""
+    def order(self, rng: np.random.Generator, mixed: bool) -> list[int]:
+        """The numbers of the steps in an order in which they can run, with the last step last."""
         waiting, done, order = list(range(len(self.steps))), set(range(self.inputs)), []
         while waiting:
             ready = [i for i in waiting if done.issuperset(self.steps[i][2])]
@@ -150,8 +150,8 @@ class Program:
         return order
 
 
-def _of(rng, **weights):
-    """One of the names, at random by weight."""
+def _choice(rng: np.random.Generator, **weights: float) -> str:
+    """A random name, by weight."""
     names, parts = list(weights), np.array(list(weights.values()), float)
     return names[rng.choice(len(names), p=parts / parts.sum())]
 
@@ -159,70 +159,79 @@ def _of(rng, **weights):
 class Variant:
     """One way to run a program."""
 
-    def __init__(self, program, rng, tables):
+    def __init__(self, program: Program, rng: np.random.Generator, tables: Sequence[Table]) -> None:
         self.program = program
-        here = int(rng.random() < 0.3)
-        self.device = devices()[here]
+        number = int(rng.random() < 0.3)
+        self.device = devices()[number]
         self.shape = SHAPES[rng.integers(len(SHAPES))]
         self.dtypes = [DTYPES[rng.integers(len(DTYPES))]] * program.inputs
         if rng.random() < 0.2:
             self.dtypes[-1] = DTYPES[rng.integers(len(DTYPES))]
         self.layout = list(LAID_OUT)[rng.integers(len(LAID_OUT))]
-        self.choices = [int(one) for one in rng.integers(0, 20, len(program.steps))]
+        self.choices = rng.integers(0, 20, len(program.steps)).tolist()
         self.order = program.order(rng, rng.random() < 0.4)
         self.samples = [
-            some[rng.integers(len(some))] if kind == "table" and (some := tables[here][name]) else 0
+            of_op[rng.integers(len(of_op))]
+            if kind == "table" and (of_op := tables[number][name])
+            else None
             for kind, name, _ in program.steps
         ]
         self.twice = rng.random() < 0.15
         self.special = rng.random() < 0.3
         self.target = ("itself", "itself", "itself", "sum", "real sum", "mean")[rng.integers(6)]
-        self.sources = _of(rng, all=12, back=1, one=1, few=1, made=1, unwatched=1, zero=1)
-        self.last = _of(rng, watched=8, made=1, other=1)
+        self.sources = _choice(rng, all=12, back=1, one=1, few=1, made=1, unwatched=1, zero=1)
+        self.last = _choice(rng, watched=8, made=1, other=1)
         self.persistent = rng.random() < 0.1
-        self.given = rng.random() < 0.05
+        self.seeded = rng.random() < 0.05
         self.seed = int(rng.integers(1 << 30))
 
-    def changed(self, rng, tables):
-        """Another variant that differs from this one in a single thing, or in two."""
+    def changed(self, rng: np.random.Generator, tables: Sequence[Table]) -> Variant:
+        """A variant that differs from this one in one or two attributes."""
         other, new = copy.copy(self), Variant(self.program, rng, tables)
         for _ in range(1 + int(rng.random() < 0.3)):
-            what = _of(rng, shape=3, dtypes=3, choices=3, order=2, layout=1, device=1, samples=1,
-                       twice=1, special=1, target=1, sources=2, last=2)  # fmt: skip
-            setattr(other, what, getattr(new, what))
-            if what == "choices":
+            name = _choice(
+                rng, shape=3, dtypes=3, choices=3, order=2, layout=1, device=1, samples=1,
+                twice=1, special=1, target=1, sources=2, last=2,
+            )  # fmt: skip
+            setattr(other, name, getattr(new, name))
+            if name == "choices":
                 i = int(rng.integers(len(self.choices)))
                 other.choices = self.choices[:i] + new.choices[i : i + 1] + self.choices[i + 1 :]
-            elif what == "last":
-                other.last = _of(rng, watched=1, made=1, other=1)
-            elif what == "order":
+            elif name == "last":
+                other.last = _choice(rng, watched=1, made=1, other=1)
+            elif name == "order":
                 other.order = self.program.order(rng, True)
-            elif what in ("device", "samples"):
-                # What a device has samples of belongs to it.
+            elif name in ("device", "samples"):
+                # Samples belong to their device.
                 other.device, other.samples = new.device, new.samples
         return other
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         about = {name: value for name, value in vars(self).items() if name != "program"}
-        return repr(about | {"samples": list(map(str, self.samples)), "steps": self.program.steps})
+        return repr(about | {"samples": [*map(str, self.samples)], "steps": self.program.steps})
 
-    def arrays(self):
+    def arrays(self) -> list[Any]:
+        """The inputs on the host."""
         rng = np.random.default_rng(self.seed)
-        found = []
+        arrays = []
         for dtype in self.dtypes:
-            values = rng.standard_normal(self.shape)
+            values: Any = rng.standard_normal(self.shape)
             if self.special and values.size:
-                there = rng.integers(values.size, size=3)
-                values.reshape(-1)[there] = (0.0, -0.0, [np.nan, np.inf, -np.inf][self.seed % 3])
+                positions = rng.integers(values.size, size=3)
+                values.reshape(-1)[positions] = (
+                    0.0,
+                    -0.0,
+                    [np.nan, np.inf, -np.inf][self.seed % 3],
+                )
             if "complex" in dtype:
                 values = values + 1j * rng.standard_normal(self.shape)
-            found.append(
+            arrays.append(
                 LAID_OUT[self.layout](np.asarray(values, pb.asarray(0, dtype=dtype).dtype))
             )
-        return found[:1] * len(found) if self.twice else found
+        return arrays[:1] * len(arrays) if self.twice else arrays
 
-    def __call__(self):
-        tensors = [to_tensor(one, self.device, copy=False) for one in self.arrays()]
+    def __call__(self) -> Sequence[Tensor | None]:
+        tensors = [to_tensor(array, self.device, copy=False) for array in self.arrays()]
         with pb.GradientTape(persistent=self.persistent) as tape:
             tape.watch(tensors[:-1])
             if self.last == "made":
@@ -233,26 +242,27 @@ class Variant:
             for i in self.order:
                 values[len(tensors) + i] = self._step(i, values)
             last = values[len(tensors) + len(self.order) - 1]
-            target = {
+            targets: dict[str, Callable[[], Tensor]] = {
                 "itself": lambda: last, "sum": lambda: pb.sum(last), "mean": lambda: pb.mean(last),
                 "real sum": lambda: pb.sum(pb.real(last)),
-            }[self.target]()  # fmt: skip
-        given = None
-        if self.given:
-            given = pb.full(target.shape, 3, dtype=target.dtype, device=self.device)
+            }  # fmt: skip
+            target = targets[self.target]()
+        seed = None
+        if self.seeded:
+            seed = pb.full(target.shape, 3, dtype=target.dtype, device=self.device)
         made = values[len(tensors)]
         sources = {
             "all": tensors, "back": tensors[::-1], "one": tensors[0], "few": tensors[1:],
             "made": [*tensors, made], "zero": tensors,
             "unwatched": [*tensors[1:], to_tensor(np.ones(3), self.device)],
         }[self.sources]  # fmt: skip
-        unconnected = "zero" if self.sources == "zero" else "none"
-        found = tape.gradient(target, sources, given, unconnected)
-        return found if isinstance(found, list) else [found]
+        zero = self.sources == "zero"
+        gradients = tape.gradient(target, sources, seed, "zero" if zero else "none")
+        return gradients if isinstance(gradients, list) else [gradients]
 
-    def _step(self, i, values):
+    def _step(self, i: int, values: dict[int, Tensor]) -> Tensor:
         kind, name, operands = self.program.steps[i]
-        x, *others = [values[one] for one in operands]
+        x, *others = [values[number] for number in operands]
         if kind == "unary":
             try:
                 return UNARY[name](x, self.choices[i])
@@ -265,9 +275,10 @@ class Variant:
                 return pb.sum(x) - pb.sum(others[0])
         return self._of_table(i, x)
 
-    def _of_table(self, i, x):
+    def _of_table(self, i: int, x: Tensor) -> Tensor:
         """A sample of the op with 0 * the sum of x added to its first floating input."""
         case = self.samples[i]
+        assert case is not None
         inputs = case.tensors()
         link = pb.sum(pb.real(pb.where(pb.isfinite(x), x, 0.0))) * 0.0
         for j, value in enumerate(inputs):
@@ -278,8 +289,8 @@ class Variant:
         return results[self.choices[i] % len(results)] if results else link
 
 
-def random_family(tables, count, rng):
-    """A random graph and variants of it: changed in a single thing, or a few, or in all."""
+def random_family(tables: Sequence[Table], count: int, rng: np.random.Generator) -> list[Variant]:
+    """A random graph and variants of it: changed in one or two attributes, or in all."""
     program = Program(rng, tables)
     first = Variant(program, rng, tables)
     return [first] + [

@@ -36,7 +36,7 @@ def check(comparison, least):
     counts, different = dict(comparison.counts), comparison.different
     assert not different, (counts, len(different), different[0])
     assert comparison.replayed > least * counts["gradients"], counts
-    assert counts["refused"] < 0.05 * counts["gradients"], counts
+    assert counts["rejected"] < 0.05 * counts["gradients"], counts
 
 
 def test_random_graphs(comparison, tables):

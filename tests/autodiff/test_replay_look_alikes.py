@@ -291,7 +291,7 @@ NORMAL = {"Axis": int, "Axes": tuple, "ShapeLike": tuple, "bool": bool, "int": i
 
 
 def one_type(form, value):
-    """Whether a value of an annotation is of its one type, so that == tells it from all others."""
+    """Returns whether a value has the one type of its annotation, so that == tells it apart."""
     if value is None:
         return True
     if form == "DTypeLike":

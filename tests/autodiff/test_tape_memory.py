@@ -1,4 +1,4 @@
-"""What a tape keeps, what it lets go, and graphs that are deep."""
+"""The arrays that a tape keeps and releases, and graphs that are deep."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Tapes in several threads: each hears its own thread, whatever they watch together."""
+"""Tapes in several threads: each records its own thread, whatever they watch together."""
 
 import queue
 import sys

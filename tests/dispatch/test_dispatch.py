@@ -432,7 +432,7 @@ def test_sequences():
 
 
 def odd_results():
-    """What no kernel of arrays may give, by what a message calls it."""
+    """Results that a kernel must not return, by their names in messages."""
     return {
         "str": "text", "bytes": b"bytes", "NoneType": None, "dict": {}, "object": object(),
         "type": int, "ellipsis": ..., "clongdouble of complex256": np.clongdouble(1),

@@ -1,4 +1,4 @@
-"""What a handler of a signal raises while an op is at work arrives as it is."""
+"""An exception from a signal handler during an op reaches the caller unchanged."""
 
 from __future__ import annotations
 

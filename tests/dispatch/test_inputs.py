@@ -1,4 +1,4 @@
-"""What goes into an op: Python numbers, host data, tensors on several devices; and what it says."""
+"""Inputs of an op: Python numbers, host data, tensors on several devices; and the errors."""
 
 from __future__ import annotations
 

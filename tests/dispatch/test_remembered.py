@@ -1,4 +1,4 @@
-"""What is remembered by a key: a call gives the same whatever was called before it.
+"""Caches by key: a call gives the same result whatever was called before it.
 
 `remembered.check` makes calls in random order with all that is remembered in place, and each of
 them once with all of it forgotten.
@@ -278,7 +278,7 @@ def test_places(remembered):
 
 
 def test_conversions_do_not_depend_on_attributes():
-    """What the inputs are converted to is kept by their dtypes alone."""
+    """The conversions of inputs are cached by their dtypes alone."""
     seen = 0
     for name, suite in SUITES.items():
         for case in cases(OPS[name], suite, CPU):

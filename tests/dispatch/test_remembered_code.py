@@ -1,4 +1,4 @@
-"""What is remembered of code and of plugins: rules, kernels, devices."""
+"""Caches of code and of plugins: rules, kernels, devices."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_kernels_that_come_and_go(offer):
 
 
 def test_a_kernel_found_while_another_is_offered(offer, monkeypatch, remembered):
-    """What one thread looked up is not put where another has just cleared."""
+    """A kernel that one thread looked up is not cached after another thread cleared the cache."""
     backend = CPU.backend
     x = pb.ones(2, dtype="uint8")
     remembered.forget()
@@ -80,7 +80,7 @@ def test_a_kernel_found_while_another_is_offered(offer, monkeypatch, remembered)
 
 
 def test_a_cotangent_that_is_written_into():
-    """A gradient function may write into what it is given: others are given the same array."""
+    """A gradient function may write into its argument: others get the same array."""
 
     @pb.custom_gradient
     def marked(x):

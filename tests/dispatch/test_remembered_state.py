@@ -1,4 +1,4 @@
-"""What objects remember: steps of optimizers, what layers and datasets keep between calls."""
+"""State that objects cache between calls: optimizers, layers and datasets."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_many_steps(name, remembered):
 
 
 def test_settings_of_another_kind():
-    """What is equal to a setting is not always one: 1.0 is no truth value, and -0.0 has a sign."""
+    """Equal settings may differ in kind: 1.0 is not a boolean, and -0.0 has a sign."""
     v = pb.Variable(pb.ones(2))
     optimizer = O.SGD(0.1, 0.9, nesterov=True)
     optimizer.apply_gradients([(pb.ones(2), v)])
@@ -162,7 +162,7 @@ def test_settings_of_another_kind():
 
 
 def test_a_copy_of_a_model_and_its_optimizer():
-    """What is kept for a variable is kept, in a copy, for the copy of that variable."""
+    """A copy of an optimizer keeps its slots for the copies of the variables."""
     v, w = pb.Variable([1.0, 2.0]), pb.Variable([3.0])
     optimizer = O.AdamW(0.1, weight_decay=0.5, no_decay=[w])
     step = [(pb.ones(2), v), (pb.ones(1), w)]

@@ -1,8 +1,8 @@
 """Wrong calls of every op: each ends in an error that names the op, or in a right answer.
 
 The calls are those of the conformance suites with one or two things in them replaced: an input of
-another rank, size or dtype, or one that is no array at all; an attribute of another type or out of
-range. Whatever comes of it, nothing of NumPy's or Python's own reaches the caller.
+another rank, size or dtype, or an object that is not an array; an attribute of another type or out
+of range. Whatever comes of it, nothing of NumPy's or Python's own reaches the caller.
 """
 
 import datetime
@@ -253,7 +253,7 @@ def test_ten_thousand_wrong_calls_of_ops(call, as_tensors, taped):
 
 @pytest.mark.parametrize("name", sorted(BY_OP))
 def test_every_op_takes_no_tensor_for_text(name):
-    """What is no number, in the place of each input in turn."""
+    """Text in place of each input in turn."""
     _, inputs, attributes = BY_OP[name][0]
     for position, value in enumerate(inputs):
         many = OPS[name].inputs[position].arity is Arity.MANY
@@ -286,7 +286,7 @@ def tensor(x):
     """A tensor of numbers: text is held by another class, which has other methods."""
     found = pb.asarray(x)
     if not isinstance(found, pb.Tensor):
-        raise errors.DTypeError("text is no tensor of numbers")
+        raise errors.DTypeError("text is not a tensor of numbers")
     return found
 
 

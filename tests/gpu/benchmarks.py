@@ -5,6 +5,7 @@ Times are of many calls in a row with one wait at the end; the median of several
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
 import sys
@@ -16,8 +17,8 @@ import common
 import numpy as np
 
 Call = Callable[[], Any]
-#: (name, what is done, the framework's function and the shapes of its arguments)
-SIZES = {
+#: The shapes of the arguments, and their dtype, by what is timed.
+SIZES: dict[str, tuple[Any, ...]] = {
     "matmul 4096 float32": ((4096, 4096), (4096, 4096), "float32"),
     "matmul 4096 float16": ((4096, 4096), (4096, 4096), "float16"),
     "matmul 4096 bfloat16": ((4096, 4096), (4096, 4096), "bfloat16"),
@@ -53,7 +54,7 @@ def with_pullback(device: str) -> tuple[dict[str, Callable[..., Any]], Any, Call
         return pb.asarray(array, device=gpu).astype(dtype)
 
     index = pb.asarray(places(), device=gpu)
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "matmul": pb.matmul,
         "add": pb.add,
         "gelu": pb.gelu,
@@ -87,7 +88,7 @@ def with_torch(device: str) -> tuple[dict[str, Callable[..., Any]], Any, Call]:
         total = g.new_zeros((50000, g.shape[1]))
         return total.index_put_((index,), g, accumulate=True)  # the deterministic one
 
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "matmul": torch.matmul,
         "add": torch.add,
         "gelu": functional.gelu,
@@ -124,7 +125,7 @@ def with_jax(device: str) -> tuple[dict[str, Callable[..., Any]], Any, Call]:
         return away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + 1e-5)
 
     index, key = jax.device_put(places(), gpu), jax.device_put(jax.random.key(0), gpu)
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "matmul": lambda x, y: jnp.matmul(x, y, precision="highest"),
         "add": jnp.add,
         "gelu": lambda x: jax.nn.gelu(x, approximate=False),
@@ -176,7 +177,7 @@ def measured(framework: str, device: str, quick: bool) -> Iterator[tuple[str, fl
         try:
             arrays = [make(array, SIZES[name][-1]) for array in host(name)]
             function = functions[name.split()[0]]
-            yield name, timed(lambda f=function, a=arrays: f(*a), wait, 3 if quick else 9)
+            yield name, timed(functools.partial(function, *arrays), wait, 3 if quick else 9)
         except Exception as error:
             yield name, f"{type(error).__name__}: {error}"[:200]
 

@@ -1,4 +1,4 @@
-"""What the parts share: their arguments, and the backend where it is not installed."""
+"""Arguments that the scripts share, and the backend where it is not installed."""
 
 from __future__ import annotations
 

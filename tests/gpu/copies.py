@@ -1,4 +1,4 @@
-"""What waits for the device in a training step: nothing, unless it is asked for.
+"""Checks that a training step does not wait for the device unless it is asked to.
 
 CuPy itself raises where a copy to the host or a wait is forbidden. A step that CUDA records as a
 graph has no wait that CuPy does not know of either.

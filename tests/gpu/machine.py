@@ -1,4 +1,4 @@
-"""What the report says of the machine."""
+"""The description of the machine in the report."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import common
 
 
@@ -11,7 +13,7 @@ def main() -> None:
     digits = common.module("tests/parity.py")
     small = common.module("tests/gpu/small_model.py")
     count = 10 if given.quick else 50
-    runs = {
+    runs: dict[str, tuple[Callable[[str], list[float]], float]] = {
         # The bar: equal to 1e-4 over the first 50 steps.
         "digits": (lambda device: digits.digits_losses(device, count), 1e-4),
         "tokens": (lambda device: small.losses(device, count), 2e-3),

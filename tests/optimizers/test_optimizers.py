@@ -82,7 +82,7 @@ def adafactor(lr=0.05, c=0.8, eps1=1e-30, eps2=1e-3, d=1.0):
 
 
 def decoupled(step, lr, decay):
-    """What `step` does to a parameter that has been made smaller first, over and over."""
+    """Repeats `step` on a parameter, each time after weight decay."""
     p = START.copy()
     for g in GRADIENTS:
         p = step(p * (1 - lr * decay), g)

@@ -1,4 +1,4 @@
-"""What every optimizer can: clipping, decay with exclusions, averages, gathering, resuming."""
+"""Options of every optimizer: clipping, decay masks, averages, accumulation, resuming."""
 
 from __future__ import annotations
 

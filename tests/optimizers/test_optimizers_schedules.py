@@ -1,4 +1,4 @@
-"""Schedules of learning rates: values at their corners, and what they refuse."""
+"""Schedules of learning rates: values at their corners, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def values(shape, count, dtype="float32"):
 
 
 def by_calls(optimizer, start, gradients):
-    """Where the op goes that the optimizer names, called anew at each step."""
+    """The parameter after steps of the optimizer's op, called anew at each step."""
     parameter = pb.asarray(start)
     slots = [pb.zeros_like(parameter) for _ in optimizer.slot_names]
     op = getattr(pb.ops, optimizer.op)

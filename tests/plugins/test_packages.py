@@ -1,4 +1,4 @@
-"""Packages of strangers: found once they are installed, without a change to anything here.
+"""Packages of other authors: discovered once installed, without a change to anything here.
 
 The quick tests lay a package out as pip leaves it. The slow ones build the wheels and install them
 into a new environment, which asks the package index for what they depend on; CI runs them.
@@ -150,7 +150,7 @@ def test_a_kernel_pack_is_held_to_the_same_conformance(installed):
 
 @pytest.fixture
 def generated(tmp_path, monkeypatch, capsys):
-    """What `pullback new-backend` writes."""
+    """The package that `pullback new-backend` writes."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(["new-backend", "a-mill"]) == 0
     capsys.readouterr()

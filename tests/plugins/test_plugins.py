@@ -1,4 +1,4 @@
-"""Discovery of plugins: what is loaded, what is refused, and what the messages say."""
+"""Discovery of plugins: which are loaded, which are rejected, and the messages."""
 
 from __future__ import annotations
 
@@ -392,7 +392,7 @@ class TestKernels:
         return registry(made("one", kernels=kernels)).backend("one")
 
     def left_out(self, **kernels) -> str:
-        """What is said of a kernel that cannot be called; the rest of its backend works."""
+        """The warning about a kernel that cannot be called; the rest of its backend works."""
         plugins = registry(made("one", kernels={"fake_sum": max, **kernels}))
         with pytest.warns(RuntimeWarning, match=r"'one' \(some-dist 1\.5\).*left out") as caught:
             backend = plugins.backend("one")

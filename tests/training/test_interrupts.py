@@ -140,7 +140,7 @@ class Running:
         return "".join(self.lines), self.err.read_text()
 
     def kill(self):
-        """Ends what is left of it."""
+        """Kills the processes that still run."""
         for one in self.processes():
             os.kill(one, signal.SIGKILL)
 
@@ -165,7 +165,7 @@ def until(condition):
 
 
 def saved(place):
-    """The steps of the newest checkpoint, all of which is read; None when there is none."""
+    """Reads all of the newest checkpoint and returns its steps; None if there is no checkpoint."""
     latest = pb.latest_checkpoint(place) if place.exists() else None
     if latest is not None:
         model = pb.Sequential(

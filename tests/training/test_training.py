@@ -1,4 +1,4 @@
-"""compile, fit, evaluate and predict: what is computed, from which data, and what is refused."""
+"""compile, fit, evaluate and predict: results, sources of data, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ class TestWeights:
 
 
 class Loader:
-    """What a loader of another library is: lists of arrays of its own kind, and a length."""
+    """A loader like those of other libraries: lists of arrays of its own kind, and a length."""
 
     class Array:
         def __init__(self, value):

@@ -16,8 +16,8 @@ X = RNG.normal(size=(48, 4)).astype(np.float32)
 Y = (X[:, 0] + X[:, 1] > 0).astype(np.int32)
 
 
-def scripted(figures, name="val_loss"):
-    """A model whose figure takes these values, epoch after epoch, and whose variable the number."""
+def scripted(values, name="val_loss"):
+    """A model whose metric takes these values, epoch by epoch, and whose variable counts epochs."""
 
     class Model(pb.Model):
         def __init__(self):
@@ -27,7 +27,7 @@ def scripted(figures, name="val_loss"):
 
         def train_step(self, inputs, targets, weights):
             self.w.assign_add(1.0)
-            return {name: figures[int(self.w)]}
+            return {name: values[int(self.w)]}
 
     return Model()
 

@@ -1,4 +1,4 @@
-"""Where there is a GPU, the tests run on it; elsewhere on a stand-in for CuPy (see `standin`)."""
+"""Runs the tests on the GPU, or without a GPU on a stand-in for CuPy (see `standin`)."""
 
 import importlib.util
 import sys

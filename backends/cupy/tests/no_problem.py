@@ -1,4 +1,4 @@
-"""What `driver.py` is on a machine on which all is well."""
+"""Replaces `driver.py` as on a machine with a GPU, a driver and CuPy."""
 
 
 def problem():

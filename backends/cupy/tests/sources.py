@@ -17,7 +17,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def usual(letters, dtype):
-    """What letters usually stand for: W and A are wide, I an index, all others are `dtype`."""
+    """The dtypes that letters usually stand for: wide for W and A, an index for I, else `dtype`."""
     wide = "float64" if dtype == "float64" else "float32"
     return {letter: {"W": wide, "A": wide, "I": "int64"}.get(letter, dtype) for letter in letters}
 

@@ -1,4 +1,4 @@
-"""What the backend does beside kernels: the host, other libraries, errors that come late."""
+"""The backend without its kernels: the host, other libraries, errors that come late."""
 
 import ml_dtypes
 import numpy as np

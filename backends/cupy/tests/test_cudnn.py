@@ -1,4 +1,4 @@
-"""What cuDNN is asked for, and that everything works without it."""
+"""Calls of cuDNN, and the same ops without it."""
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ CPU = pb.device("cpu")
 
 
 def both(function, *arrays, device, **attributes):
-    """What an op gives on the device, and on the CPU."""
+    """The results of an op on the device and on the CPU."""
     results = []
     for one in (device, CPU):
         tensors = [pb.asarray(x, device=one) if isinstance(x, np.ndarray) else x for x in arrays]

@@ -1,5 +1,16 @@
 /* Max pooling over images, channels last. */
 
+/* Offsets in a window, from the first to before the last. */
+typedef struct {
+    ptrdiff_t from, to;
+} Offsets;
+
+/* The offsets at which a window that begins at `start` lies inside an image of `size` pixels. */
+INLINE Offsets inside(ptrdiff_t start, ptrdiff_t window, ptrdiff_t size) {
+    ptrdiff_t room = size - start;
+    return (Offsets){start < 0 ? -start : 0, window < room ? window : room};
+}
+
 /* Counts rows of the output. The first maximum wins, and NaN over every number; padding is -inf. */
 LOOP(max_pool, MaxPoolArgs) {
     const Windows *windows = &args->windows;
@@ -14,12 +25,10 @@ LOOP(max_pool, MaxPoolArgs) {
             int32_t *restrict at = args->indices + (line * columns + column) * channels;
             for (ptrdiff_t c = 0; c < channels; c++)
                 best[c] = -INFINITY, at[c] = 0;
-            for (ptrdiff_t i = 0; i < windows->window_height; i++) {
-                if (top + i < 0 || top + i >= height)
-                    continue;
-                for (ptrdiff_t j = 0; j < windows->window_width; j++) {
-                    if (left + j < 0 || left + j >= width)
-                        continue;
+            Offsets down = inside(top, windows->window_height, height);
+            Offsets across = inside(left, windows->window_width, width);
+            for (ptrdiff_t i = down.from; i < down.to; i++) {
+                for (ptrdiff_t j = across.from; j < across.to; j++) {
                     const float *restrict x = image + ((top + i) * width + left + j) * channels;
                     int32_t tap = (int32_t)(i * windows->window_width + j);
                     _Pragma("omp simd")
@@ -39,8 +48,8 @@ LOOP(max_pool, MaxPoolArgs) {
 LOOP(max_pool_gradient, MaxPoolGradientArgs) {
     const Windows *windows = &args->windows;
     ptrdiff_t height = windows->height, width = windows->width, channels = windows->channels;
-    ptrdiff_t rows = windows->out_height, columns = windows->out_width,
-              size = height * width * channels;
+    ptrdiff_t rows = windows->out_height, columns = windows->out_width;
+    ptrdiff_t size = height * width * channels;
     for (ptrdiff_t number = from; number < to; number++) {
         float *image = args->dx + number * size;
         if (!args->tiled)
@@ -52,12 +61,10 @@ LOOP(max_pool_gradient, MaxPoolGradientArgs) {
             ptrdiff_t start = (number * rows * columns + cell) * channels;
             const float *restrict g = args->g + start;
             const int32_t *restrict at = args->indices + start;
-            for (ptrdiff_t i = 0; i < windows->window_height; i++) {
-                if (top + i < 0 || top + i >= height)
-                    continue;
-                for (ptrdiff_t j = 0; j < windows->window_width; j++) {
-                    if (left + j < 0 || left + j >= width)
-                        continue;
+            Offsets down = inside(top, windows->window_height, height);
+            Offsets across = inside(left, windows->window_width, width);
+            for (ptrdiff_t i = down.from; i < down.to; i++) {
+                for (ptrdiff_t j = across.from; j < across.to; j++) {
                     float *restrict dx = image + ((top + i) * width + left + j) * channels;
                     int32_t tap = (int32_t)(i * windows->window_width + j);
                     if (args->tiled) {

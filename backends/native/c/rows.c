@@ -130,11 +130,12 @@ KERNEL(sparse_softmax_cross_entropy_gradient) {
 
 /* Layer normalization. ------------------------------------------------------------------------- */
 
-/* The number of elements of a row if `axis` names the last axes of x, else 0. */
+/* The number of elements of a row if `axis` names the last axes of x, else 0: then NumPy's kernel
+ * has to do it. The loops are for rows of at least one element. */
 static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
-    int ndim = PyArray_NDIM(as_array(x));
-    if (!axis || !PyTuple_CheckExact(axis) || !PyTuple_GET_SIZE(axis))
+    if (!axis || !PyTuple_CheckExact(axis) || !PyTuple_GET_SIZE(axis) || !is_plain(x) || !size(x))
         return 0;
+    int ndim = PyArray_NDIM(as_array(x));
     int many = (int)PyTuple_GET_SIZE(axis);
     ptrdiff_t width = 1;
     for (int i = 0; i < many; i++) {
@@ -179,7 +180,7 @@ static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) 
 KERNEL(layer_norm) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
-    ptrdiff_t width = count == 3 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
+    ptrdiff_t width = count == 3 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
         return NUMPY_FALLBACK(layer_norm);
     PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis),
@@ -235,7 +236,7 @@ static float *room_for_sums(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t many) {
 KERNEL(layer_norm_gradient) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
-    ptrdiff_t width = count == 5 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
+    ptrdiff_t width = count == 5 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width)
         || !is_for_rows(x[3], x[0], width) || !is_plain(x[4]) || !same_shape(x[0], x[4]))
         return NUMPY_FALLBACK(layer_norm_gradient);
@@ -265,7 +266,7 @@ KERNEL(layer_norm_gradient) {
 KERNEL(rms_norm) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
-    ptrdiff_t width = count == 2 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
+    ptrdiff_t width = count == 2 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width))
         return NUMPY_FALLBACK(rms_norm);
     PyObject *y = new_like(x[0]), *spread = new_for_rows(x[0], axis);
@@ -285,7 +286,7 @@ KERNEL(rms_norm) {
 KERNEL(rms_norm_gradient) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
-    ptrdiff_t width = count == 4 && is_plain(x[0]) && size(x[0]) ? width_of(x[0], axis) : 0;
+    ptrdiff_t width = count == 4 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width) || !is_plain(x[3])
         || !same_shape(x[0], x[3]))
         return NUMPY_FALLBACK(rms_norm_gradient);

@@ -16,13 +16,13 @@ def normal(*shape):
     return rng.standard_normal(shape, np.float32)
 
 
-def laid_out(x, how):
+def laid_out(x, layout):
     """x as a matrix that is transposed, strided, or reversed in memory."""
-    if how == "turned":
+    if layout == "turned":
         return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
-    if how == "strided":
+    if layout == "strided":
         return np.repeat(x, 2, axis=-1)[..., ::2]
-    if how == "reversed":
+    if layout == "reversed":
         return np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :]
     return x
 
@@ -31,14 +31,14 @@ LAYOUTS = ("plain", "turned", "strided", "reversed")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("how", itertools.product(LAYOUTS, LAYOUTS), ids="-".join)
-def test_matmul_within_the_rounding_of_its_terms(how, threads, instructions):
+@pytest.mark.parametrize("layouts", itertools.product(LAYOUTS, LAYOUTS), ids="-".join)
+def test_matmul_within_the_rounding_of_its_terms(layouts, threads, instructions):
     sizes = [0, 1, 2, 5, 11, 12, 13, 24, 31, 32, 33, 48, 95, 97, 130, 257, 600]
     for _ in range(20):
         rows, inner, columns = rng.choice(sizes, 3)
         lead = [(), (), (2,), (3, 1, 2)][rng.integers(4)]
-        x1 = laid_out(normal(*lead, rows, inner), how[0])
-        x2 = laid_out(normal(*lead[: len(lead) * rng.integers(2)], inner, columns), how[1])
+        x1 = laid_out(normal(*lead, rows, inner), layouts[0])
+        x2 = laid_out(normal(*lead[: len(lead) * rng.integers(2)], inner, columns), layouts[1])
         with number_of_threads(threads):
             y = _native.matmul(x1, x2)
         wide = x1.astype(np.float64), x2.astype(np.float64)
@@ -51,15 +51,15 @@ def test_matmul_within_the_rounding_of_its_terms(how, threads, instructions):
 def test_products_do_not_depend_on_the_threads(instructions):
     sizes = (256, 784, 500), (1024, 300, 64), (33, 2000, 1000), (200, 3000, 3), (120, 3000, 9)
     for rows, inner, columns in sizes:
-        x1, x2, bias, found = normal(rows, inner), normal(inner, columns), normal(columns), []
+        x1, x2, bias, results = normal(rows, inner), normal(inner, columns), normal(columns), []
         for threads in (1, 2, 5):
             with number_of_threads(threads):
-                found.append(_native.linear(x1, x2, bias))
-        for other in found[1:]:
+                results.append(_native.linear(x1, x2, bias))
+        for other in results[1:]:
             if instructions == "base":  # these products are BLAS's, which promises less
-                np.testing.assert_allclose(found[0], other, rtol=1e-6, atol=1e-4)
+                np.testing.assert_allclose(results[0], other, rtol=1e-6, atol=1e-4)
             else:
-                np.testing.assert_array_equal(found[0], other)
+                np.testing.assert_array_equal(results[0], other)
 
 
 def test_matmul_keeps_infinities_and_nan_where_they_belong():
@@ -75,7 +75,7 @@ def test_matmul_keeps_infinities_and_nan_where_they_belong():
 @pytest.mark.parametrize("shape", [(5, 7), (40, 300), (2, 3, 64), (1, 9), (0, 4), (3, 0)])
 @pytest.mark.parametrize("biased", [False, True])
 def test_linear(shape, biased):
-    given = normal(*shape), normal(shape[-1], 70), normal(70) if biased else None
-    ours, theirs = _native.linear(*given), NUMPY_KERNELS["linear"](*given)
+    inputs = normal(*shape), normal(shape[-1], 70), normal(70) if biased else None
+    ours, theirs = _native.linear(*inputs), NUMPY_KERNELS["linear"](*inputs)
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-4)

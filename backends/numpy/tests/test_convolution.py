@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Any
 
@@ -33,21 +34,21 @@ def naive(
     features = kernel.shape[-1]
     inputs, outputs = x.shape[-1] // groups, features // groups
     y = np.zeros((x.shape[0], *out, features), np.result_type(x, kernel))
-    for place in itertools.product(*map(range, out)):
+    for position in itertools.product(*map(range, out)):
         for tap in itertools.product(*map(range, window)):
             at = tuple(
-                p * s + t * d for p, s, t, d in zip(place, strides, tap, dilation, strict=True)
+                p * s + t * d for p, s, t, d in zip(position, strides, tap, dilation, strict=True)
             )
             pixels = padded[(slice(None), *at)]
             for j in range(groups):
                 o = slice(j * outputs, (j + 1) * outputs)
-                y[(slice(None), *place, o)] += (
+                y[(slice(None), *position, o)] += (
                     pixels[:, j * inputs : (j + 1) * inputs] @ kernel[(*tap, slice(None), o)]
                 )
     return y
 
 
-def how(
+def options(
     rank: int = 2,
     stride: int = 1,
     pad: tuple[int, int] = (0, 0),
@@ -151,7 +152,7 @@ def test_the_shapes_networks_use(
     check(
         normal(2, size, size, channels),
         normal(window, window, channels, features),
-        **how(stride=stride, pad=pad),
+        **options(stride=stride, pad=pad),
     )
 
 
@@ -160,24 +161,24 @@ def test_the_shapes_networks_use(
 @pytest.mark.parametrize("multiplier", [1, 3])
 def test_depthwise(rank: int, stride: int, multiplier: int) -> None:
     x, kernel = normal(2, *(7, 6, 5)[:rank], 4), normal(*(3, 2, 3)[:rank], 1, 4 * multiplier)
-    check(x, kernel, **how(rank, stride, (2, 1), groups=4))
+    check(x, kernel, **options(rank, stride, (2, 1), groups=4))
 
 
 def test_many_windows_take_the_flipped_convolution() -> None:
-    check(normal(9, 8, 8, 6), normal(3, 3, 6, 3), **how(pad=(1, 1)))
-    check(normal(9, 8, 8, 12), normal(3, 3, 6, 4), **how(pad=(1, 1), groups=2))
+    check(normal(9, 8, 8, 6), normal(3, 3, 6, 3), **options(pad=(1, 1)))
+    check(normal(9, 8, 8, 12), normal(3, 3, 6, 4), **options(pad=(1, 1), groups=2))
 
 
 def test_windows_larger_than_the_input_give_nothing() -> None:
     x, kernel = normal(2, 3, 9, 2), normal(4, 2, 2, 5)
-    assert conv(x, kernel, **how()).shape == (2, 0, 8, 5)
+    assert conv(x, kernel, **options()).shape == (2, 0, 8, 5)
     g = np.zeros((2, 0, 8, 5))
-    assert not conv_input_gradient(g, kernel, input_shape=x.shape, **how()).any()
-    assert not conv_kernel_gradient(x, g, kernel_shape=kernel.shape, **how()).any()
+    assert not conv_input_gradient(g, kernel, input_shape=x.shape, **options()).any()
+    assert not conv_kernel_gradient(x, g, kernel_shape=kernel.shape, **options()).any()
 
 
 def test_empty_channels_sum_to_zero() -> None:
-    y = conv(np.ones((2, 4, 4, 0)), np.ones((3, 3, 0, 5)), **how())
+    y = conv(np.ones((2, 4, 4, 0)), np.ones((3, 3, 0, 5)), **options())
     assert y.shape == (2, 2, 2, 5)
     assert not y.any()
 
@@ -195,14 +196,13 @@ def test_dtypes(dtype: Any, groups: int, stride: int) -> None:
     )
     if np.dtype(dtype).kind == "c":
         x, kernel, g = x * dtype(1 + 2j), kernel * dtype(2 - 1j), g * dtype(1j)
-    attributes = how(stride=stride, pad=(1, 1), groups=groups)
+    attributes = options(stride=stride, pad=(1, 1), groups=groups)
     y = conv(x, kernel, **attributes)
     dx = conv_input_gradient(g, kernel, input_shape=x.shape, **attributes)
     dk = conv_kernel_gradient(x, g, kernel_shape=kernel.shape, **attributes)
     assert y.dtype == dx.dtype == dk.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(
-        y, naive(x, kernel, **attributes)
-    )  # small whole numbers: exact in every dtype
+    # Small integers are exact in every dtype.
+    np.testing.assert_array_equal(y, naive(x, kernel, **attributes))
     wide = np.complex128 if np.dtype(dtype).kind == "c" else np.float64
     total = (naive(x.astype(wide), kernel.astype(wide), **attributes) * g).sum()
     if np.dtype(dtype).itemsize > 1:  # the small integers wrap around
@@ -212,7 +212,7 @@ def test_dtypes(dtype: Any, groups: int, stride: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_half_precision_is_rounded_once(dtype: Any) -> None:
     x, kernel, g = (normal(*s).astype(dtype) for s in [(2, 6, 6, 4), (3, 3, 4, 8), (2, 6, 6, 8)])
-    attributes = how(pad=(1, 1))
+    attributes = options(pad=(1, 1))
     wide = [a.astype(np.float32) for a in (x, kernel, g)]
     for got, expected in [
         (conv(x, kernel, **attributes), conv(wide[0], wide[1], **attributes)),
@@ -233,11 +233,11 @@ def test_half_precision_is_rounded_once(dtype: Any) -> None:
 
 def test_float32_is_as_accurate_as_a_matmul() -> None:
     x, kernel = normal(4, 16, 16, 32, dtype=np.float32), normal(3, 3, 32, 16, dtype=np.float32)
-    exact = naive(x.astype(np.float64), kernel.astype(np.float64), **how(pad=(1, 1)))
+    exact = naive(x.astype(np.float64), kernel.astype(np.float64), **options(pad=(1, 1)))
     scale = naive(
-        np.abs(x).astype(np.float64), np.abs(kernel).astype(np.float64), **how(pad=(1, 1))
+        np.abs(x).astype(np.float64), np.abs(kernel).astype(np.float64), **options(pad=(1, 1))
     )
-    error = np.abs(conv(x, kernel, **how(pad=(1, 1))) - exact) / scale
+    error = np.abs(conv(x, kernel, **options(pad=(1, 1))) - exact) / scale
     assert error.max() < 2 * np.finfo(np.float32).eps * np.log2(prod(kernel.shape[:-1]))
 
 
@@ -245,49 +245,45 @@ def test_read_only_inputs_and_fresh_outputs() -> None:
     x, kernel = normal(2, 6, 6, 4), normal(1, 1, 4, 4)
     x.flags.writeable = kernel.flags.writeable = False
     for stride in (1, 2):
-        y = conv(x, kernel, **how(stride=stride))
+        y = conv(x, kernel, **options(stride=stride))
         assert y.flags.writeable
         assert y.flags.c_contiguous
         first = y.copy()
-        conv(x + 1, kernel, **how(stride=stride))
+        conv(x + 1, kernel, **options(stride=stride))
         np.testing.assert_array_equal(y, first)  # the result is not scratch memory
     kernel = normal(3, 3, 4, 4)
-    dx = conv_input_gradient(y, normal(1, 1, 4, 4), input_shape=x.shape, **how(stride=2))
-    dk = conv_kernel_gradient(x, conv(x, kernel, **how()), kernel_shape=kernel.shape, **how())
+    dx = conv_input_gradient(y, normal(1, 1, 4, 4), input_shape=x.shape, **options(stride=2))
+    dk = conv_kernel_gradient(
+        x, conv(x, kernel, **options()), kernel_shape=kernel.shape, **options()
+    )
     kept = dx.copy(), dk.copy()
-    conv(x, kernel, **how(pad=(1, 1)))
+    conv(x, kernel, **options(pad=(1, 1)))
     assert np.array_equal(dx, kept[0])
     assert np.array_equal(dk, kept[1])
 
 
 def test_threads_do_not_share_scratch() -> None:
     problems = [(normal(3, 12, 12, c), normal(3, 3, c, 8)) for c in (2, 5, 16, 33)]
-    expected = [conv(x, kernel, **how(pad=(1, 1))) for x, kernel in problems]
-    wrong: list[int] = []
+    expected = [conv(x, kernel, **options(pad=(1, 1))) for x, kernel in problems]
     gate = threading.Barrier(len(problems))
 
-    def work(index: int) -> None:
+    def repeats(index: int) -> bool:
         gate.wait()
-        for _ in range(30):
-            if not np.array_equal(conv(*problems[index], **how(pad=(1, 1))), expected[index]):
-                wrong.append(index)
+        results = [conv(*problems[index], **options(pad=(1, 1))) for _ in range(30)]
+        return all(np.array_equal(y, expected[index]) for y in results)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(problems))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(len(problems)) as pool:
+        assert all(pool.map(repeats, range(len(problems))))
 
 
 def test_scratch_for_one_huge_call_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "KEPT_BYTES", 1 << 12)
     monkeypatch.setattr(windows, "_scratch", windows._Scratch())
-    check(normal(2, 9, 9, 3), normal(3, 3, 3, 4), **how(pad=(1, 1)))
+    check(normal(2, 9, 9, 3), normal(3, 3, 3, 4), **options(pad=(1, 1)))
     assert windows._scratch.buffer.size <= 1 << 12
 
 
 def test_the_same_call_gives_the_same_bits() -> None:
     x, kernel = normal(8, 16, 16, 16, dtype=np.float32), normal(3, 3, 16, 16, dtype=np.float32)
-    runs = {conv(x, kernel, **how(pad=(1, 1))).tobytes() for _ in range(5)}
+    runs = {conv(x, kernel, **options(pad=(1, 1))).tobytes() for _ in range(5)}
     assert len(runs) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Any
 
@@ -25,7 +26,7 @@ from pullback_numpy.pooling import (
 Array = np.ndarray[Any, Any]
 
 
-def how(
+def options(
     window: int = 2, stride: int = 2, pad: tuple[int, int] = (0, 0), rank: int = 2
 ) -> dict[str, Any]:
     return {"window": (window,) * rank, "strides": (stride,) * rank, "padding": (pad,) * rank}
@@ -42,12 +43,12 @@ def windows_of(x: Array, fill: Any, *, window: Any, strides: Any, padding: Any) 
         max(0, (p - w) // s + 1)
         for p, w, s in zip(padded.shape[1:-1], window, strides, strict=True)
     ]
-    found = np.zeros((x.shape[0], *out, prod(window), x.shape[-1]), x.dtype)
-    for place in itertools.product(*map(range, out)):
+    windows = np.zeros((x.shape[0], *out, prod(window), x.shape[-1]), x.dtype)
+    for position in itertools.product(*map(range, out)):
         for index, tap in enumerate(itertools.product(*map(range, window))):
-            at = tuple(p * s + t for p, s, t in zip(place, strides, tap, strict=True))
-            found[(slice(None), *place, index)] = padded[(slice(None), *at)]
-    return found
+            at = tuple(p * s + t for p, s, t in zip(position, strides, tap, strict=True))
+            windows[(slice(None), *position, index)] = padded[(slice(None), *at)]
+    return windows
 
 
 @st.composite
@@ -79,11 +80,11 @@ def test_any_shape_in_blocks_of_any_size(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooling, "BLOCK_BYTES", block)
         y, indices = max_pool(x, **attributes)
-        found = windows_of(x, -np.inf, **attributes)
+        windows = windows_of(x, -np.inf, **attributes)
         assert indices.dtype == np.int32
         assert y.shape == indices.shape
-        np.testing.assert_array_equal(y, found.max(axis=-2))
-        np.testing.assert_array_equal(indices, found.argmax(axis=-2))
+        np.testing.assert_array_equal(y, windows.max(axis=-2))
+        np.testing.assert_array_equal(indices, windows.argmax(axis=-2))
 
         g, u = normal(*y.shape, seed=1), normal(*x.shape, seed=2)
         dx = max_pool_gradient(g, indices, input_shape=x.shape, **attributes)
@@ -109,10 +110,10 @@ def test_any_shape_in_blocks_of_any_size(
 
 def test_the_first_maximum_wins() -> None:
     x = np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 3.0], [5.0, 5.0, 5.0]]).reshape(1, 3, 3, 1)
-    y, indices = max_pool(x, **how(stride=1))
+    y, indices = max_pool(x, **options(stride=1))
     assert y.ravel().tolist() == [3.0, 3.0, 5.0, 5.0]
     assert indices.ravel().tolist() == [1, 0, 2, 2]
-    assert max_pool(np.zeros((1, 6, 6, 2)), **how(3, 3))[1].max() == 0
+    assert max_pool(np.zeros((1, 6, 6, 2)), **options(3, 3))[1].max() == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
@@ -122,7 +123,7 @@ def test_nan_wins_and_the_first_nan_is_where_it_is(dtype: Any) -> None:
     x[0, 1, 1, 2] = np.inf
     x[0, 1, 0, 2] = np.nan
     x[0, 0, 0, 1] = 2
-    y, indices = max_pool(x, **how())
+    y, indices = max_pool(x, **options())
     assert np.isnan(y[0, 0, 0].astype(np.float64)).tolist() == [True, False, True]
     assert indices[0, 0, 0].tolist() == [1, 0, 2]
     assert y.dtype == np.dtype(dtype)
@@ -130,9 +131,9 @@ def test_nan_wins_and_the_first_nan_is_where_it_is(dtype: Any) -> None:
 
 def test_infinite_gradients_stay_where_they_belong() -> None:
     x = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    _, indices = max_pool(x, **how())
+    _, indices = max_pool(x, **options())
     dx = max_pool_gradient(
-        np.full((1, 2, 2, 1), np.inf, np.float32), indices, input_shape=x.shape, **how()
+        np.full((1, 2, 2, 1), np.inf, np.float32), indices, input_shape=x.shape, **options()
     )
     assert np.isinf(dx).sum() == 4
     assert not np.isnan(dx).any()
@@ -145,12 +146,12 @@ def test_max_pool_dtypes(dtype: Any, pad: tuple[int, int]) -> None:
     if np.dtype(dtype).kind != "u":
         x = -x
     least = -np.inf if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min
-    y, indices = max_pool(x, **how(3, 2, pad))
-    found = windows_of(x, least, **how(3, 2, pad))
+    y, indices = max_pool(x, **options(3, 2, pad))
+    windows = windows_of(x, least, **options(3, 2, pad))
     assert y.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(y, found.max(axis=-2))
-    np.testing.assert_array_equal(indices, found.argmax(axis=-2))
-    dx = max_pool_gradient(y, indices, input_shape=x.shape, **how(3, 2, pad))
+    np.testing.assert_array_equal(y, windows.max(axis=-2))
+    np.testing.assert_array_equal(indices, windows.argmax(axis=-2))
+    dx = max_pool_gradient(y, indices, input_shape=x.shape, **options(3, 2, pad))
     assert dx.dtype == np.dtype(dtype)
 
 
@@ -158,17 +159,19 @@ def test_max_pool_dtypes(dtype: Any, pad: tuple[int, int]) -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_half_precision(dtype: Any, stride: int) -> None:
     x = normal(2, 6, 6, 3).astype(dtype)
-    y, indices = max_pool(x, **how(2, stride))
-    wide, wide_indices = max_pool(x.astype(np.float32), **how(2, stride))
+    y, indices = max_pool(x, **options(2, stride))
+    wide, wide_indices = max_pool(x.astype(np.float32), **options(2, stride))
     np.testing.assert_array_equal(y.astype(np.float32), wide)
     np.testing.assert_array_equal(indices, wide_indices)
-    mean = avg_pool(x, count_include_pad=True, **how(2, stride))
-    exact = avg_pool(x.astype(np.float32), count_include_pad=True, **how(2, stride)).astype(dtype)
+    mean = avg_pool(x, count_include_pad=True, **options(2, stride))
+    exact = avg_pool(x.astype(np.float32), count_include_pad=True, **options(2, stride)).astype(
+        dtype
+    )
     np.testing.assert_array_equal(mean.astype(np.float32), exact.astype(np.float32))
-    attributes = {"input_shape": x.shape, **how(2, stride)}
+    attributes = {"input_shape": x.shape, **options(2, stride)}
     dtypes = {
         max_pool_gradient(y, indices, **attributes).dtype,
-        max_pool_gather(x, indices, **how(2, stride)).dtype,
+        max_pool_gather(x, indices, **options(2, stride)).dtype,
         avg_pool_gradient(y, count_include_pad=True, **attributes).dtype,
     }
     assert dtypes == {np.dtype(dtype)}
@@ -176,35 +179,28 @@ def test_half_precision(dtype: Any, stride: int) -> None:
 
 def test_large_windows() -> None:
     x = normal(1, 20, 20, 2)
-    y, indices = max_pool(x, **how(18, 1))  # 324 taps: positions no longer fit in a byte
-    found = windows_of(x, -np.inf, **how(18, 1))
-    np.testing.assert_array_equal(indices, found.argmax(axis=-2))
-    dx = max_pool_gradient(y, indices, input_shape=x.shape, **how(18, 1))
+    y, indices = max_pool(x, **options(18, 1))  # 324 taps: positions no longer fit in a byte
+    windows = windows_of(x, -np.inf, **options(18, 1))
+    np.testing.assert_array_equal(indices, windows.argmax(axis=-2))
+    dx = max_pool_gradient(y, indices, input_shape=x.shape, **options(18, 1))
     np.testing.assert_allclose(dx.sum(), y.sum())
 
 
 def test_a_mean_of_nothing_but_padding_is_zero() -> None:
-    y = avg_pool(np.ones((1, 2, 2, 1)), count_include_pad=False, **how(1, 1, (1, 1)))
+    y = avg_pool(np.ones((1, 2, 2, 1)), count_include_pad=False, **options(1, 1, (1, 1)))
     assert y[0, ..., 0].tolist() == [[0, 0, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
 
 
 def test_threads_do_not_share_scratch() -> None:
     inputs = [normal(4, 12, 12, c) for c in (3, 8, 31)]
-    expected = [max_pool(x, **how(3, 2, (1, 1))) for x in inputs]
-    wrong: list[int] = []
+    expected = [max_pool(x, **options(3, 2, (1, 1))) for x in inputs]
+    gate = threading.Barrier(len(inputs))
 
-    def work(index: int) -> None:
-        for _ in range(30):
-            y, indices = max_pool(inputs[index], **how(3, 2, (1, 1)))
-            if not (
-                np.array_equal(y, expected[index][0])
-                and np.array_equal(indices, expected[index][1])
-            ):
-                wrong.append(index)
+    def repeats(index: int) -> bool:
+        gate.wait()
+        results = [max_pool(inputs[index], **options(3, 2, (1, 1))) for _ in range(30)]
+        pairs = [pair for result in results for pair in zip(result, expected[index], strict=True)]
+        return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(len(inputs)) as pool:
+        assert all(pool.map(repeats, range(len(inputs))))

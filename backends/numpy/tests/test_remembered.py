@@ -15,7 +15,7 @@ from pullback_numpy.threads import number_of_threads
 
 PLANS = [
     windows.layout,
-    windows._gathering,
+    windows._patch_plan,
     products._kept_ones,
     pullback_numpy.kernels.attention._triangle,
 ]
@@ -59,7 +59,7 @@ class Near(random.Random):
 
 
 def sizes(order, count):
-    """Those of images, of which a few take several blocks."""
+    """Random sizes of images; a few take several blocks."""
     most = 90 if count < 3 and order.random() < 0.03 else 7
     return order.near(
         ("sizes", count, most), lambda: tuple(order.randint(3, most) for _ in range(count))
@@ -184,7 +184,7 @@ def test_many_plans(make):
 
 
 def test_all_plans_are_known():
-    """What remembers in this backend is among those that the tests above clear."""
+    """The tests above clear every cache of this backend."""
     found = {
         one
         for module in (windows, products, convolution, pullback_numpy.kernels.attention)

@@ -22,8 +22,8 @@ def _normal(*shape):
 
 
 def _conv(kernel, **rest):
-    how = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
-    return lambda *arrays: KERNELS[kernel](*arrays, **how, **rest, data_format="channels_last")
+    options = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+    return lambda *arrays: KERNELS[kernel](*arrays, **options, **rest, data_format="channels_last")
 
 
 def _lstm():
@@ -58,8 +58,8 @@ def _batch_norm():
 
 def _adam():
     p = _normal(1200, 700)
-    how = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01}
-    return KERNELS["adam_update"](p, p + 1, p, p * p, np.float32(0.1), np.float32(3), **how)
+    options = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01}
+    return KERNELS["adam_update"](p, p + 1, p, p * p, np.float32(0.1), np.float32(3), **options)
 
 
 _IMAGES, _FILTERS, _OUT = (32, 16, 16, 32), (3, 3, 32, 24), (32, 16, 16, 24)
@@ -103,22 +103,22 @@ CASES = {
 
 def _results(case, count):
     with threads.number_of_threads(count):
-        found = CASES[case]()
-    return found if isinstance(found, tuple) else (found,)
+        result = CASES[case]()
+    return result if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_results_do_not_depend_on_the_number_of_threads(case):
     for count in (2, 3):
-        for one, other in zip(_results(case, 1), _results(case, count), strict=True):
-            scale = max(1.0, float(np.abs(one).max()))
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * scale)
+        for result, other in zip(_results(case, 1), _results(case, count), strict=True):
+            scale = max(1.0, float(np.abs(result).max()))
+            np.testing.assert_allclose(result, other, rtol=0, atol=1e-6 * scale)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_calls_repeat_to_the_last_bit(case):
-    for one, other in zip(_results(case, 2), _results(case, 2), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for result, other in zip(_results(case, 2), _results(case, 2), strict=True):
+        np.testing.assert_array_equal(result, other)
 
 
 def test_every_piece_is_done_once():
@@ -143,11 +143,11 @@ def test_an_error_in_a_piece_arrives_and_the_threads_live_on():
 
 
 def test_work_inside_a_piece_is_not_split_again():
-    found = []
+    counts = []
     with threads.number_of_threads(2):
-        threads.run(lambda _: found.append(threads.threads()), range(4))
+        threads.run(lambda _: counts.append(threads.threads()), range(4))
         assert threads.threads() == 2
-    assert found == [1] * 4
+    assert counts == [1] * 4
 
 
 def test_callers_in_several_threads_share_the_helpers():
@@ -209,44 +209,44 @@ def test_a_forked_process_starts_threads_of_its_own():
 # How many threads: what the environment says. ---------------------------------------------------
 
 
-def _given(monkeypatch, own=None, openmp=None):
+def _configured(monkeypatch, own=None, openmp=None):
     for name, text in (("PULLBACK_NUM_THREADS", own), ("OMP_NUM_THREADS", openmp)):
         monkeypatch.delenv(name, raising=False)
         if text is not None:
             monkeypatch.setenv(name, text)
-    return threads._given()
+    return threads._configured_threads()
 
 
 @pytest.mark.parametrize(("text", "count"), [("3", 3), (" 2 ", 2), ("1024", 1024), ("٣", 3)])
 def test_a_number_of_threads(monkeypatch, text, count):
-    assert _given(monkeypatch, text, "7") == count
+    assert _configured(monkeypatch, text, "7") == count
 
 
 @pytest.mark.parametrize(
     "text", ["²", "0", "-1", "2.0", "many", "1025", "6000", "1" + 20 * "0", 5000 * "9"]
 )
 def test_what_is_no_number_of_threads_is_said_and_not_used(monkeypatch, text):
-    cores = _given(monkeypatch)
-    with pytest.warns(UserWarning, match="PULLBACK_NUM_THREADS is a whole number from 1 to 1024"):
-        assert _given(monkeypatch, text, "7") == cores
+    cores = _configured(monkeypatch)
+    with pytest.warns(UserWarning, match="PULLBACK_NUM_THREADS must be an integer from 1 to 1024"):
+        assert _configured(monkeypatch, text, "7") == cores
 
 
 @pytest.mark.parametrize(
     ("text", "count"), [("5", 5), ("4,2", 4), ("²", None), ("0", None), ("6000", None), ("", None)]
 )
 def test_openmps_number_of_threads(monkeypatch, text, count):
-    cores = _given(monkeypatch)
-    assert _given(monkeypatch, "", text) == (count or cores)
+    cores = _configured(monkeypatch)
+    assert _configured(monkeypatch, "", text) == (count or cores)
 
 
 def test_the_backend_is_there_whatever_the_number_is():
     environment = {**os.environ, "PULLBACK_NUM_THREADS": "²"}
     code = "import pullback as pb; print(pb.asarray([1.0]).tolist())"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
-    assert found.stdout == "[1.0]\n", found.stderr
-    assert "PULLBACK_NUM_THREADS" in found.stderr
+    assert process.stdout == "[1.0]\n", process.stderr
+    assert "PULLBACK_NUM_THREADS" in process.stderr
 
 
 def test_no_more_threads_are_started_than_there_are_pieces():

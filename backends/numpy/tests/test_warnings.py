@@ -1,4 +1,4 @@
-"""What NumPy remarks on infinities is not heard; what `pullback` warns of is."""
+"""NumPy's warnings about infinities are silent; those of `pullback` are shown."""
 
 import subprocess
 import sys

@@ -17,7 +17,7 @@ __all__ = ["pullback_register_backend"]
 
 
 class Unusable(Backend):
-    """What stands for the backend on a machine that has no GPU, no driver or no CuPy."""
+    """The stand-in for the backend on a machine without a GPU, a driver or CuPy."""
 
     name = "cupy"
     kinds = ("gpu",)
@@ -27,7 +27,7 @@ class Unusable(Backend):
         self._problem = problem
 
     def device_count(self, kind: str) -> int:
-        """None."""
+        """The number of GPUs, which is 0."""
         return 0
 
     def unusable(self) -> str:
@@ -37,7 +37,7 @@ class Unusable(Backend):
 
 @hookimpl
 def pullback_register_backend(register: Callable[..., None]) -> None:
-    """Called by pullback when the backend is first asked for."""
+    """Registers the backend, or a stand-in that says why it cannot be used."""
     problem = driver.problem()
     if problem is not None:
         register(Unusable(problem))

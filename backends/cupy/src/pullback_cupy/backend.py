@@ -21,8 +21,8 @@ __all__ = ["CuPyBackend"]
 class CuPyBackend(Backend):
     """Native arrays are `cupy.ndarray`, with NumPy's dtypes; work goes to CuPy's current stream.
 
-    Nothing waits for the device but what gives values to the host: `to_host`, `synchronize`, ops
-    whose result's shape depends on values, and decompositions of matrices.
+    Only calls that need values on the host wait for the device: `to_host`, `synchronize`, ops whose
+    result's shape depends on values, and decompositions of matrices.
     """
 
     name = "cupy"
@@ -38,11 +38,11 @@ class CuPyBackend(Backend):
         super().__init__()
 
     def device_count(self, kind: str) -> int:
-        """The GPUs that CUDA sees."""
+        """The number of GPUs that CUDA sees."""
         return self._count if kind == "gpu" else 0
 
     def native_device(self, kind: str, index: int) -> Any:
-        """CuPy's own device."""
+        """The device of CuPy."""
         return cupy.cuda.Device(index)
 
     def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Array:
@@ -53,7 +53,7 @@ class CuPyBackend(Backend):
             return cupy.asarray(array if array.dtype is dtype else array.view(dtype), order="C")
 
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
-        """The values, once they are there.
+        """Waits for the values and copies them to the host.
 
         Raises:
             IndexingError: when an index was outside its axis in work that the device has done.
@@ -65,15 +65,15 @@ class CuPyBackend(Backend):
         return host
 
     def copy_to_device(self, array: Array, device: Any) -> Array:
-        """From GPU to GPU, behind the work that makes the array."""
+        """Copies from GPU to GPU, after the work that computes the array."""
         if array.device == device:
             return array
         with array.device:
             array = cupy.ascontiguousarray(array).reshape(array.shape)
-            made = cupy.cuda.Event(block=False, disable_timing=True)
-            made.record()
+            ready = cupy.cuda.Event(block=False, disable_timing=True)
+            ready.record()
         with device:
-            cupy.cuda.get_current_stream().wait_event(made)
+            cupy.cuda.get_current_stream().wait_event(ready)
             return array.copy()
 
     def synchronize(self, device: Any) -> None:
@@ -86,20 +86,20 @@ class CuPyBackend(Backend):
         faults.check()
 
     def memory(self, device: Any) -> Memory:
-        """What arrays use and CuPy's pool holds of the memory of the device."""
+        """The device's memory: used by arrays, held by CuPy's pool, and in all."""
         with device:
             pool = cupy.get_default_memory_pool()
             _free, total = cupy.cuda.runtime.memGetInfo()
             return Memory(pool.used_bytes(), pool.total_bytes(), total)
 
     def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
-        """CuPy does not say read-only: a copy, or with copy=False what must be left as it is."""
+        """A capsule of a copy, as CuPy cannot say read-only; with copy=False of the array."""
         shared = kwargs.pop("copy", None) is False
         with array.device:
             return (array if shared else array.copy()).__dlpack__(**kwargs)
 
     def from_dlpack(self, value: Array, device: Any, *, copy: bool | None) -> Array:
-        """Shares memory on the device; what is elsewhere is copied, unless that is forbidden."""
+        """Shares memory on the device; copies from other devices unless `copy` is False."""
         with device:
             if value.__dlpack_device__()[0] in _ON_HOST:
                 if copy is False:
@@ -117,7 +117,7 @@ _ON_HOST = (1,)  # kDLCPU
 
 
 def on_its_device(kernel: Kernel) -> Kernel:
-    """The kernel on the device of its arrays, where there are several."""
+    """Wraps a kernel to run on the device of its arrays, on machines with several devices."""
 
     @functools.wraps(kernel, updated=())
     def run(*arrays: Any, **attributes: Any) -> Any:

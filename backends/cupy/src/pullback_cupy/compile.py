@@ -1,6 +1,6 @@
 """CUDA sources as functions: the files in `cuda/`, and expressions for single elements.
 
-What CuPy compiles, it compiles once per types and machine: the result is kept on disk.
+CuPy compiles each once per types and machine, and keeps the result on disk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import cupy
 from pullback.casting import compute_dtype
 from pullback_cupy.typing import Array
 
-#: What CUDA calls the dtypes.
+#: CUDA's names of the dtypes.
 CUDA_NAMES: Mapping[str, str] = {
     "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
@@ -23,11 +23,11 @@ CUDA_NAMES: Mapping[str, str] = {
     "float32": "float", "float64": "double",
 }  # fmt: skip
 
-#: As many threads as are worth having in all: each of them takes several elements.
+#: The most blocks of a launch over elements: each thread takes several elements.
 _MOST_BLOCKS = 1 << 16
 _MOST_ROWS = (1 << 31) - 1
 
-#: Goes before every expression: what to compute with where T is what is stored.
+#: Goes before every expression: the wide type W for the stored type T, and functions of W.
 PREAMBLE = """
 template <class T> struct wide_of { typedef float type; };
 template <> struct wide_of<double> { typedef double type; };
@@ -53,19 +53,19 @@ OPTIONS = ("--std=c++17",)
 
 
 def contiguous(x: Array) -> Array:
-    """x in C order, in its own shape: CuPy's function of the name gives 0-d arrays an axis."""
+    """x in C order, in its own shape: CuPy's function of this name gives 0-d arrays an axis."""
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
 
 
 @functools.cache
 def text_of(file: str) -> str:
-    """A file of the folder `cuda`."""
+    """The text of a file in the folder `cuda`."""
     return files("pullback_cupy").joinpath("cuda", file).read_text()
 
 
 @functools.cache
 def source(file: str, **types: str) -> str:
-    """The whole text that is compiled for a file and the dtypes that its letters stand for."""
+    """The text to compile for a file and the dtypes of its letters."""
     named = "".join(f"typedef {CUDA_NAMES[name]} {letter};\n" for letter, name in types.items())
     return f"{text_of('common.cuh')}\n{named}\n{text_of(file + '.cu')}"
 
@@ -78,7 +78,7 @@ def _raw(file: str, name: str, **types: str) -> Any:
 def launch(
     file: str, name: str, grid: int, block: Any, arguments: tuple[Any, ...], **dtypes: Any
 ) -> None:
-    """Starts `name` of `cuda/file.cu` for the dtypes of its letters; W is the wide T if not given.
+    """Launches `name` of `cuda/file.cu` for the dtypes of its letters; W is by default the wide T.
 
     Arguments are CuPy arrays (as pointers; None is null), numbers, and structs: 0-d arrays of
     NumPy's.
@@ -93,7 +93,7 @@ def launch(
 def over_elements(
     file: str, name: str, size: int, arguments: tuple[Any, ...], **dtypes: Any
 ) -> None:
-    """`launch` with a thread for each element, or for every so many of them."""
+    """`launch` with a thread for each element, or for several of them."""
     if size:
         launch(file, name, min(-(-size // 256), _MOST_BLOCKS), 256, arguments, **dtypes)
 
@@ -101,7 +101,7 @@ def over_elements(
 def over_rows(
     file: str, name: str, rows: int, columns: int, arguments: tuple[Any, ...], **dtypes: Any
 ) -> None:
-    """`launch` with a block for each row, of as many threads as its columns are worth."""
+    """`launch` with a block for each row, with a number of threads by the number of columns."""
     if rows:
         # A power of two from a warp to 512.
         threads = min(512, max(32, 1 << (columns - 1).bit_length() >> 1))

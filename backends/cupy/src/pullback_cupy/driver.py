@@ -1,4 +1,4 @@
-"""Whether this machine can run CuPy, found out without importing it: that takes half a second."""
+"""Checks whether this machine can run CuPy without importing it, which takes half a second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
-#: Where to get what is missing.
+#: How to install what is missing.
 INSTALL_DRIVER = "install NVIDIA's driver, and see that `nvidia-smi` lists a GPU"
 INSTALL_CUPY = (
     "pip install 'pullback-cupy[cuda13]', or [cuda12] where `nvidia-smi` shows CUDA Version 12"
@@ -18,7 +18,7 @@ _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 
 def problem() -> str | None:
-    """Why no GPU can be used here, and what to do about it; None when CuPy is worth importing."""
+    """The reason why CuPy cannot be used here, with the fix; None if CuPy can be imported."""
     try:
         driver = ctypes.CDLL(_DRIVER)
     except OSError:

@@ -1,8 +1,8 @@
-"""Wrong values that only the device sees: an index outside an axis, a negative integer power.
+"""Errors in values that only the device sees: an index outside an axis, a negative integer power.
 
-To look for them at the call would make the host wait for the device at every embedding. Kernels
-write them into memory that both see, and whoever waits next (for a value on the host, or with
-`device.synchronize()`) gets the error. With CUDA_LAUNCH_BLOCKING=1 every call waits.
+To check values at the call would make the host wait for the device at every embedding. Kernels
+report errors in memory that host and device share, and the next call that waits (for a value on
+the host, or `device.synchronize()`) raises them. With CUDA_LAUNCH_BLOCKING=1 every call waits.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _MESSAGES = {
         ),
         _OUTSIDE,
     ),
-    "pow": "an integer to a negative power is no integer; convert the base to a floating dtype "
+    "pow": "an integer to a negative power is not an integer; convert the base to a floating dtype "
     "with x.astype(...)",
 }
-_PLACES = {name: place for place, name in enumerate(_MESSAGES)}
+_SLOTS = {name: slot for slot, name in enumerate(_MESSAGES)}
 
 
 @functools.cache
 def _board() -> tuple[int, Any]:
-    """The address of a place for each op, and the places. What is told is never 0."""
-    # One for all devices: each of them can write into memory that is pinned.
-    memory = cupy.cuda.alloc_pinned_memory(8 * len(_PLACES))
-    told = np.frombuffer(memory, np.int64, len(_PLACES))
-    told[:] = 0
-    return memory.ptr, told
+    """The address of the reports, an integer for each op, and an array of them; 0 is no error."""
+    # Shared by all devices: each of them can write into pinned memory.
+    memory = cupy.cuda.alloc_pinned_memory(8 * len(_SLOTS))
+    reports = np.frombuffer(memory, np.int64, len(_SLOTS))
+    reports[:] = 0
+    return memory.ptr, reports
 
 
 #: Whether every call waits, so that an error comes from the call that made it.
@@ -52,29 +52,29 @@ BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
 
 def address(op: str) -> Any:
-    """Where a kernel writes that a call of `op` was wrong."""
-    return np.uint64(_board()[0] + 8 * _PLACES[op])
+    """The address to which a kernel writes that a call of `op` was wrong."""
+    return np.uint64(_board()[0] + 8 * _SLOTS[op])
 
 
 def check() -> None:
-    """Raises what has been told by work that is done.
+    """Raises the error that finished work has reported.
 
     Raises:
         IndexingError: for an index outside its axis.
         InputValueError: for other values.
     """
-    told = _board()[1]
-    if not told.any():
+    reports = _board()[1]
+    if not reports.any():
         return
-    op, place = next((op, place) for op, place in _PLACES.items() if told[place])
-    size = int(told[place]) - 1
-    told[:] = 0
+    op, slot = next((op, slot) for op, slot in _SLOTS.items() if reports[slot])
+    size = int(reports[slot]) - 1
+    reports[:] = 0
     kind = errors.IndexingError if _MESSAGES[op] is _OUTSIDE else errors.InputValueError
     raise kind(f"{op}: {_MESSAGES[op].format(size)} (a call made before this one)")
 
 
 def after_call() -> None:
-    """Where every call is to be waited for, raises what this one told."""
+    """With CUDA_LAUNCH_BLOCKING=1, waits for a call and raises the error that it reported."""
     if BLOCKING:
         cupy.cuda.get_current_stream().synchronize()
         check()

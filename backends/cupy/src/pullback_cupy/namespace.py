@@ -1,4 +1,4 @@
-"""CuPy as the namespace that `pullback.array_api` makes kernels of, where the two differ."""
+"""CuPy as a namespace of the array API for `pullback.array_api`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Namespace:
-    """CuPy; with bfloat16, and with creation on a given device."""
+    """CuPy, with bfloat16."""
 
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -19,10 +19,10 @@ class Namespace:
 
     @staticmethod
     def isdtype(dtype: Any, kind: Any) -> bool:
-        """CuPy's, which knows no bfloat16."""
+        """`cupy.isdtype`, for bfloat16 too."""
         if dtype == Namespace.bfloat16:
             kinds = kind if isinstance(kind, tuple) else (kind,)
-            return any(one in ("real floating", "numeric", dtype) for one in kinds)
+            return any(entry in ("real floating", "numeric", dtype) for entry in kinds)
         return bool(cupy.isdtype(dtype, kind))
 
 

@@ -1,8 +1,8 @@
-"""What cuBLAS and cuDNN may round float32 to inside products.
+"""The precision to which cuBLAS and cuDNN may round float32 inside products.
 
-Products of float16 and of bfloat16 run on tensor cores as they are, and are added up in float32:
-that choice is the dtype's. float32 has tensor cores only where it may be rounded to TF32, which
-keeps 10 of its 23 bits: ten times as fast, and off unless asked for.
+Products of float16 and of bfloat16 run on tensor cores and are added up in float32. float32 runs on
+tensor cores only if it may be rounded to TF32, which keeps 10 of its 23 bits: that is ten times as
+fast, and off by default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _tf32 = os.environ.get("CUPY_TF32", "0") not in ("", "0")
 
 
 def tf32() -> bool:
-    """Whether float32 may be rounded to TF32 in products."""
+    """Returns whether products may round float32 to TF32."""
     return _tf32
 
 

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
+
+from pullback.shapes import Pads, Shape
 
 if TYPE_CHECKING:
     import cupy
 
 Array: TypeAlias = "cupy.ndarray"
+
+
+class ConvOptions(TypedDict):
+    """The attributes of a convolution."""
+
+    strides: Shape
+    padding: Pads
+    dilation: Shape
+    groups: int
+    data_format: str
+
+
+class PoolOptions(TypedDict):
+    """The attributes of a pooling."""
+
+    window: Shape
+    strides: Shape
+    padding: Pads
+    data_format: str

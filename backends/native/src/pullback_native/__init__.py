@@ -50,7 +50,7 @@ INSTRUCTION_SETS: tuple[str, ...] = tuple(name for name in _KNOWN if _has(name))
 #: The instruction set that the loops use: "avx512", "avx2" or "base".
 INSTRUCTIONS: str = _chosen()
 
-# C passes to NumPy's kernels what it does not take itself.
+# C passes calls that it does not support to NumPy's kernels.
 _native.prepare(NUMPY_KERNELS, threads.threads)
 
 

@@ -23,20 +23,20 @@ empty = _native.empty
 
 
 def needs_numpy(status: int, room: str) -> bool:
-    """Returns whether NumPy's kernel has to do it, by the status that a loop returned.
+    """Returns whether NumPy's kernel has to repeat the call, by the status that a loop returned.
 
-    That is so where arrays have infinities or NaN, and terms of 0 count.
+    It has to if arrays have infinities or NaN, and terms of 0 count.
 
     Raises:
         MemoryError: The loop had no memory for `room`.
     """
     if status & NO_MEMORY:
-        raise MemoryError(f"no room for {room}")
+        raise MemoryError(f"not enough memory for {room}")
     return status != 0
 
 
 def plain(x: Array) -> Array:
-    """x, or a copy of it in C order and at an address that suits its dtype: what a loop reads."""
+    """x in C order and aligned, as loops read it; a copy if it is not."""
     flags = x.flags
     return x if flags.c_contiguous and flags.aligned else x.copy(order="C")
 

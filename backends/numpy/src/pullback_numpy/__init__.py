@@ -18,7 +18,7 @@ from pullback_numpy.typing import Array
 
 # 1/0 and log(-1) give inf and nan on every backend, and no warning from ours. NumPy's other callers
 # keep theirs: a filter by module, where np.errstate would cost each op a microsecond. It names
-# NumPy's messages: what `pullback` itself warns of (a pack that was left out) has to be seen.
+# NumPy's messages, so that warnings of `pullback` itself (a pack that was left out) are shown.
 warnings.filterwarnings(
     "ignore",
     message="(divide by zero|overflow|underflow|invalid value) encountered",
@@ -26,7 +26,7 @@ warnings.filterwarnings(
     module=r"pullback(_numpy)?(\.|$)",
 )
 
-#: What NumPy makes of one element of an array, by dtype.
+#: The types of NumPy's scalars.
 _SCALARS = frozenset(dtype.type for dtype in pullback.dtypes.ALL)
 _asarray = np.asarray
 
@@ -74,8 +74,8 @@ class NumPyBackend(Backend):
             view = array.view()
             view.flags.writeable = False
             return view.__dlpack__(**kwargs)
-        # Before version 1.0 the protocol has no word for read-only: the consumer gets its own, or
-        # with copy=False the tensor's, which it then has to leave as it is.
+        # Before version 1.0 the protocol cannot say read-only: the consumer gets a copy, or with
+        # copy=False the tensor's own memory, which it must not write to.
         shared = kwargs.get("copy") is False
         return (array if shared else array.copy()).__dlpack__(**kwargs)
 

@@ -41,13 +41,13 @@ def band_width(
     channels: int,
     features: int,
 ) -> int:
-    """How many neighbouring outputs to compute as one.
+    """The number of neighboring outputs to compute as one.
 
     With few channels the gathering costs more than the arithmetic, and the GEMM is too thin. `band`
-    outputs side by side share most of their inputs: gathered as one wider window and multiplied
-    with a kernel that holds the original `band` times, shifted, they cost up to 1.67 times the
-    arithmetic and a fraction of the copying. One channel, 5x5, 32 features on 28x28: 27 us an image
-    without, 18 with four together; three channels, 3x3: 31 without, 26 with two.
+    adjacent outputs share most of their inputs: gathered as one wider window and multiplied with a
+    kernel that holds the original `band` times, shifted, they cost up to 1.67 times the arithmetic
+    and a fraction of the copying. One channel, 5x5, 32 features on 28x28: 27 us an image without,
+    18 with four together; three channels, 3x3: 31 without, 26 with two.
     """
     if groups > 1 or dilation[-1] > 1 or prod(window) * channels > 64:
         return 1

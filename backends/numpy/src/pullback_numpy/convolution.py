@@ -26,9 +26,9 @@ from pullback_numpy.windows import (
     Block,
     c_strides,
     even_ranges,
-    gathering,
     layout,
     patches,
+    plan_patches,
     scratch,
 )
 
@@ -68,13 +68,13 @@ def conv(
         return pixels.reshape(shape)
     band = band_width(out[-1], window, strides, dilation, groups, channels, features)
     y = np.empty(shape, dtype)
-    how = strides, padding, dilation, groups
+    options = strides, padding, dilation, groups
     if band > 1:
-        wide = (*strides[:-1], strides[-1] * band), *how[1:]
+        wide = (*strides[:-1], strides[-1] * band), *options[1:]
         _into(y, x, banded(kernel, strides[-1], band), *wide)
-    # Outputs of a band have each other's inputs in them, times 0: infinities and NaN would spread.
+    # Outputs of a band contain each other's inputs, times 0: infinities and NaN would spread.
     if band == 1 or np.isnan(np.maximum.reduce(y, axis=None)):
-        _into(y, x, kernel, *how)
+        _into(y, x, kernel, *options)
     return y
 
 
@@ -84,13 +84,13 @@ def _into(
     """Writes the convolution to y."""
     window, features = kernel.shape[:-2], kernel.shape[-1]
     target, matrix = grouped(y, features, groups), as_matrix(kernel, groups)
-    how = gathering(x, window, strides, padding, dilation, groups, FORWARD_BYTES)
+    plan = plan_patches(x, window, strides, padding, dilation, groups, FORWARD_BYTES)
 
     def work(blocks: Iterable[Block]) -> None:
-        for rows, windows, _ in patches(x, how, blocks):
+        for rows, windows, _ in patches(x, plan, blocks):
             np.matmul(windows, matrix, out=target[..., rows, :])
 
-    threads.run_with_blas(work, how.parts)
+    threads.run_with_blas(work, plan.parts)
 
 
 def conv_kernel_gradient(
@@ -134,21 +134,21 @@ def conv_kernel_gradient(
     shape: Sizes = (prod(wide) * channels // groups, band * features // groups)
     if groups > 1:
         shape = (groups, *shape)
-    how = gathering(
+    plan = plan_patches(
         x, wide, strides, padding, dilation, groups, GRADIENT_BYTES, parts=GRADIENT_PARTS
     )
-    # One sum for each part, whatever thread takes it: the result does not depend on who was first.
-    totals = np.empty((len(how.parts), *shape), dtype)
+    # One sum for each part, whichever thread takes it: results do not depend on their order.
+    totals = np.empty((len(plan.parts), *shape), dtype)
 
     def work(part: int) -> None:
-        blocks = patches(x, how, how.parts[part], shape)
+        blocks = patches(x, plan, plan.parts[part], shape)
         for number, (rows, windows, (block,)) in enumerate(blocks):
-            share = totals[part] if number == 0 else block
-            np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=share)
+            out = totals[part] if number == 0 else block
+            np.matmul(windows.swapaxes(-1, -2), parts[..., rows, :], out=out)
             if number:
                 totals[part] += block
 
-    threads.run_with_blas(work, range(len(how.parts)))
+    threads.run_with_blas(work, range(len(plan.parts)))
     total = totals[0]
     for other in totals[1:]:
         total += other
@@ -197,9 +197,9 @@ def conv_input_gradient(
         return pixels.reshape(input_shape)
     reach = [d * (w - 1) for w, d in zip(window, dilation, strict=True)]
     # At stride 1 the gradient is a convolution of g with the kernel flipped and its channels
-    # exchanged. That gathers in place of scattering, which pays unless there are few windows
+    # exchanged. That gathers instead of scattering, which pays unless there are few windows
     # (exchanging the channels is slow: 140 us for 3x3, 128 to 128) or few channels in the result
-    # (no GEMM likes to be four columns wide).
+    # (a GEMM of four columns is slow).
     few = 20 * prod(g.shape[:-1]) < channels * features or channels // groups <= 4
     if (
         not few
@@ -221,7 +221,7 @@ def _scattered(
     dilation: Sizes,
     groups: int,
 ) -> Array:
-    """The input gradient at any stride: a GEMM, whose rows are added where their windows lay."""
+    """The input gradient at any stride: a GEMM, whose rows are added at their windows."""
     window, features, channels = kernel.shape[:-2], kernel.shape[-1], input_shape[-1]
     images, width, taps = input_shape[0], channels // groups, prod(window)
     item = g.itemsize
@@ -240,11 +240,11 @@ def _scattered(
     parts = grouped(g, features, groups).reshape(groups, -1, features // groups)
     matrix = as_matrix(kernel, groups).reshape(groups, taps * width, -1).swapaxes(-1, -2)
 
-    # A spot is where some columns of the shares go: (byte offset, first column, last column). Taps
-    # that are less than a stride apart never meet, and next to each other they are one run, added
-    # together (3x3 at stride 2: two additions per row of taps in place of three). The other way
-    # round, few channels make runs too short for an inner loop: then each column is added alone,
-    # along the last spatial dimension.
+    # A spot is the target of some columns of the terms: (byte offset, first column, last column).
+    # Adjacent taps that are less than a stride apart never overlap: they form one run and are added
+    # together (3x3 at stride 2: two additions per row of taps instead of three). Few channels make
+    # runs too short for an inner loop: then each column is added alone, along the last spatial
+    # dimension.
     steps = c_strides((many, *padded, channels), item)
     together = min(strides[-1], window[-1]) if dilation[-1] == 1 and groups == 1 else 1
     thin = together * width <= 4
@@ -259,12 +259,12 @@ def _scattered(
         elif tap[-1] % together == 0:
             spots.append((at, column, column + min(together, window[-1] - tap[-1]) * width))
     out_steps = (steps[0], *(s * d for s, d in zip(steps[1:-1], strides, strict=True)), item)
-    # Blocks of one image meet, so a thread takes whole images.
+    # Blocks of one image overlap, so a thread takes whole images.
     blocks = list(plan.blocks(images))
     per_image = max(1, -(-out[0] // plan.rows)) if plan.images == 1 else 1
 
     def work(part: tuple[int, int]) -> None:
-        sums, shares = scratch(
+        sums, terms = scratch(
             g.dtype, (0,) if bare else (many, *padded, channels), (groups, *block)
         )
         for first, last, top, bottom in blocks[part[0] * per_image : part[1] * per_image]:
@@ -273,7 +273,7 @@ def _scattered(
                 sums[:count].fill(0)
             start = first * plan.positions + top * per_row
             rows = count * (bottom - top) * per_row
-            np.matmul(parts[:, start : start + rows], matrix, out=shares[:, :rows])
+            np.matmul(parts[:, start : start + rows], matrix, out=terms[:, :rows])
             origin = top * out_steps[1] + (first * steps[0] if bare else 0)
             for at, left, right in spots:
                 for group in range(groups):
@@ -282,10 +282,10 @@ def _scattered(
                     where: Array = np.ndarray(
                         shape, g.dtype, dx if bare else sums, offset, out_steps
                     )
-                    share = shares[group, :rows, left:right].reshape(shape)
+                    term = terms[group, :rows, left:right].reshape(shape)
                     if thin:
-                        where, share = where[..., 0], share[..., 0]
-                    where += share
+                        where, term = where[..., 0], term[..., 0]
+                    where += term
             if not bare and bottom == out[0]:
                 dx[first:last] = sums[(slice(count), *inner)]
 
@@ -294,7 +294,7 @@ def _scattered(
 
 
 def _is_matmul(window: Sizes, strides: Sizes, padding: Pads) -> bool:
-    """Whether windows are single pixels and all of them, so that nothing needs gathering."""
+    """Returns whether every pixel is a window of its own, so that nothing needs gathering."""
     return (
         prod(window) == 1
         and all(s == 1 for s in strides)

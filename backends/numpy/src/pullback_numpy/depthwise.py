@@ -1,6 +1,6 @@
-"""Convolution with one input channel a group: sums over taps, not GEMMs of one column.
+"""Depthwise convolution, with one input channel a group: sums over taps, not thin GEMMs.
 
-The kernel is (*window, 1, O) with O a multiple of C; output channel o looks at input channel o //
+The kernel is (*window, 1, O) with O a multiple of C; output channel o reads input channel o //
 (O // C). Below, x has been repeated to O channels, and a "line" is the last spatial dimension and
 the channels as one contiguous run: NumPy starts its inner loop once per run, which costs more than
 a few dozen channels do.
@@ -30,14 +30,14 @@ def conv(x: Array, kernel: Array, *, strides: Sizes, padding: Pads, dilation: Si
     y_lines = work.as_lines(y)
     for first, last, top, bottom in work.blocks(x):
         total = y_lines[first:last, top:bottom]
-        share = work.share[: last - first, : bottom - top]
+        term = work.term[: last - first, : bottom - top]
         for index, line in enumerate(lines):
             source = work.read(index, last - first, bottom - top)
             if index == 0:
                 np.multiply(source, line, out=total)
             else:
-                np.multiply(source, line, out=share)
-                np.add(total, share, out=total)
+                np.multiply(source, line, out=term)
+                np.add(total, term, out=total)
     return y
 
 
@@ -52,10 +52,10 @@ def conv_kernel_gradient(
     totals = np.zeros((len(work.offsets), g_lines.shape[-1]), g.dtype)
     for first, last, top, bottom in work.blocks(x):
         part = g_lines[first:last, top:bottom]
-        share = work.share[: last - first, : bottom - top]
+        term = work.term[: last - first, : bottom - top]
         for index, total in enumerate(totals):
-            np.multiply(work.read(index, last - first, bottom - top), part, out=share)
-            total += share.reshape(-1, total.size).sum(axis=0, dtype=g.dtype)
+            np.multiply(work.read(index, last - first, bottom - top), part, out=term)
+            total += term.reshape(-1, total.size).sum(axis=0, dtype=g.dtype)
     gradient: Array = totals.reshape(len(totals), -1, features).sum(axis=1, dtype=g.dtype)
     return gradient.reshape(kernel_shape)
 
@@ -78,11 +78,11 @@ def conv_input_gradient(
         count, rows = last - first, bottom - top
         if top == 0:
             work.padded[:count].fill(0)
-        share = work.share[:count, :rows]
+        term = work.term[:count, :rows]
         for index, line in enumerate(lines):
-            np.multiply(g_lines[first:last, top:bottom], line, out=share)
+            np.multiply(g_lines[first:last, top:bottom], line, out=term)
             where = work.tap(index, count, rows, top)
-            where += share.reshape(where.shape)
+            where += term.reshape(where.shape)
         if bottom == work.plan.out[0]:
             dx[first:last] = work.padded[(slice(count), *inner)]
     if features == channels:
@@ -121,9 +121,7 @@ class _Work:
         block = (many, plan.rows, *plan.out[1:-1], plan.out[-1] * channels)
         if len(plan.out) == 1:  # rows and the line are one dimension: rows of one position
             block = (many, plan.rows, channels)
-        self.padded, self.share, self.taken = scratch(
-            dtype, (many, *padded, channels), block, block
-        )
+        self.padded, self.term, self.taken = scratch(dtype, (many, *padded, channels), block, block)
         self.steps = c_strides(self.padded.shape, dtype.itemsize)
         self.offsets = [
             sum(o * d * s for o, d, s in zip(tap, dilation, self.steps[1:-1], strict=True))
@@ -147,7 +145,7 @@ class _Work:
             yield first, last, top, bottom
 
     def tap(self, index: int, count: int, rows: int, top: int = 0) -> Array:
-        """What a tap sees of the padded buffer from row `top` of the output, (count, rows, ...)."""
+        """A tap's view of the padded buffer, from row `top` of the output, (count, rows, ...)."""
         shape = (count, rows, *self.plan.out[1:], self.output_shape[-1])
         steps = (
             self.steps[0],
@@ -158,7 +156,7 @@ class _Work:
         return np.ndarray(shape, self.padded.dtype, self.padded, offset, steps)
 
     def read(self, index: int, count: int, rows: int) -> Array:
-        """A tap as lines: in place if its pixels are neighbours, else copied to be so."""
+        """A tap as lines: a view if its pixels are neighbors, else a copy."""
         view = self.tap(index, count, rows)
         if view.ndim == 3:
             return view
@@ -176,5 +174,5 @@ class _Work:
 
 
 def _repeated(x: Array, features: int) -> Array:
-    """x with each channel as often as output channels look at it."""
+    """x with each channel repeated for the output channels that read it."""
     return x if x.shape[-1] == features else np.repeat(x, features // x.shape[-1], axis=-1)

@@ -1,4 +1,4 @@
-"""Memory that has been freed is kept for the next array.
+"""Keeps memory that has been freed for the next array.
 
 glibc gives large blocks back to the system as soon as they are free. The next array of that size
 then begins with a page fault every 4 KiB: in a chain of ops on a million elements these took 60 %
@@ -20,7 +20,7 @@ _LARGEST = 1 << 25
 
 
 def keep_freed() -> None:
-    """Sets glibc's thresholds, unless the environment does; nothing where there is no glibc."""
+    """Sets glibc's thresholds, unless the environment does; without glibc does nothing."""
     if not sys.platform.startswith("linux") or "MALLOC_TRIM_THRESHOLD_" in os.environ:
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,6 +1,6 @@
 """Max and average pooling with their gradients, channels last, for one to three spatial dimensions.
 
-x is (N, *spatial, C), y and the indices (N, *out, C). Everything runs over taps (the places of a
+x is (N, *spatial, C), y and the indices (N, *out, C). Everything runs over taps (the positions in a
 window): each tap of a block is copied to contiguous memory, then combined by NumPy loops over the
 whole block. Loops over the strided taps themselves would start once per C channels, and masked
 writes cost eight times a plain loop (3.6 ns an element for `where`, 0.47 to multiply by 0 or 1).
@@ -19,15 +19,15 @@ from pullback.casting import compute_dtype
 from pullback.shapes import Pads, output_sizes
 from pullback_numpy import threads
 from pullback_numpy.typing import Array, Sizes
-from pullback_numpy.windows import Block, c_strides, gathering, patches, scratch
+from pullback_numpy.windows import Block, c_strides, patches, plan_patches, scratch
 
 BLOCK_BYTES = 1 << 21
-"""Gathered taps per block. 512 kB are best for one thread, and two threads that work on such blocks
-take longer than one: they wait for each other's Python. At 2 MB they take 0.8 of its time."""
+"""Bytes of gathered taps per block. 512 kB are best for one thread, but two threads take longer
+than one on such blocks: they wait for Python's lock. At 2 MB they take 0.8 of its time."""
 
 
 def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple[Array, Array]:
-    """x (N, *spatial, C) to (y, indices): each window's maximum and, int32, where in it that is.
+    """x (N, *spatial, C) to (y, indices): each window's maximum and its position, int32.
 
     Positions count row-major through the window, padding (the dtype's least value) included. The
     first maximum wins; a NaN wins over every number, and the first NaN over the others.
@@ -36,21 +36,20 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
     if dtype != x.dtype:
         y, indices = max_pool(x.astype(dtype), window=window, strides=strides, padding=padding)
         return y.astype(x.dtype), indices
-    one = (1,) * len(window)
+    dilation = (1,) * len(window)
     channels, taps = x.shape[-1], prod(window)
-    shape = (x.shape[0], *output_sizes(x.shape[1:-1], window, strides, padding, one), channels)
+    shape = (x.shape[0], *output_sizes(x.shape[1:-1], window, strides, padding, dilation), channels)
     y, indices = np.empty(shape, dtype), np.zeros(shape, np.int32)
     if not y.size:
         return y, indices
     best_y, best_i = y.reshape(-1, channels), indices.reshape(-1, channels)
-    # Taps come in order, so that the last tap that beat all before it is the highest of those that
-    # did: positions are found with `greater`, `multiply` and `maximum` on small integers, which are
-    # the fastest loops there are.
+    # Taps come in order, so that the last tap that beat all before it has the highest number:
+    # `greater`, `multiply` and `maximum` on small integers, the fastest loops, find positions.
     small = np.dtype(np.uint8 if taps <= 256 else np.int32)
-    how = gathering(x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True)
+    plan = plan_patches(x, window, strides, padding, dilation, 1, BLOCK_BYTES, by_tap=True)
 
     def work(blocks: Iterable[Block]) -> None:
-        for rows, values, _ in patches(x, how, blocks, fill=_least(dtype)):
+        for rows, values, _ in patches(x, plan, blocks, fill=_least(dtype)):
             best = best_y[rows]
             at, beats, candidate = (
                 np.zeros(best.shape, small),
@@ -65,12 +64,12 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
                 np.maximum(at, candidate, out=at)
                 np.maximum(best, values[tap], out=best)
             if dtype.kind == "f" and np.isnan(best.max()):
-                # Comparisons with NaN say no, so that these were not noticed above.
+                # Comparisons with NaN are False, so that the loop above missed them.
                 lost = np.isnan(best)
                 at[lost] = np.isnan(values[:, lost]).argmax(axis=0)
             best_i[rows] = at
 
-    threads.run(work, how.parts, taps * y.size)
+    threads.run(work, plan.parts, taps * y.size)
     return y, indices
 
 
@@ -93,7 +92,7 @@ def max_pool_gradient(
     bits = np.dtype(f"i{g.itemsize}") if g.itemsize in (4, 8) else None
     small = indices.astype(np.uint8) if prod(window) <= 256 else indices
 
-    def share(tap: int, first: int, last: int, out: Array) -> None:
+    def term_of(tap: int, first: int, last: int, out: Array) -> None:
         chosen = np.equal(small[first:last], small.dtype.type(tap))
         if bits is None:
             np.multiply(g[first:last], chosen, out=out)
@@ -104,25 +103,25 @@ def max_pool_gradient(
             np.copyto(whole, chosen.view(np.uint8))
             np.multiply(whole, g[first:last].view(bits), out=whole)
 
-    return _spread(share, g, input_shape, window, strides, padding)
+    return _spread(term_of, g, input_shape, window, strides, padding)
 
 
 def max_pool_gather(
     x: Array, indices: Array, *, window: Sizes, strides: Sizes, padding: Pads
 ) -> Array:
-    """x (N, *spatial, C) and indices to y, both (N, *out, C): what x holds there, 0 in the padding.
+    """x (N, *spatial, C) at indices (N, *out, C): its elements there, 0 in the padding.
 
     This is the linear map whose transpose is `max_pool_gradient`.
     """
-    one = (1,) * len(window)
+    dilation = (1,) * len(window)
     channels = x.shape[-1]
     if not indices.size:
         return np.zeros(indices.shape, x.dtype)
     wide = x.astype(compute_dtype(x.dtype), copy=False)
     y = np.empty(indices.shape, wide.dtype)
     flat, at = y.reshape(-1, channels), indices.reshape(-1, channels)
-    how = gathering(wide, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True)
-    for rows, values, _ in patches(wide, how, chain.from_iterable(how.parts)):
+    plan = plan_patches(wide, window, strides, padding, dilation, 1, BLOCK_BYTES, by_tap=True)
+    for rows, values, _ in patches(wide, plan, chain.from_iterable(plan.parts)):
         flat[rows] = np.take_along_axis(values, at[rows][None].astype(np.intp), axis=0)[0]
     return y.astype(x.dtype, copy=False)
 
@@ -141,20 +140,20 @@ def avg_pool(
             count_include_pad=count_include_pad,
         )
         return wide.astype(x.dtype)
-    one = (1,) * len(window)
+    dilation = (1,) * len(window)
     channels = x.shape[-1]
-    out = output_sizes(x.shape[1:-1], window, strides, padding, one)
+    out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
     y = np.empty((x.shape[0], *out, channels), dtype)
     if not y.size:
         return y
     flat = y.reshape(-1, channels)
-    how = gathering(x, window, strides, padding, one, 1, BLOCK_BYTES, by_tap=True)
+    plan = plan_patches(x, window, strides, padding, dilation, 1, BLOCK_BYTES, by_tap=True)
 
     def work(blocks: Iterable[Block]) -> None:
-        for rows, values, _ in patches(x, how, blocks):
+        for rows, values, _ in patches(x, plan, blocks):
             np.add.reduce(values, axis=0, out=flat[rows])
 
-    threads.run(work, how.parts, prod(window) * y.size)
+    threads.run(work, plan.parts, prod(window) * y.size)
     y /= _counts(x.shape[1:-1], window, strides, padding, count_include_pad, dtype)
     return y
 
@@ -181,17 +180,17 @@ def avg_pool_gradient(
 
 
 def _spread(
-    share: Callable[[int, int, int, Array], Array | None],
+    term_of: Callable[[int, int, int, Array], Array | None],
     like: Array,
     input_shape: Sizes,
     window: Sizes,
     strides: Sizes,
     padding: Pads,
 ) -> Array:
-    """The array of input_shape in which every tap's share is added where that tap lay.
+    """Adds every tap's term at the tap's position in an array of input_shape.
 
-    share(tap, first image, last image, out) gives (images, *out, C): it returns the array, or
-    writes it into `out` and returns nothing.
+    term_of(tap, first image, last image, out) gives (images, *out, C): it returns the array, or
+    writes it into `out` and returns None.
     """
     dtype, images, channels = like.dtype, input_shape[0], input_shape[-1]
     if not like.size or not prod(input_shape):
@@ -202,9 +201,9 @@ def _spread(
     bare = padded == spatial
     many = min(images, max(1, BLOCK_BYTES // (prod(padded) * channels * dtype.itemsize)))
     steps = c_strides((images, *padded, channels), dtype.itemsize)
-    # Windows that do not meet are written, not added, and a pixel's channels are then one element
-    # of an opaque dtype (one inner loop over pixels, not one per pixel); only pixels that no window
-    # has need zeros first.
+    # Windows that do not overlap are written, not added, and a pixel's channels are then one
+    # element of an opaque dtype (one inner loop over pixels, not one per pixel); only pixels
+    # outside all windows need zeros first.
     apart = all(w <= s for w, s in zip(window, strides, strict=True))
     tiled = apart and all(
         o * s == p and w == s for o, s, p, w in zip(out, strides, padded, window, strict=True)
@@ -222,10 +221,10 @@ def _spread(
         if not bare and not tiled:
             sums[:count].fill(0)
         origin = first * steps[0] if bare else 0
-        for tap, place in enumerate(product(*map(range, window))):
-            offset = origin + sum(p * s for p, s in zip(place, steps[1:-1], strict=True))
-            given = share(tap, first, last, room[:count])
-            values = room[:count] if given is None else given
+        for tap, position in enumerate(product(*map(range, window))):
+            offset = origin + sum(p * s for p, s in zip(position, steps[1:-1], strict=True))
+            term = term_of(tap, first, last, room[:count])
+            values = room[:count] if term is None else term
             target = dx if bare else sums
             if apart:
                 where: Array = np.ndarray((count, *out), cell, target, offset, out_steps)
@@ -251,7 +250,7 @@ def _ranges(total: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def _least(dtype: np.dtype[Any]) -> Any:
-    """What loses against every value of the dtype."""
+    """The value of the dtype that is less than all others."""
     if dtype.kind == "f":
         return -np.inf
     return False if dtype.kind == "b" else np.iinfo(dtype).min
@@ -265,7 +264,7 @@ def _counts(
     count_include_pad: bool,
     dtype: np.dtype[Any],
 ) -> Any:
-    """What each window's sum is divided by, (*out, 1) or a number; at least 1, so 0 / 0 is 0."""
+    """The divisor of each window's sum, (*out, 1) or a number; at least 1, so 0 / 0 is 0."""
     if count_include_pad or not any(map(any, padding)):
         return dtype.type(prod(window))
     counts = np.ones((), np.int64)

@@ -1,4 +1,4 @@
-"""Matrix products, the large ones split over threads: BLAS's own, or else ours."""
+"""Matrix products: large products are split over threads, those of BLAS or ours."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pullback_numpy import threads
 from pullback_numpy.typing import Array, DType
 from pullback_numpy.windows import even_ranges
 
-#: BLAS takes a second thread from so many terms on; smaller products are left to it as they are.
+#: BLAS takes a second thread from this many terms on; smaller products go to it unchanged.
 _FEW = 1 << 18
 _FEW_OF_MATRIX = 8192  # elements, where the other factor is a vector
-#: From so many terms on (200 us) a product is worth a second thread, ours or BLAS's. Smaller ones
-#: would gain little, and on a machine with other work wait for its second thread many times over.
+#: From this many terms on (200 us) a product is worth a second thread, ours or BLAS's. Smaller
+#: products would gain little, and on a busy machine they would wait for the second thread longer.
 _MANY = 1 << 23
 
 

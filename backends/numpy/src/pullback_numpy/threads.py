@@ -1,19 +1,19 @@
-"""Work split over threads: NumPy lets go of Python's lock while it computes.
+"""Work split over threads: NumPy releases Python's lock while it computes.
 
 `run(work, pieces)` calls work(piece) for every piece, in the calling thread and in helpers that
-wait for it. Whoever is free takes the next piece, so a core that is busy elsewhere slows nothing
-down. Sums are made of the same pieces for any number of threads.
+wait for it. A thread that is free takes the next piece, so a core that is busy elsewhere slows
+nothing down. Sums are made of the same pieces for any number of threads.
 
 Waking a helper takes some 50 us, and every call of NumPy ends with a wait for Python's lock: two
 threads that call it every 10 us are slower than one. So only what is large is split, into pieces
 whose calls take 30 us or more.
 
-BLAS has threads of its own, which need no lock of Python's and no time to wake up while they spin,
-in case there is another product. For a single product they are the quicker ones. But they spin for
-some 20 ms, and take that time from ours: so OpenBLAS is told to let them sleep after 0.1 ms
-(transformer: 130 ms a step with products split here, 126 with BLAS's threads as they are, 112 with
-the short spin). BLAS works with one thread while pieces run (`run_with_blas`), and where it cannot
-be told, always. Other callers of BLAS keep its threads.
+BLAS has threads of its own. They do not need Python's lock, and they spin after a product, ready
+for the next. For a single product they are faster. But they spin for some 20 ms, and take that time
+from ours: so OpenBLAS is told to let them sleep after 0.1 ms (transformer: 130 ms a step with
+products split here, 126 with BLAS's threads as they are, 112 with the short spin). BLAS works with
+one thread while pieces run (`run_with_blas`), and always where its spin cannot be set. Other
+callers of BLAS keep its threads.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Piece = TypeVar("Piece")
 #: Elements of a piece: several float32 arrays of this size stay in a second-level cache, so that
 #: all passes over a piece but the first read from there.
 PIECE = 1 << 16
-#: So many elements are worth a second thread.
+#: Work on at least this many elements is worth a second thread.
 LARGE = 1 << 19
 
-#: As many threads are used at most: a larger number is a slip, and every thread takes memory.
+#: The most threads: a larger number is a mistake, and every thread takes memory.
 MOST = 1024
 
 #: The names that functions of OpenBLAS have in its builds.
@@ -47,35 +47,35 @@ _BUILDS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openb
 _SPIN, _SPIN_NAME = 18, "OPENBLAS_THREAD_TIMEOUT"
 
 
-def _given() -> int:
-    """How many threads to use: PULLBACK_NUM_THREADS, OMP_NUM_THREADS, or one for each core."""
+def _configured_threads() -> int:
+    """The number of threads: PULLBACK_NUM_THREADS, OMP_NUM_THREADS, or one for each core."""
     text = os.environ.get("PULLBACK_NUM_THREADS", "").strip()
-    found = _count(text)
-    if text and found is None:
+    number = _parse_count(text)
+    if text and number is None:
         warnings.warn(
-            f"PULLBACK_NUM_THREADS is a whole number from 1 to {MOST}, got {text[:40]!r}, which is "
-            "not used; set such a number, or unset it for one thread on each core",
+            f"PULLBACK_NUM_THREADS must be an integer from 1 to {MOST}, got {text[:40]!r}, which "
+            "is not used; set such a number, or unset it for one thread on each core",
             stacklevel=2,
         )
     if not text:
-        # OpenMP's may be a list with a number for each level: the first is what counts here.
-        found = _count(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip())
-    if found is not None:
-        return found
+        # OpenMP's may be a list with a number for each level: the first counts here.
+        number = _parse_count(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip())
+    if number is not None:
+        return number
     if hasattr(os, "sched_getaffinity"):
         return min(MOST, len(os.sched_getaffinity(0)))
     return min(MOST, os.cpu_count() or 1)
 
 
-def _count(text: str) -> int | None:
-    """The number of threads that a text stands for; None where it is none from 1 to MOST."""
-    # Not isdigit, which holds for what int does not read; long ones int may refuse too.
+def _parse_count(text: str) -> int | None:
+    """Parses a number of threads; None if it is not an integer from 1 to MOST."""
+    # Not isdigit, which is True for characters that int rejects; int rejects long numbers too.
     fits = text.isdecimal() and len(text) < 20
     return int(text) if fits and 1 <= int(text) <= MOST else None
 
 
-class _Here(threading.local):
-    """Whether this thread is at work on a piece: what it calls then is not split again."""
+class _Local(threading.local):
+    """The state of a thread: inside a piece, whose calls are not split again, or not."""
 
     inside = False
 
@@ -92,8 +92,8 @@ class _Job:
         self.last: SimpleQueue[None] = SimpleQueue()
 
     def help(self) -> None:
-        """Works until no piece is left; says so when the last one is done."""
-        _HERE.inside = True
+        """Works until no piece is left, and reports when the last piece is done."""
+        _LOCAL.inside = True
         done = 0
         try:
             for piece in self.pieces:
@@ -104,13 +104,13 @@ class _Job:
                     self.error = error
                 done = next(self.finished) + 1
         finally:
-            _HERE.inside = False
+            _LOCAL.inside = False
         if done == self.size:
             self.last.put(None)
 
 
 class _Pool:
-    """Helpers, started when there is something to split for the first time."""
+    """Helper threads, started by the first call that is split."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -147,7 +147,7 @@ class _Pool:
 
 
 def _library() -> Any:
-    """NumPy's own module, where a look-up goes on in the libraries that it was linked with."""
+    """NumPy's extension module, which also gives the symbols of the libraries that it links."""
     try:
         return ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
     except (AttributeError, OSError):
@@ -167,14 +167,14 @@ def _find_blas(library: Any) -> tuple[Any, Any] | None:
 
 
 def _spin_briefly(library: Any) -> bool:
-    """Has OpenBLAS's threads sleep soon after a product; False where it cannot be told.
+    """Makes OpenBLAS's threads sleep soon after a product; returns False if that cannot be set.
 
     The time is read from the environment when NumPy is imported. So it is read again, and the
-    threads end, as they do at each fork: they start anew at the next product. While other threads
-    might be in the middle of one, all is left as it is.
+    threads end, as they do at each fork: they start anew at the next product. If other threads run,
+    which might be in the middle of a product, nothing is changed.
     """
     if _SPIN_NAME in os.environ:
-        return True  # what somebody has chosen
+        return True  # the user's choice
     read = getattr(library, "openblas_read_env", None)
     end = getattr(library, "blas_thread_shutdown_", None)
     if read is None or end is None or threading.active_count() > 1:
@@ -187,7 +187,7 @@ def _spin_briefly(library: Any) -> bool:
 
 
 class _SingleBlas(ContextDecorator):
-    """While any thread is inside, BLAS uses one thread. A context and a decorator."""
+    """A context and a decorator: BLAS uses one thread while any thread is inside."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -210,16 +210,16 @@ class _SingleBlas(ContextDecorator):
                     _BLAS[0](self.before)
 
 
-_HERE = _Here()
-_POOL = _Pool(_given())
+_LOCAL = _Local()
+_POOL = _Pool(_configured_threads())
 _LIBRARY = _library()
 _BLAS = _find_blas(_LIBRARY)
 _BRIEF = _BLAS is not None and _spin_briefly(_LIBRARY)
 single_blas = _SingleBlas()
 
 
-def _forget() -> None:
-    """A child process has none of its parent's threads."""
+def _reset_after_fork() -> None:
+    """Starts anew in a child process, which has none of its parent's threads."""
     global _POOL
     _POOL = _Pool(_POOL.threads)
     if single_blas.users and _BLAS is not None:
@@ -228,26 +228,26 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def threads() -> int:
-    """How many threads a piece of work here is split over; 1 inside a piece."""
-    return 1 if _HERE.inside else _POOL.threads
+    """The number of threads that work is split over; 1 inside a piece."""
+    return 1 if _LOCAL.inside else _POOL.threads
 
 
 def blas_splits() -> bool:
-    """Whether a product is best left to BLAS's threads: they are as many as ours, and sleep soon.
+    """Returns whether BLAS should split a product: its threads are as many as ours, and sleep soon.
 
     Not inside a piece, and not while BLAS works with one thread.
     """
     count = _POOL.threads
-    return _BRIEF and count > 1 and not _HERE.inside and _BLAS is not None and _BLAS[1]() == count
+    return _BRIEF and count > 1 and not _LOCAL.inside and _BLAS is not None and _BLAS[1]() == count
 
 
 @contextmanager
 def number_of_threads(number: int) -> Iterator[None]:
-    """Uses so many threads inside the block, in this process."""
+    """Uses this number of threads inside the block, in this process."""
     global _POOL
     before, _POOL = _POOL, _Pool(number)
     try:
@@ -258,13 +258,13 @@ def number_of_threads(number: int) -> Iterator[None]:
 
 
 def run(work: Callable[[Piece], Any], pieces: Iterable[Piece], elements: int | None = None) -> None:
-    """Calls work(piece) for every piece, on all threads; on one, where there are few elements.
+    """Calls work(piece) for every piece, on all threads, or on one if there are few elements.
 
     The pieces have no matrix products (see `run_with_blas`).
     """
     pieces = pieces if isinstance(pieces, (list, tuple, range)) else list(pieces)
     few = elements is not None and elements < LARGE
-    if len(pieces) < 2 or few or _HERE.inside or _POOL.threads < 2:
+    if len(pieces) < 2 or few or _LOCAL.inside or _POOL.threads < 2:
         for piece in pieces:
             work(piece)
     else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pullback.shapes import Pads
 
 Array: TypeAlias = NDArray[Any]
 DType: TypeAlias = "np.dtype[Any]"
@@ -16,3 +18,26 @@ Sizes: TypeAlias = "tuple[int, ...]"
 Axes: TypeAlias = "tuple[int, ...] | None"
 #: An index of basic indexing.
 Key: TypeAlias = "tuple[int | slice | EllipsisType | None, ...]"
+
+
+class ConvOptions(TypedDict):
+    """The attributes of a convolution whose channels are last."""
+
+    strides: Sizes
+    padding: Pads
+    dilation: Sizes
+    groups: int
+
+
+class PoolOptions(TypedDict):
+    """The attributes of a pooling whose channels are last."""
+
+    window: Sizes
+    strides: Sizes
+    padding: Pads
+
+
+class AvgPoolOptions(PoolOptions):
+    """The attributes of average pooling whose channels are last."""
+
+    count_include_pad: bool

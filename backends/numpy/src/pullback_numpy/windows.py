@@ -1,7 +1,7 @@
 """Sliding windows over channels-last arrays: sizes, scratch memory and blocked patch extraction.
 
-Convolution and pooling share this file. It knows nothing about arithmetic: it says where windows
-lie and copies them out, a cache-sized block at a time, into memory that each thread reuses.
+Convolution and pooling share this file. It does no arithmetic: it locates windows and copies them,
+a cache-sized block at a time, into memory that each thread reuses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPLIT_BYTES = 1 << 20
 """Windows of fewer bytes are not worth a second thread."""
 
 KEPT_BYTES = 32 << 20
-"""Scratch above this is for one call only: one huge input must not pin memory for ever."""
+"""Larger scratch memory is released after the call: a huge input must not hold memory for ever."""
 
 
 class _Scratch(threading.local):
@@ -35,7 +35,7 @@ class _Scratch(threading.local):
 
 
 def _aligned(size: int) -> Array:
-    """That many bytes starting at a cache line."""
+    """An array of `size` bytes that starts at a cache line."""
     buffer = np.empty(size + 64, np.uint8)
     start = -buffer.ctypes.data % 64
     return buffer[start : start + size]
@@ -45,7 +45,7 @@ _scratch = _Scratch()
 
 
 def scratch(dtype: np.dtype[Any], *shapes: Sizes) -> list[Array]:
-    """Uninitialised arrays in this thread's buffer, valid until this thread's next call."""
+    """Uninitialized arrays in this thread's buffer, valid until this thread's next call."""
     sizes = [-(-prod(shape) * dtype.itemsize // 64) * 64 for shape in shapes]
     need = sum(sizes)
     buffer = _scratch.buffer
@@ -71,7 +71,7 @@ def c_strides(shape: Sizes, itemsize: int) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the windows of one input shape lie, and how they are cut into blocks.
+    """The windows over one input shape, and their division into blocks.
 
     A block is `images` whole images, or, when one image is too much, `rows` rows (of the first
     spatial dimension) of the output of one image.
@@ -89,7 +89,7 @@ class Layout:
     positions: int  # windows in an image
 
     def blocks(self, images: int) -> Iterator[Block]:
-        """All blocks of so many images."""
+        """Yields all blocks of this number of images."""
         for first in range(0, images, self.images):
             last = min(first + self.images, images)
             for top in range(0, self.out[0], self.rows):
@@ -159,10 +159,10 @@ class PaddedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
-    """How to copy the windows of one input shape: all of `patches` that no value changes."""
+class PatchPlan:
+    """A plan to copy the windows of one input shape: all of `patches` that depends on no value."""
 
-    plan: Layout
+    layout: Layout
     direct: bool  # from x itself, which needs no padding
     padded: Sizes
     columns: Sizes  # of one block, flat
@@ -177,7 +177,7 @@ class Gathering:
     parts: tuple[tuple[Block, ...], ...]  # neighbouring blocks, to be gathered by one thread each
 
 
-def gathering(
+def plan_patches(
     x: Array,
     window: Sizes,
     strides: Sizes,
@@ -188,20 +188,20 @@ def gathering(
     *,
     by_tap: bool = False,
     parts: int = 8,
-) -> Gathering:
-    """How to gather the windows of x (N, *spatial, C) in blocks of about `block_bytes`.
+) -> PatchPlan:
+    """Plans to gather the windows of x (N, *spatial, C) in blocks of about `block_bytes`.
 
     With `by_tap` a block is (taps, windows, C) instead of (windows, taps * C).
     """
     direct = x.flags.c_contiguous and not any(map(any, padding))
-    return _gathering(
+    return _patch_plan(
         x.shape, x.itemsize, direct, window, strides, padding, dilation, groups, by_tap,
         block_bytes, parts,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
-def _gathering(
+def _patch_plan(
     shape: Sizes,
     item: int,
     direct: bool,
@@ -213,7 +213,7 @@ def _gathering(
     by_tap: bool,
     block_bytes: int,
     parts: int,
-) -> Gathering:
+) -> PatchPlan:
     channels, taps = shape[-1], prod(window)
     window_bytes = taps * channels * item
     out = output_sizes(shape[1:-1], window, strides, padding, dilation)
@@ -237,7 +237,7 @@ def _gathering(
     if by_tap:
         lead, tail, matrix = tail, ((), ()), (taps, -1, channels)
     blocks = tuple(plan.blocks(shape[0]))
-    return Gathering(
+    return PatchPlan(
         plan,
         direct,
         padded,
@@ -253,40 +253,40 @@ def _gathering(
 
 
 def even_ranges(total: int, parts: int) -> list[tuple[int, int]]:
-    """At most so many ranges of nearly one size that make up range(total)."""
+    """Splits range(total) into at most `parts` ranges of nearly one size."""
     parts = min(parts, total)
     return [(total * i // parts, total * (i + 1) // parts) for i in range(parts)]
 
 
 def patches(
-    x: Array, how: Gathering, blocks: Iterable[Block], *extra: Sizes, fill: Any = 0
+    x: Array, plan: PatchPlan, blocks: Iterable[Block], *extra: Sizes, fill: Any = 0
 ) -> Iterator[tuple[slice, Array, list[Array]]]:
     """Yields (rows, windows, extra) block by block, in scratch memory that the next overwrites.
 
     x is (N, *spatial, C). `rows` says which of the N * prod(out) windows these are; `windows` is
     (rows, taps * C), or (groups, rows, taps * C / groups) for more groups than one, or (taps, rows,
-    C) by tap; `extra` are uninitialised arrays for the caller. The padding holds `fill`.
+    C) by tap; `extra` are uninitialized arrays for the caller. The padding holds `fill`.
     """
-    plan = how.plan
-    padded, columns, *rest = scratch(x.dtype, how.padded, how.columns, *extra)
-    source = x if how.direct else padded
-    loader = None if how.direct else PaddedBlocks(x, padded, plan, fill)
-    per_row = plan.positions // plan.out[0]
-    from_steps = (*how.lead[1], *how.steps, *how.tail[1])
+    geometry = plan.layout
+    padded, columns, *rest = scratch(x.dtype, plan.padded, plan.columns, *extra)
+    source = x if plan.direct else padded
+    loader = None if plan.direct else PaddedBlocks(x, padded, geometry, fill)
+    per_row = geometry.positions // geometry.out[0]
+    from_steps = (*plan.lead[1], *plan.steps, *plan.tail[1])
     for first, last, top, bottom in blocks:
         offset = 0
         if loader is None:
-            offset = first * how.steps[0] + top * how.steps[1]
+            offset = first * plan.steps[0] + top * plan.steps[1]
         else:
             loader.load(first, last, top)
-        shape = (*how.lead[0], last - first, bottom - top, *plan.out[1:], *how.tail[0])
+        shape = (*plan.lead[0], last - first, bottom - top, *geometry.out[1:], *plan.tail[0])
         np.copyto(
-            np.ndarray(shape, how.cell, columns),
-            np.ndarray(shape, how.cell, source, offset, from_steps),
+            np.ndarray(shape, plan.cell, columns),
+            np.ndarray(shape, plan.cell, source, offset, from_steps),
         )
         start, stop = (
-            first * plan.positions + top * per_row,
-            (last - 1) * plan.positions + bottom * per_row,
+            first * geometry.positions + top * per_row,
+            (last - 1) * geometry.positions + bottom * per_row,
         )
-        matrix = columns[: (stop - start) * how.window_size]
-        yield slice(start, stop), matrix.reshape(how.matrix), rest
+        matrix = columns[: (stop - start) * plan.window_size]
+        yield slice(start, stop), matrix.reshape(plan.matrix), rest

@@ -19,7 +19,7 @@ __all__ = ["TorchBackend", "pullback_register_backend"]
 
 
 class TorchBackend(Backend):
-    """Native arrays are `torch.Tensor`; torch's own autograd is never asked."""
+    """Native arrays are `torch.Tensor`; torch's own autograd is not used."""
 
     name = "torch"
     version = torch.__version__
@@ -35,13 +35,13 @@ class TorchBackend(Backend):
             )
 
     def device_count(self, kind: str) -> int:
-        """One CPU, and the GPUs that CUDA sees."""
+        """The number of GPUs that CUDA sees; 1 for the CPU."""
         if kind == "cpu":
             return 1
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
     def native_device(self, kind: str, index: int) -> torch.device:
-        """torch's own device."""
+        """The device of torch."""
         return torch.device("cpu") if kind == "cpu" else torch.device("cuda", index)
 
     def from_host(
@@ -51,13 +51,13 @@ class TorchBackend(Backend):
         return from_numpy(array, device, copy=copy)
 
     def to_host(self, array: torch.Tensor) -> np.ndarray[Any, Any]:
-        """The values; a read-only view of what is on the CPU."""
+        """The values on the host; a read-only view if they are there already."""
         host: np.ndarray[Any, Any] = to_numpy(array)
         host.flags.writeable = False
         return host
 
     def copy_to_device(self, array: torch.Tensor, device: torch.device) -> torch.Tensor:
-        """From device to device without the host."""
+        """Copies from device to device without the host."""
         return array.to(device)
 
     def synchronize(self, device: torch.device) -> None:
@@ -66,7 +66,7 @@ class TorchBackend(Backend):
             torch.cuda.synchronize(device)
 
     def memory(self, device: torch.device) -> Memory | None:
-        """What torch's allocator has; None for the CPU."""
+        """The memory of torch's allocator; None for the CPU."""
         if device.type != "cuda":
             return None
         _free, total = torch.cuda.mem_get_info(device)
@@ -74,14 +74,14 @@ class TorchBackend(Backend):
         return Memory(used, held, total)
 
     def to_dlpack(self, array: torch.Tensor, **kwargs: Any) -> Any:
-        """A capsule on the array that says read-only: NumPy's, since torch has no word for it."""
+        """A read-only capsule on the array: NumPy's, since torch has none."""
         on_host = array.device.type == "cpu" and array.dtype != torch.bfloat16
         if on_host and tuple(kwargs.get("max_version") or ()) >= (1, 0):
             return self.to_host(array).__dlpack__(**kwargs)
-        # Without it a copy, or with copy=False what must be left as it is.
+        # Else a copy, or with copy=False the array itself, which must not be written to.
         shared = kwargs.pop("copy", None) is False
-        given = {name: value for name, value in kwargs.items() if value is not None}
-        return (array if shared else array.clone()).__dlpack__(**given)
+        arguments = {name: value for name, value in kwargs.items() if value is not None}
+        return (array if shared else array.clone()).__dlpack__(**arguments)
 
     def from_dlpack(self, value: Any, device: torch.device, *, copy: bool | None) -> torch.Tensor:
         """Shares memory unless told to copy."""
@@ -91,5 +91,5 @@ class TorchBackend(Backend):
 
 @hookimpl
 def pullback_register_backend(register: RegisterBackend) -> None:
-    """Called by pullback when the backend is first asked for."""
+    """Registers the backend with pullback."""
     register(TorchBackend())

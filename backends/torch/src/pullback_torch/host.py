@@ -1,4 +1,4 @@
-"""Between torch and NumPy, and kernels that compute there."""
+"""Conversion between torch and NumPy, and kernels that compute in NumPy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pullback.plugins.backend import Kernel
 
 def from_numpy(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> torch.Tensor:
     """A tensor on `device`; without `copy` it shares memory where torch can."""
-    # torch knows neither negative strides nor arrays that are read-only or out of step with their
-    # items' size.
+    # torch supports neither negative strides nor arrays that are read-only or not aligned.
     shares = array.flags.aligned and array.flags.writeable and min(array.strides, default=0) >= 0
     if copy or not shares:
         array = np.array(array, order="C")
@@ -25,7 +24,7 @@ def from_numpy(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> torch
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The values on the host; a view where they are there already."""
+    """The values on the host; a view if they are there already."""
     x = x.cpu().resolve_conj().resolve_neg()
     if x.dtype == torch.bfloat16:
         halves: np.ndarray[Any, Any] = x.view(torch.int16).numpy()
@@ -35,16 +34,16 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def on_host(kernel: Kernel) -> Kernel:
-    """A kernel over NumPy for tensors."""
+    """Makes a kernel for tensors of a kernel for NumPy's arrays."""
 
     def there(x: Any) -> Any:
         if isinstance(x, list):
-            return [there(one) for one in x]
+            return [there(item) for item in x]
         return to_numpy(x) if isinstance(x, torch.Tensor) else x
 
     def back(x: Any, device: Any) -> Any:
         if isinstance(x, tuple):
-            return tuple(back(one, device) for one in x)
+            return tuple(back(item, device) for item in x)
         return from_numpy(np.asarray(x), device, copy=False)
 
     @functools.wraps(kernel)

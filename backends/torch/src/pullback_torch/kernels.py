@@ -19,10 +19,10 @@ from pullback_torch.neural import widened
 GENERIC = array_api.kernels(xp)
 HOST = {name: on_host(kernel) for name, kernel in array_api.kernels(np).items()}
 
-#: Its own products of matrices add these up as exactly as they are held.
+#: Dtypes whose products of matrices torch adds up in the same precision.
 WIDE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
-#: torch stores these, and computes next to nothing with them: NumPy does.
+#: torch stores these dtypes and has few functions for them: NumPy computes.
 UNSIGNED = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
 
 # torch's functions of arrays of one dtype. Those of the generic table promote first.
@@ -35,16 +35,16 @@ ELEMENTWISE = """
 
 
 def _forwards(x: torch.Tensor, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
-    """Axes to turn round, and the key for it then: torch takes no negative steps."""
-    found, turned, axis = [], [], 0
+    """The key without negative steps, which torch lacks, and the axes to flip before."""
+    entries, turned, axis = [], [], 0
     for entry in key:
         if type(entry) is slice and (entry.step or 1) < 0:
-            places, last = range(*entry.indices(x.shape[axis])), x.shape[axis] - 1
-            entry = slice(last - places.start, last - places.stop, -places.step)
+            positions, last = range(*entry.indices(x.shape[axis])), x.shape[axis] - 1
+            entry = slice(last - positions.start, last - positions.stop, -positions.step)
             turned.append(axis)
         axis += entry is not None
-        found.append(entry)
-    return tuple(found), turned
+        entries.append(entry)
+    return tuple(entries), turned
 
 
 def _strided_slice(x: torch.Tensor, *, key: tuple[Any, ...]) -> torch.Tensor:
@@ -60,7 +60,7 @@ def _strided_update(x: torch.Tensor, value: torch.Tensor, *, key: tuple[Any, ...
 
 
 def _in_range(indices: torch.Tensor, size: int) -> torch.Tensor:
-    # An index out of range would end the process on a GPU: it has to be looked for.
+    # An index out of range would end the process on a GPU, so indices are checked.
     flat = indices.reshape(-1).to(torch.int64)
     if flat.numel() and not (flat.min() >= -size and flat.max() < size):
         raise IndexError(f"an index is outside an axis of size {size}")
@@ -83,7 +83,7 @@ def _scatter_update(
 def _scatter_add(
     x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, *, axis: int
 ) -> torch.Tensor:
-    # torch adds one after the other: in float64, and few at a time where that is no wider.
+    # torch adds one after the other: in float64, and in small groups if x is as wide as that.
     work = torch.float64 if x.dtype.is_floating_point else x.dtype
     flat = _in_range(indices, x.shape[axis])
     updates = updates.reshape((*x.shape[:axis], flat.shape[0], *x.shape[axis + 1 :]))
@@ -97,7 +97,7 @@ def _scatter_add(
 
 
 def _in_bunches(flat: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Adds up what goes to one place in bunches of 32, then these, until each place has few."""
+    """Adds updates of one index in bunches of 32, and the sums again, until 32 are left at most."""
     while flat.numel() > 32:
         flat, order = torch.sort(flat, stable=True)
         updates = updates[order]
@@ -112,11 +112,11 @@ def _in_bunches(flat: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor
     return flat, updates
 
 
-# What differs from the standard -----------------------------------------------------------------
+# Functions of torch that differ from the standard -----------------------------------------------
 
 
 def _total(name: str) -> Kernel:
-    """A sum or product; on the host where torch has none of the result's dtype."""
+    """A sum or product; on the host for unsigned integers, which torch lacks."""
 
     def total(x: torch.Tensor, *, dtype: DType | None, **attributes: Any) -> Any:
         unsigned = x.dtype == torch.uint8 if dtype is None else dtype in UNSIGNED
@@ -126,21 +126,21 @@ def _total(name: str) -> Kernel:
 
 
 def _sum(x: torch.Tensor, *, axis: Shape | None, dtype: DType | None, keepdims: bool) -> Any:
-    # torch takes no axes for all of them.
+    # torch takes `()` as all axes.
     if dtype is None and axis != () and x.dtype in WIDE:
         return torch.sum(x, axis, keepdims)
     return _total("sum")(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def _where_not_empty(name: str) -> Kernel:
-    """A Fourier transform; MKL makes an error of there being nothing to transform."""
-    return lambda x, **given: (GENERIC if x.numel() else HOST)[name](x, **given)
+    """A Fourier transform, on the host for empty arrays, which MKL rejects."""
+    return lambda x, **attributes: (GENERIC if x.numel() else HOST)[name](x, **attributes)
 
 
 def _searchsorted(
     x1: torch.Tensor, x2: torch.Tensor, sorter: torch.Tensor | None, *, side: str
 ) -> torch.Tensor:
-    # NaN comes last, after infinity, and torch is at a loss with it.
+    # NaN comes last, after infinity; torch does not support it.
     lost = x1.dtype.is_floating_point and (torch.isnan(x1).any() or torch.isnan(x2).any())
     kernel = (HOST if lost else GENERIC)["searchsorted"]
     positions: torch.Tensor = kernel(widened(x1), widened(x2), sorter, side=side)
@@ -148,7 +148,7 @@ def _searchsorted(
 
 
 def _checked(name: str) -> Kernel:
-    """A kernel of linear algebra; its errors are about the values that came in."""
+    """A kernel of linear algebra whose errors are those of wrong values."""
 
     def solved(*arrays: torch.Tensor, **attributes: Any) -> Any:
         try:
@@ -163,14 +163,15 @@ def _eig(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     # In double precision: a matrix may have eigenvalues of any condition.
     double = x.to(torch.complex128 if x.dtype.is_complex else torch.float64)
     result = torch.promote_types(widened(x).dtype, torch.complex64)
-    return tuple(found.to(result) for found in torch.linalg.eig(double))
+    return tuple(part.to(result) for part in torch.linalg.eig(double))
 
 
 def _matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     gpu = x1.device.type == "cuda"
     if x1.dtype in WIDE or (gpu and x1.dtype.is_floating_point):
         return torch.matmul(x1, x2)
-    # Integers have no product of matrices on a GPU; 16-bit floats none on a CPU that adds in more.
+    # torch has no matrix product of integers on a GPU, nor one of 16-bit floats on a CPU that adds
+    # in float32.
     product: torch.Tensor = (HOST if gpu else GENERIC)["matmul"](x1, x2)
     return product
 

@@ -1,4 +1,4 @@
-"""What networks spend their time in."""
+"""Convolution, softmax and normalization by torch's own functions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ widened, narrowed = casts_to_float32((torch.float16, torch.bfloat16), torch.floa
 # Convolution: torch has channels first, in images and in kernels --------------------------------
 
 
-def _first(x: torch.Tensor, given: Any) -> torch.Tensor:
-    # There is hardware for 16-bit floats on GPUs only.
+def _first(x: torch.Tensor, options: Any) -> torch.Tensor:
+    # Only GPUs have hardware for 16-bit floats.
     x = widened(x) if x.device.type == "cpu" else x
-    return torch.movedim(x, -1, 1) if given["data_format"] == "channels_last" else x
+    return torch.movedim(x, -1, 1) if options["data_format"] == "channels_last" else x
 
 
-def _back(x: torch.Tensor, dtype: torch.dtype, given: Any) -> torch.Tensor:
-    y = torch.movedim(x, 1, -1) if given["data_format"] == "channels_last" else x
+def _back(x: torch.Tensor, dtype: torch.dtype, options: Any) -> torch.Tensor:
+    y = torch.movedim(x, 1, -1) if options["data_format"] == "channels_last" else x
     return y.to(dtype)
 
 
 def _padded(x: torch.Tensor, padding: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """x with so many zeros before and after each axis; with fewer elements for negative numbers."""
+    """Pads axes with zeros before and after; a negative number removes elements."""
     ends = [end for pair in reversed(padding) for end in pair]
     return functional.pad(x, ends) if any(ends) else x
 
@@ -50,48 +50,48 @@ def _turned(kernel: torch.Tensor) -> torch.Tensor:
     return torch.movedim(kernel, (-1, -2), (0, 1))
 
 
-def _exactly(function: Any, *arrays: torch.Tensor, given: Any, **more: Any) -> Any:
+def _exactly(function: Any, *arrays: torch.Tensor, options: Any, **more: Any) -> Any:
     """Convolutions of float32 in float32, with the same result each time."""
-    strides, dilation, groups = given["strides"], given["dilation"], given["groups"]
+    strides, dilation, groups = options["strides"], options["dilation"], options["groups"]
     with torch.backends.cudnn.flags(deterministic=True, allow_tf32=False):
         return function(*arrays, None, strides, [0], dilation, False, [0], groups, **more)
 
 
-def _conv(x: torch.Tensor, kernel: torch.Tensor, **given: Any) -> torch.Tensor:
-    shape = as_shape(OPS["conv"].shape(x.shape, kernel.shape, **given))
+def _conv(x: torch.Tensor, kernel: torch.Tensor, **options: Any) -> torch.Tensor:
+    shape = as_shape(OPS["conv"].shape(x.shape, kernel.shape, **options))
     if 0 in (*shape, *x.shape, *kernel.shape):
         return x.new_zeros(shape)
-    images = _padded(_first(x, given), given["padding"])
-    y = _exactly(torch.convolution, images, _turned(kernel), given=given)
-    return _back(y, x.dtype, given)
+    images = _padded(_first(x, options), options["padding"])
+    y = _exactly(torch.convolution, images, _turned(kernel), options=options)
+    return _back(y, x.dtype, options)
 
 
 def _gradients(
-    g: torch.Tensor, x: torch.Tensor, kernel: torch.Tensor, given: Any, *wanted: bool
+    g: torch.Tensor, x: torch.Tensor, kernel: torch.Tensor, options: Any, *wanted: bool
 ) -> Any:
-    """Those of the padded images and of the kernel, as torch has them."""
-    arrays = _first(g, given), _padded(_first(x, given), given["padding"]), _turned(kernel)
+    """The gradients of the padded images and of the kernel, channels first."""
+    arrays = _first(g, options), _padded(_first(x, options), options["padding"]), _turned(kernel)
     backward = torch.ops.aten.convolution_backward
-    return _exactly(backward, *arrays, given=given, output_mask=(*wanted, False))[:2]
+    return _exactly(backward, *arrays, options=options, output_mask=(*wanted, False))[:2]
 
 
 def _conv_input_gradient(
-    g: torch.Tensor, kernel: torch.Tensor, *, input_shape: Shape, **given: Any
+    g: torch.Tensor, kernel: torch.Tensor, *, input_shape: Shape, **options: Any
 ) -> torch.Tensor:
     if 0 in (*g.shape, *kernel.shape):
         return g.new_zeros(input_shape)
     images = g.new_empty(1).expand(input_shape)  # only its shape counts
-    dx, _ = _gradients(g, images, kernel, given, True, False)
-    dx = _padded(dx, [(-before, -after) for before, after in given["padding"]])
-    return _back(dx, g.dtype, given)
+    dx, _ = _gradients(g, images, kernel, options, True, False)
+    dx = _padded(dx, [(-before, -after) for before, after in options["padding"]])
+    return _back(dx, g.dtype, options)
 
 
 def _conv_kernel_gradient(
-    x: torch.Tensor, g: torch.Tensor, *, kernel_shape: Shape, **given: Any
+    x: torch.Tensor, g: torch.Tensor, *, kernel_shape: Shape, **options: Any
 ) -> torch.Tensor:
     if 0 in (*x.shape, *g.shape):
         return x.new_zeros(kernel_shape)
-    _, dk = _gradients(g, x, x.new_empty(1).expand(kernel_shape), given, False, True)
+    _, dk = _gradients(g, x, x.new_empty(1).expand(kernel_shape), options, False, True)
     return torch.movedim(dk, (0, 1), (-1, -2)).to(x.dtype)
 
 
@@ -115,7 +115,7 @@ def _layer_norm(
     epsilon: float,
 ) -> tuple[torch.Tensor, ...]:
     axes = tuple(range(x.ndim)) if axis is None else axis
-    # torch normalizes the last axes, and wants at least one: it gets one more.
+    # torch normalizes the last axes, at least one: one of size 1 is added.
     last = tuple(range(-len(axes), 0))
     y = torch.movedim(widened(x), axes, last)[..., None]
     shape = y.shape[x.ndim - len(axes) :]
@@ -123,7 +123,7 @@ def _layer_norm(
     results = torch.native_layer_norm(y, shape, weight, bias, epsilon)
     y, center, spread = (torch.movedim(result[..., 0], last, axes) for result in results)
     if not x.numel():
-        # The mean of nothing, which torch does not fill in.
+        # The mean of no elements is NaN, which torch does not fill in.
         center, spread = torch.full_like(center, torch.nan), torch.full_like(spread, torch.nan)
     return y.to(x.dtype), center, spread
 

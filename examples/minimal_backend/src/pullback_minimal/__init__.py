@@ -11,14 +11,14 @@ import numpy as np
 
 import pullback as pb
 
-# What NumPy has under the op's name, and with its arguments.
+# Functions of NumPy with the op's name and arguments.
 NAMESAKES = """
     add argwhere atan2 bitwise_and broadcast_to concat cos divide equal exp less log matmul max
     multiply negative nextafter permute_dims pow remainder reshape signbit sin sqrt where
 """
 
 
-# Creation: nothing comes in. `device` is what Backend.native_device gave, here None.
+# Creation: no arrays. `device` is the result of Backend.native_device, here None.
 
 
 def full(*, shape, fill_value, dtype, device):
@@ -44,7 +44,7 @@ def astype(x, *, dtype):
     return x.astype(dtype)
 
 
-# Parts of an array. A view will do: no buffer is ever written to.
+# Parts of an array. A view is enough: no kernel writes into its arguments.
 
 
 def strided_slice(x, *, key):
@@ -57,7 +57,7 @@ def strided_update(x, value, *, key):
     return result
 
 
-# Positions along one axis. They may count from the end, and raise outside of it.
+# Positions along one axis. Negative positions count from the end; others outside it raise.
 
 
 def at(x, indices, axis):
@@ -72,7 +72,7 @@ def take(x, indices, *, axis):
 
 
 def scatter_add(x, indices, updates, *, axis):
-    # One update after the other: in more digits, for the error grows with their number.
+    # NumPy adds one update after the other: in more digits, since the error grows with each.
     result = x.astype(np.longdouble) if x.dtype.kind == "f" else x.copy()
     np.add.at(result, at(x, indices, axis), updates)
     return result.astype(x.dtype)
@@ -107,7 +107,7 @@ def result_of_sum(x):
     return np.int32 if x.dtype == np.bool_ else x.dtype  # NumPy would widen int32 to int64
 
 
-# Order. Positions are int64, which is what NumPy gives.
+# Order. Positions are int64, as NumPy returns them.
 
 
 def argsort(x, *, axis, descending, stable):
@@ -126,14 +126,14 @@ OTHERS = (
     full, arange, random_bits, astype, strided_slice, strided_update, take,
     scatter_add, scatter_update, sum, prod, cumulative_sum, cumulative_prod, argsort, searchsorted,
 )  # fmt: skip
-# Division by zero and the like give infinities and NaN without a word.
+# Division by zero and the like give infinities and NaN without a warning.
 quiet = np.errstate(all="ignore")
 KERNELS = {name: quiet(getattr(np, name)) for name in NAMESAKES.split()}
 KERNELS |= {kernel.__name__: quiet(kernel) for kernel in OTHERS}
 KERNELS["integer_floor_divide"] = quiet(np.floor_divide)
 
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
-# Public dtypes and what `.dtype` of a native array gives: the same here.
+# Public dtypes, and the `.dtype` of native arrays: the same here.
 NATIVE = {np.dtype(name): np.dtype(name) for name in DTYPES}
 
 

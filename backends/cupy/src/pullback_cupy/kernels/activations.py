@@ -33,7 +33,7 @@ _WITH_NUMBER = {
     "elu": ("alpha", "w > 0 ? w : expm1(w) * W(a)"),
     "leaky_relu": ("negative_slope", "w > 0 ? w : w * W(a)"),
 }
-# Gradients, in the cotangent `h` as well; `w` is the result, or the input of silu.
+# Gradients, of the cotangent `h` too; `w` is the result, or the input of silu.
 _GRADIENTS = {
     "sigmoid_gradient": "h * (w * (1 - w))",
     # Where the sigmoid is 0 lest 0 * inf be NaN.
@@ -110,7 +110,7 @@ def _prelu(x: Array, negative_slope: Array) -> Array:
 
 KERNELS: dict[str, Kernel] = {
     **{name: _of_one(name, expression) for name, expression in _OF_ONE.items()},
-    **{name: _with_number(name, *given) for name, given in _WITH_NUMBER.items()},
+    **{name: _with_number(name, *arguments) for name, arguments in _WITH_NUMBER.items()},
     **{name: _gradient(name, expression) for name, expression in _GRADIENTS.items()},
     "gelu": _gelu,
     "gelu_gradient": _gelu_gradient,

@@ -57,10 +57,10 @@ def _attention(
     query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
 ) -> tuple[Array, ...]:
     if not key.shape[-2]:
-        raise ValueError("there is nothing to look at")
-    found = cudnn.attention(query, key, value, mask, is_causal=is_causal, scale=scale)
-    if found is not None:
-        return found
+        raise ValueError("there are no keys to attend to")
+    results = cudnn.attention(query, key, value, mask, is_causal=is_causal, scale=scale)
+    if results is not None:
+        return results
     q, k, v = _wide(query), _wide(key), _wide(value)
     scores = contiguous(_scores(q, k, mask, is_causal, scale))
     weights, normalizer = cupy.empty_like(scores), cupy.empty((*scores.shape[:-1], 1), q.dtype)

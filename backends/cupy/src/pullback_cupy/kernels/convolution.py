@@ -1,15 +1,15 @@
 """Convolution and its gradients as products of matrices.
 
-Windows are laid out as the rows of a matrix (im2col), which is multiplied by cuBLAS. They take
-window-times the memory of the images, so images go through in batches of a bounded size. Where
-cuDNN is installed, it takes what it is good at (see `pullback_cupy.cudnn`).
+Windows are laid out as the rows of a matrix (im2col), which is multiplied by cuBLAS. They take as
+many times the memory of the images as a window has taps, so images are split into batches of a
+bounded size. If cuDNN is installed, it takes the calls that it supports (`pullback_cupy.cudnn`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import cupy
 
@@ -20,7 +20,7 @@ from pullback.shapes import Pads, Shape, channels_of, output_sizes, spatial_of
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.kernels.windows import geometry
-from pullback_cupy.typing import Array
+from pullback_cupy.typing import Array, ConvOptions
 
 #: Bytes that the rows of one product may take.
 MOST_BYTES = 1 << 28
@@ -34,7 +34,7 @@ class _Windows:
         dilation: Shape, groups: int, data_format: str,
     ) -> None:  # fmt: skip
         *window, self.width, self.filters = kernel_shape
-        self.how = (tuple(window), strides, padding, dilation, data_format)
+        self.window_options = (tuple(window), strides, padding, dilation, data_format)
         self.taps, self.groups, self.last = (
             math.prod(window),
             groups,
@@ -44,14 +44,14 @@ class _Windows:
         self.channels = channels_of(shape, data_format)
         self.out = output_sizes(spatial_of(shape, data_format), window, strides, padding, dilation)
         self.rows = math.prod(self.out)
-        #: Whether windows are single elements, so that images are their own matrices.
+        #: True if windows are single elements, so that images are matrices already.
         self.plain = (
             self.taps == 1 and self.last and not any(map(any, padding))
             and all(step == 1 for step in strides)
         )  # fmt: skip
 
     def batches(self) -> Iterator[slice]:
-        """Parts of the batch whose rows fit."""
+        """Yields parts of the batch whose rows fit into memory."""
         each = max(1, self.rows * self.taps * self.channels * self.dtype.itemsize)
         step = max(1, MOST_BYTES // each)
         for start in range(0, self.shape[0], step):
@@ -64,15 +64,15 @@ class _Windows:
             columns = x
         else:
             columns = cupy.empty((count, self.taps, self.channels), x.dtype)
-            how = geometry(x.shape, *self.how)
-            over_elements("windows", "to_columns", columns.size, (x, columns, how), T=x.dtype)
+            struct = geometry(x.shape, *self.window_options)
+            over_elements("windows", "to_columns", columns.size, (x, columns, struct), T=x.dtype)
         if self.groups == 1:
             return columns.reshape(1, count, self.taps * self.channels)
         split = columns.reshape(count, self.taps, self.groups, self.width)
         return cupy.moveaxis(split, 2, 0).reshape(self.groups, count, self.taps * self.width)
 
     def images(self, columns: Any, shape: Shape) -> Array:
-        """The transpose: what the windows hold is added up where they lie."""
+        """The transpose of `columns`: adds up the elements of windows at their positions."""
         count = columns.shape[1]
         if self.groups > 1:
             split = columns.reshape(self.groups, count, self.taps, self.width)
@@ -80,8 +80,8 @@ class _Windows:
         if self.plain:
             return columns.reshape(shape)
         x, columns = cupy.empty(shape, columns.dtype), contiguous(columns)
-        how = geometry(shape, *self.how)
-        over_elements("windows", "from_columns", x.size, (columns, x, how), T=x.dtype)
+        struct = geometry(shape, *self.window_options)
+        over_elements("windows", "from_columns", x.size, (columns, x, struct), T=x.dtype)
         return x
 
     def matrix(self, kernel: Array) -> Array:
@@ -98,32 +98,34 @@ class _Windows:
         return cupy.moveaxis(split, 1, 0)
 
     def from_results(self, y: Array, batch: int) -> Array:
-        """The way back: images of the results."""
+        """The inverse of `results`: images."""
         joined = cupy.moveaxis(y, 0, 1).reshape(batch, *self.out, self.filters)
         return joined if self.last else cupy.moveaxis(joined, -1, 1)
 
 
-def _conv(x: Array, kernel: Array, **how: Any) -> Array:
-    found = cudnn.conv(x, kernel, **how)
-    if found is not None:
-        return found
-    windows = _Windows(x.shape, kernel.shape, x.dtype, **how)
+def _conv(x: Array, kernel: Array, **options: Unpack[ConvOptions]) -> Array:
+    y = cudnn.conv(x, kernel, **options)
+    if y is not None:
+        return y
+    windows = _Windows(x.shape, kernel.shape, x.dtype, **options)
     x, matrix = contiguous(x), windows.matrix(kernel)
     parts = [
         windows.from_results(cupy.matmul(windows.columns(x[part]), matrix), part.stop - part.start)
         for part in windows.batches()
     ]
     if not parts:
-        return windows.from_results(cupy.empty((how["groups"], 0, windows.filters), x.dtype), 0)
+        return windows.from_results(cupy.empty((options["groups"], 0, windows.filters), x.dtype), 0)
     return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
 
 
-def _conv_input_gradient(g: Array, kernel: Array, *, input_shape: Shape, **how: Any) -> Array:
-    found = cudnn.conv_input_gradient(g, kernel, input_shape=input_shape, **how)
-    if found is not None:
-        return found
-    windows = _Windows(input_shape, kernel.shape, g.dtype, **how)
-    # Elements add up what several windows give: rounded once, at the end.
+def _conv_input_gradient(
+    g: Array, kernel: Array, *, input_shape: Shape, **options: Unpack[ConvOptions]
+) -> Array:
+    dx = cudnn.conv_input_gradient(g, kernel, input_shape=input_shape, **options)
+    if dx is not None:
+        return dx
+    windows = _Windows(input_shape, kernel.shape, g.dtype, **options)
+    # Each element is a sum over several windows: rounded once, at the end.
     turned = windows.matrix(kernel).swapaxes(1, 2).astype(compute_dtype(g.dtype), copy=False)
     parts = [
         windows.images(
@@ -137,16 +139,18 @@ def _conv_input_gradient(g: Array, kernel: Array, *, input_shape: Shape, **how: 
     return parts[0] if len(parts) == 1 else cupy.concatenate(parts)
 
 
-def _conv_kernel_gradient(x: Array, g: Array, *, kernel_shape: Shape, **how: Any) -> Array:
-    found = cudnn.conv_kernel_gradient(x, g, kernel_shape=kernel_shape, **how)
-    if found is not None:
-        return found
-    windows = _Windows(x.shape, kernel_shape, x.dtype, **how)
+def _conv_kernel_gradient(
+    x: Array, g: Array, *, kernel_shape: Shape, **options: Unpack[ConvOptions]
+) -> Array:
+    dk = cudnn.conv_kernel_gradient(x, g, kernel_shape=kernel_shape, **options)
+    if dk is not None:
+        return dk
+    windows = _Windows(x.shape, kernel_shape, x.dtype, **options)
     x, total = contiguous(x), None
     for part in windows.batches():
-        share = cupy.matmul(windows.columns(x[part]).swapaxes(1, 2), windows.results(g[part]))
-        share = share.astype(compute_dtype(x.dtype), copy=False)
-        total = share if total is None else total + share
+        term = cupy.matmul(windows.columns(x[part]).swapaxes(1, 2), windows.results(g[part]))
+        term = term.astype(compute_dtype(x.dtype), copy=False)
+        total = term if total is None else total + term
     if total is None:
         return cupy.zeros(kernel_shape, x.dtype)
     # (groups, taps * width, filters of a group)

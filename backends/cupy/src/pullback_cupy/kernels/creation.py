@@ -1,4 +1,4 @@
-"""Creation on the device that is asked for: CuPy makes arrays on the current one."""
+"""Creation on the requested device: CuPy itself makes arrays on the current device."""
 
 from __future__ import annotations
 

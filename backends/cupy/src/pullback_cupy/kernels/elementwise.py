@@ -1,4 +1,4 @@
-"""Elementwise ops for which CuPy's function of the same name is not the whole answer."""
+"""Elementwise ops for which CuPy's function of the same name is not enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pullback_cupy.typing import Array
 
 _W = "typedef typename wide_of<T>::type W; const W a = W(x1), b = W(x2);"
 
-# Of floats CuPy's remainder is x1 - x1 // x2 * x2, which has no digits left for a large quotient.
+# CuPy's remainder of floats is x1 - x1 // x2 * x2, which loses all digits for a large quotient.
 _REMAINDER = (
     "W rest = fmod(a, b);"
     " if (rest != 0) { if ((rest < 0) != (b < 0)) rest += b; } else { rest = copysign(W(0), b); }"
@@ -20,7 +20,7 @@ _remainder_of = elementwise(
     "remainder", "T x1, T x2", "T y",
     f"{_W} {_REMAINDER} y = T(isinf(b) && !isinf(a) && rest != rest ? a : rest);",
 )  # fmt: skip
-# In double: of a large float32 quotient each digit counts.
+# In double: each digit of a large float32 quotient counts.
 _floor_divided = elementwise(
     "floor_divide", "T x1, T x2", "T y",
     f"{_W} const double n = a, d = b; double whole = n / d;"
@@ -63,7 +63,7 @@ def _round(x: Array) -> Array:
     return x if x.dtype.kind in "iu" else _rounded(x)
 
 
-# CUDA's own, in one pass; the other special functions are those for any namespace.
+# CUDA's own, in one pass; the other special functions are those of `pullback.array_api`.
 _erf_of, _erfc_of = (
     elementwise(name, "T x", "T y", f"y = T({name}(typename wide_of<T>::type(x)));")
     for name in ("erf", "erfc")

@@ -1,7 +1,7 @@
-"""Elements by position, without asking the device whether the positions are right.
+"""Indexing, without a wait for the device to check the indices.
 
-A position outside its axis is told through `pullback_cupy.faults`: the error comes to whoever waits
-for the device next.
+An index outside its axis is reported through `pullback_cupy.faults`: the next call that waits for
+the device raises the error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pullback_cupy import faults
 from pullback_cupy.compile import contiguous, elementwise, launch, over_elements
 from pullback_cupy.typing import Array
 
-# `index` names a place on an axis of `axis` elements; one outside is told, and gives a zero.
+# `place` is the position of `index` on an axis of `axis` elements; an index outside is reported,
+# and gives a zero.
 _PLACE = (
     "long long place = (long long)index; const bool outside = place < -axis || place >= axis;"
     " if (outside) *(long long*)fault = axis + 1; if (place < 0) place += axis;"
@@ -49,9 +50,9 @@ _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def as_bits(x: Array) -> Array:
-    """x in C order, as the unsigned integers that it is stored as: what only moves needs no type.
+    """x in C order, with its bits as unsigned integers, for kernels that only move elements.
 
-    Complex128 has a last axis more, of two.
+    Complex128 gets one more axis, of two elements.
     """
     return (
         _halves(x, np.dtype(np.uint64))
@@ -61,7 +62,7 @@ def as_bits(x: Array) -> Array:
 
 
 def _halves(x: Array, dtype: DType) -> Array:
-    """Complex numbers as two of a dtype, along a last axis."""
+    """Complex numbers as pairs of a real dtype, along a new last axis."""
     return contiguous(x).reshape(-1).view(dtype).reshape(*x.shape, 2)
 
 
@@ -70,13 +71,13 @@ def _restored(y: Array, dtype: DType) -> Array:
 
 
 def _take(x: Array, indices: Array, *, axis: int) -> Array:
-    bits, places = as_bits(x), contiguous(indices)
+    bits, positions = as_bits(x), contiguous(indices)
     y = cupy.empty((*bits.shape[:axis], *indices.shape, *bits.shape[axis + 1 :]), bits.dtype)
     size, inner = bits.shape[axis], math.prod(bits.shape[axis + 1 :])
     if y.size:
-        _taken(bits, places, size, places.size, inner, faults.address("take"), y)
+        _taken(bits, positions, size, positions.size, inner, faults.address("take"), y)
     else:
-        _look_at(places, size, "take")
+        _look_at(positions, size, "take")
     faults.after_call()
     return _restored(y, x.dtype)
 
@@ -86,7 +87,7 @@ _looked_at = elementwise("index", "I index, int64 axis, uint64 fault", "bool y",
 
 
 def _look_at(indices: Array, size: int, op: str) -> None:
-    """Tells of positions outside where there is nothing to take."""
+    """Reports indices outside the axis where there are no elements to take."""
     if indices.size:
         _looked_at(indices, size, faults.address(op))
 
@@ -99,14 +100,14 @@ def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
     size, count = x.shape[axis], indices.shape[axis]
     before, behind = lead[:axis], lead[axis + 1 :]
     bits = as_bits(cupy.broadcast_to(x, (*before, size, *behind)))
-    places = cupy.broadcast_to(indices, (*before, count, *behind))
+    positions = cupy.broadcast_to(indices, (*before, count, *behind))
     if x.itemsize == 16:
-        places = cupy.broadcast_to(places[..., None], (*places.shape, 2))
+        positions = cupy.broadcast_to(positions[..., None], (*positions.shape, 2))
     inner = math.prod(bits.shape[axis + 1 :])
-    y = cupy.empty(places.shape, bits.dtype)
+    y = cupy.empty(positions.shape, bits.dtype)
     if y.size:
-        places = contiguous(places)
-        _taken_along(bits, places, size, count, inner, faults.address("take_along_axis"), y)
+        positions = contiguous(positions)
+        _taken_along(bits, positions, size, count, inner, faults.address("take_along_axis"), y)
     faults.after_call()
     return _restored(y, x.dtype)
 
@@ -123,14 +124,14 @@ _LARGEST = (1 << 31) - 1
 
 
 def _sorted(indices: Array, size: int, op: str) -> tuple[Array, Array]:
-    """The positions in order, as keys below `size`, and where each was. Equal ones keep theirs."""
+    """The sorted indices, as keys below `size`, and their positions before; the sort is stable."""
     count = indices.size
     if size >= _LARGEST or count >= _LARGEST:
-        raise ValueError(f"adding up at positions takes axes of less than {_LARGEST} elements")
-    places = contiguous(indices)
+        raise ValueError(f"axis and indices must have fewer than {_LARGEST} elements")
+    positions = contiguous(indices)
     keys, order = cupy.empty(count, np.uint32), cupy.empty(count, np.int32)
-    types = {"T": np.dtype(np.float32), "I": places.dtype, "A": np.dtype(np.float32)}
-    arguments = (places, count, size, keys, order, faults.address(op))
+    types = {"T": np.dtype(np.float32), "I": positions.dtype, "A": np.dtype(np.float32)}
+    arguments = (positions, count, size, keys, order, faults.address(op))
     over_elements("scatter", "to_keys", count, arguments, **types)
     tiles = -(-count // 256)
     for shift in range(0, size.bit_length(), 8):
@@ -147,7 +148,7 @@ def _sorted(indices: Array, size: int, op: str) -> tuple[Array, Array]:
 def _added(
     start: Array | None, indices: Array, updates: Array, shape: Shape, axis: int, op: str
 ) -> Array:
-    """`start` (None: zeros) of a shape, with the updates added along an axis."""
+    """`start` (None: zeros of `shape`) with the updates added along an axis."""
     dtype = updates.dtype
     if dtype.kind == "c":
         real = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
@@ -175,7 +176,7 @@ def _added(
 
 
 def _accumulator(dtype: DType) -> DType:
-    """What sums are taken in; the kernel carries along what each addition rounds off."""
+    """The dtype of sums; the kernel keeps the rounding error of each addition as well."""
     if dtype.kind in "iu":
         return np.dtype(np.int64)
     return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
@@ -213,11 +214,11 @@ def _extreme(op: str, largest: int) -> Kernel:
 
 
 def _scatter_update(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
-    bits, new, places = as_bits(x), as_bits(updates), contiguous(indices)
-    y, count, size = cupy.empty_like(bits), places.size, bits.shape[axis]
+    bits, new, positions = as_bits(x), as_bits(updates), contiguous(indices)
+    y, count, size = cupy.empty_like(bits), positions.size, bits.shape[axis]
     last = cupy.full(size, -1, np.int32)
-    types = {"T": bits.dtype, "I": places.dtype, "A": np.dtype(np.int64)}
-    arguments = (places, count, size, last, faults.address("scatter_update"))
+    types = {"T": bits.dtype, "I": positions.dtype, "A": np.dtype(np.int64)}
+    arguments = (positions, count, size, last, faults.address("scatter_update"))
     over_elements("scatter", "mark_last", count, arguments, **types)
     outer, inner = math.prod(bits.shape[:axis]), math.prod(bits.shape[axis + 1 :])
     putting = (bits, last, new, y, count, outer, size, inner)

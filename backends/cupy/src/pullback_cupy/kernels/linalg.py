@@ -38,14 +38,14 @@ def _cholesky(x: Array, *, upper: bool) -> Array:
 
 
 def _eig(x: Array) -> tuple[Array, ...]:
-    # Of matrices that are not symmetric: on the host, for cuSOLVER has no such solver for all.
-    found = np.linalg.eig(x.astype(compute_dtype(x.dtype), copy=False).get())
+    # On the host: not every version of cuSOLVER takes matrices that are not symmetric.
+    results = np.linalg.eig(x.astype(compute_dtype(x.dtype), copy=False).get())
     result = np.complex128 if x.dtype.itemsize > 4 and x.dtype != np.complex64 else np.complex64
-    return tuple(cupy.asarray(one.astype(result)) for one in found)
+    return tuple(cupy.asarray(array.astype(result)) for array in results)
 
 
 def _loud(kernel: Kernel) -> Kernel:
-    """cuSOLVER tells what it could not do; to hear it, the host waits for the device."""
+    """Wraps a kernel to raise cuSOLVER's errors, for which the host waits for the device."""
 
     def run(*arrays: Any, **attributes: Any) -> Any:
         with cupyx.errstate(linalg="raise"):

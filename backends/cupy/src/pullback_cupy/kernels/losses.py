@@ -43,7 +43,7 @@ KERNELS: dict[str, Kernel] = {
     ),
     "sigmoid_cross_entropy_with_logits": _pair(
         "sigmoid_cross_entropy_with_logits",
-        # |x| times the probability of the side that x is not on: no terms that cancel.
+        # |x| times the probability of the class that x speaks against: no terms cancel.
         f"{_TYPES} const W x = W(p), wrong = x > 0 ? 1 - W(t) : W(t);"
         " y = T((wrong == 0 ? W(0) : wrong * fabs(x)) + log1p(exp(-fabs(x))));",
     ),

@@ -16,7 +16,7 @@ from pullback_cupy.typing import Array
 
 
 class _Rows:
-    """x with what is normalized as its rows, and the way back."""
+    """The layout of x with the normalized axes as rows of a matrix, and its inverse."""
 
     def __init__(self, x: Array, axes: Shape | None) -> None:
         self.axes = tuple(range(x.ndim)) if axes is None else axes
@@ -27,12 +27,12 @@ class _Rows:
         self.rows, self.columns = math.prod(self.moved), math.prod(self.shape[len(self.moved) :])
 
     def of(self, x: Array) -> Array:
-        """(rows, columns), contiguous."""
+        """x as (rows, columns), contiguous."""
         moved = x if self.axes == self.last else cupy.moveaxis(x, self.axes, self.last)
         return contiguous(moved).reshape(self.rows, self.columns)
 
     def back(self, y: Array) -> Array:
-        """The shape of x."""
+        """The inverse of `of`: y in the shape of x."""
         y = y.reshape(self.shape)
         return y if self.axes == self.last else cupy.moveaxis(y, self.last, self.axes)
 
@@ -41,7 +41,7 @@ class _Rows:
         return None if p is None else contiguous(p)
 
     def statistic(self, p: Array, x: Array) -> Array:
-        """A number for each row, in what is computed with."""
+        """A number for each row, in the dtype of the computation."""
         return contiguous(p).astype(compute_dtype(x.dtype), copy=False).reshape(self.rows, 1)
 
 
@@ -58,15 +58,21 @@ def _norms(name: str, rows: _Rows, x: Array, arguments: Any, **dtypes: Any) -> N
 def _layer_norm(
     x: Array, scale: Array | None, offset: Array | None, *, axis: Shape | None, epsilon: float
 ) -> tuple[Array, ...]:
-    how = _Rows(x, axis)
-    w, s, o = how.of(x), how.parameter(scale), how.parameter(offset)
+    layout = _Rows(x, axis)
+    w, s, o = layout.of(x), layout.parameter(scale), layout.parameter(offset)
     y, center, spread = (
         cupy.empty_like(w),
-        *(cupy.empty(how.kept, compute_dtype(x.dtype)) for _ in "cs"),
+        *(cupy.empty(layout.kept, compute_dtype(x.dtype)) for _ in "cs"),
     )
-    _norms("layer_norm", how, x, (w, s, o, y, center, spread, how.rows, how.columns, epsilon),
-           S=_type(scale, x), O=_type(offset, x))  # fmt: skip
-    return how.back(y), center, spread
+    _norms(
+        "layer_norm",
+        layout,
+        x,
+        (w, s, o, y, center, spread, layout.rows, layout.columns, epsilon),
+        S=_type(scale, x),
+        O=_type(offset, x),
+    )
+    return layout.back(y), center, spread
 
 
 _scale_sum = reduction(
@@ -81,39 +87,61 @@ _rms_scale_sum = reduction(
 def _layer_norm_gradient(
     x: Array, scale: Array | None, center: Array, spread: Array, g: Array, *, axis: Shape | None
 ) -> tuple[Array, ...]:
-    how = _Rows(x, axis)
-    w, h, s = how.of(x), how.of(g), how.parameter(scale)
-    middle, width = how.statistic(center, x), how.statistic(spread, x)
-    dx, shape = cupy.empty_like(w), how.shape[len(how.moved) :]
-    _norms("layer_norm_gradient", how, x, (w, s, middle, width, h, dx, how.rows, how.columns),
-           S=_type(scale, x), G=g.dtype)  # fmt: skip
+    layout = _Rows(x, axis)
+    w, h, s = layout.of(x), layout.of(g), layout.parameter(scale)
+    middle, width = layout.statistic(center, x), layout.statistic(spread, x)
+    dx, shape = cupy.empty_like(w), layout.shape[len(layout.moved) :]
+    _norms(
+        "layer_norm_gradient",
+        layout,
+        x,
+        (w, s, middle, width, h, dx, layout.rows, layout.columns),
+        S=_type(scale, x),
+        G=g.dtype,
+    )
     dscale = _scale_sum(w, h, middle, width, axis=0)
     doffset = h.sum(axis=0, dtype=compute_dtype(x.dtype))
     dtype = x.dtype
-    return how.back(dx), dscale.astype(dtype).reshape(shape), doffset.astype(dtype).reshape(shape)
+    return (
+        layout.back(dx),
+        dscale.astype(dtype).reshape(shape),
+        doffset.astype(dtype).reshape(shape),
+    )
 
 
 def _rms_norm(
     x: Array, scale: Array | None, *, axis: Shape | None, epsilon: float
 ) -> tuple[Array, ...]:
-    how = _Rows(x, axis)
-    w, s = how.of(x), how.parameter(scale)
-    y, spread = cupy.empty_like(w), cupy.empty(how.kept, compute_dtype(x.dtype))
-    _norms("rms_norm", how, x, (w, s, y, spread, how.rows, how.columns, epsilon), S=_type(scale, x))
-    return how.back(y), spread
+    layout = _Rows(x, axis)
+    w, s = layout.of(x), layout.parameter(scale)
+    y, spread = cupy.empty_like(w), cupy.empty(layout.kept, compute_dtype(x.dtype))
+    _norms(
+        "rms_norm",
+        layout,
+        x,
+        (w, s, y, spread, layout.rows, layout.columns, epsilon),
+        S=_type(scale, x),
+    )
+    return layout.back(y), spread
 
 
 def _rms_norm_gradient(
     x: Array, scale: Array | None, spread: Array, g: Array, *, axis: Shape | None
 ) -> tuple[Array, ...]:
-    how = _Rows(x, axis)
-    w, h, s = how.of(x), how.of(g), how.parameter(scale)
-    width = how.statistic(spread, x)
+    layout = _Rows(x, axis)
+    w, h, s = layout.of(x), layout.of(g), layout.parameter(scale)
+    width = layout.statistic(spread, x)
     dx = cupy.empty_like(w)
-    _norms("rms_norm_gradient", how, x, (w, s, width, h, dx, how.rows, how.columns),
-           S=_type(scale, x), G=g.dtype)  # fmt: skip
+    _norms(
+        "rms_norm_gradient",
+        layout,
+        x,
+        (w, s, width, h, dx, layout.rows, layout.columns),
+        S=_type(scale, x),
+        G=g.dtype,
+    )
     dscale = _rms_scale_sum(w, h, width, axis=0)
-    return how.back(dx), dscale.astype(x.dtype).reshape(how.shape[len(how.moved) :])
+    return layout.back(dx), dscale.astype(x.dtype).reshape(layout.shape[len(layout.moved) :])
 
 
 # Batch normalization: over all axes but that of the channels ----------------------------------
@@ -125,13 +153,13 @@ _normalized = elementwise(
     "y = T((W(x) - center) * (scale / sqrt(variance + W(epsilon))) + offset);",
 )  # fmt: skip
 _combined = elementwise(
-    "batch_norm_gradient", "T x, G g, W center, W factor, W by_x, W alone", "T dx",
-    "dx = T(W(g) * factor + (W(x) - center) * by_x + alone);",
+    "batch_norm_gradient", "T x, G g, W center, W factor, W by_x, W constant", "T dx",
+    "dx = T(W(g) * factor + (W(x) - center) * by_x + constant);",
 )  # fmt: skip
 
 
 def _channels(p: Array, x: Array, axis: int) -> Array:
-    """One number for each channel, in W and in a shape that broadcasts with x."""
+    """A number for each channel, in the wide dtype and a shape that broadcasts with x."""
     shape = [n if i == axis else 1 for i, n in enumerate(x.shape)]
     return p.astype(compute_dtype(x.dtype), copy=False).reshape(shape)
 
@@ -160,8 +188,8 @@ def _batch_norm(
     count = _count(x, axis) or math.nan
     center = x.sum(axis=others, dtype=W, keepdims=True) / W.type(count)
     variance = _square_sum(x, center, axis=others, keepdims=True) / W.type(count)
-    given = _numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)
-    y = _normalized(x, center, variance, *given, epsilon)
+    parameters = _numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)
+    y = _normalized(x, center, variance, *parameters, epsilon)
     return y, center.reshape(-1), variance.reshape(-1)
 
 
@@ -182,8 +210,8 @@ def _batch_norm_gradient(
     slope = _product_sum(x, g, center, axis=others) * spread
     factor = spread if scale is None else spread * scale.astype(W, copy=False)
     by_x = (variance_g.astype(W, copy=False) * number(2) - factor * spread * slope) / number(count)
-    alone = (mean_g.astype(W, copy=False) - factor * level) / number(count)
-    dx = _combined(x, g, center, *[_channels(p, x, axis) for p in (factor, by_x, alone)])
+    constant = (mean_g.astype(W, copy=False) - factor * level) / number(count)
+    dx = _combined(x, g, center, *[_channels(p, x, axis) for p in (factor, by_x, constant)])
     return dx, slope.astype(x.dtype), level.astype(x.dtype)
 
 
@@ -197,9 +225,9 @@ def _batch_norm_inference(
     axis: int,
     epsilon: float,
 ) -> Array:
-    given = [_channels(p, x, axis) for p in (mean, variance)]
-    given += [_numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)]
-    return _normalized(x, *given, epsilon)
+    parameters = [_channels(p, x, axis) for p in (mean, variance)]
+    parameters += [_numbers(scale, 1, x, axis), _numbers(offset, 0, x, axis)]
+    return _normalized(x, *parameters, epsilon)
 
 
 KERNELS: dict[str, Kernel] = {

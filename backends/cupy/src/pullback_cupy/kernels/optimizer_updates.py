@@ -1,8 +1,8 @@
 """Optimizer steps, each in one pass over the parameter and its slots.
 
-Every array keeps its own dtype (P, G, M, V, S); what is computed with is W, that of the learning
-rate: double where the parameter is, else float. Numbers of the step are computed in each thread:
-fetching the learning rate from the device would make the host wait.
+Every array keeps its own dtype (P, G, M, V, S). The computation is in W, the dtype of the learning
+rate: double if the parameter is, else float. Each thread computes the numbers of the step: to fetch
+the learning rate from the device would make the host wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOMENTS = (
     "const W h = W(g), mean = W(m) + (h - W(m)) * W(1 - beta1),"
     " square = W(v) + (h * h - W(v)) * W(1 - beta2);"
 )
-#: 1 - beta**step, the sum of the weights in a decaying mean; its digits do not cancel.
+#: 1 - beta**step, the sum of the weights in a moving average, without cancellation.
 _SHARES = (
     "const W share1 = beta1 == 0 ? W(1) : W(-expm1(double(step) * log(beta1))),"
     " share2 = beta2 == 0 ? W(1) : W(-expm1(double(step) * log(beta2)));"
@@ -28,16 +28,16 @@ _WEIGHT_DECAY = "(decay != 0 ? W(p) * W(decay) : W(0))"
 
 def _update(name: str, slots: str, numbers: str, operation: str, *, counts: bool = False) -> Kernel:
     """The kernel of an op `name`, with slots such as "m v" and attributes such as "beta1 beta2"."""
-    kept, given = slots.split(), numbers.split()
-    inputs = ["P p", "G g", *(f"{slot.upper()} {slot}" for slot in kept), "W rate"]
+    slot_names, number_names = slots.split(), numbers.split()
+    inputs = ["P p", "G g", *(f"{slot.upper()} {slot}" for slot in slot_names), "W rate"]
     if counts:
         inputs.append("W step")
-    inputs += [f"float64 {_SHORT.get(number, number)}" for number in given]
-    outputs = ["P new_p", *(f"{slot.upper()} new_{slot}" for slot in kept)]
+    inputs += [f"float64 {_SHORT.get(number, number)}" for number in number_names]
+    outputs = ["P new_p", *(f"{slot.upper()} new_{slot}" for slot in slot_names)]
     compiled = elementwise(name, ", ".join(inputs), ", ".join(outputs), operation)
 
     def kernel(*arrays: Array, **attributes: float) -> Any:
-        return compiled(*arrays, *[float(attributes[number]) for number in given])
+        return compiled(*arrays, *[float(attributes[number]) for number in number_names])
 
     return kernel
 

@@ -1,4 +1,4 @@
-"""Order, and what is found by it. CuPy's sorts know no bfloat16: they get it as float32."""
+"""Sorting and searching. CuPy's sorts lack bfloat16, which goes through float32."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     w = _comparable(x)
     if not descending:
         return cupy.argsort(w, axis=axis).astype(np.int64, copy=False)
-    # Backwards, so that equal elements keep their order when it is turned round again.
+    # Backwards, so that equal elements keep their order when the result is reversed again.
     order = cupy.argsort(cupy.flip(w, axis), axis=axis)
     return x.shape[axis] - 1 - cupy.flip(order, axis).astype(np.int64, copy=False)
 
 
 def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    # Elements that compare equal are equal: any order of them will do.
+    # Elements that compare equal are equal: the sort need not be stable.
     if not x.size:
         return x
-    found = cupy.sort(_comparable(x), axis=axis).astype(x.dtype, copy=False)
-    return cupy.flip(found, axis) if descending else found
+    ordered = cupy.sort(_comparable(x), axis=axis).astype(x.dtype, copy=False)
+    return cupy.flip(ordered, axis) if descending else ordered
 
 
 def _argmax(x: Array, *, axis: int | None, keepdims: bool) -> Array:
@@ -50,8 +50,8 @@ def _searchsorted(x1: Array, x2: Array, sorter: Array | None, *, side: Any) -> A
         if sorter.shape != x1.shape:
             raise ValueError("shapes differ")
         ordered = cupy.take(ordered, sorter)
-    found = cupy.searchsorted(ordered, values.reshape(-1), side=side)
-    return found.astype(np.int64, copy=False).reshape(x2.shape)
+    positions = cupy.searchsorted(ordered, values.reshape(-1), side=side)
+    return positions.astype(np.int64, copy=False).reshape(x2.shape)
 
 
 KERNELS: dict[str, Kernel] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import cupy
 import numpy as np
@@ -19,7 +19,7 @@ from pullback.shapes import (
 )
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.kernels.windows import geometry
-from pullback_cupy.typing import Array
+from pullback_cupy.typing import Array, PoolOptions
 
 
 def _geometry(shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str) -> Any:
@@ -35,45 +35,47 @@ def _least(dtype: DType) -> float:
     return float(np.iinfo(dtype).min) if dtype.kind in "iu" else float("-inf")
 
 
-def _max_pool(x: Array, **how: Any) -> tuple[Array, ...]:
+def _max_pool(x: Array, **options: Unpack[PoolOptions]) -> tuple[Array, ...]:
     x = contiguous(x)
-    shape = _pooled(x.shape, **how)
+    shape = _pooled(x.shape, **options)
     y, indices = cupy.empty(shape, x.dtype), cupy.empty(shape, np.int32)
-    arguments = (x, y, indices, _geometry(x.shape, **how), _least(x.dtype))
+    arguments = (x, y, indices, _geometry(x.shape, **options), _least(x.dtype))
     over_elements("windows", "max_pool", y.size, arguments, T=x.dtype)
     return y, indices
 
 
-def _max_pool_gradient(g: Array, indices: Array, *, input_shape: Shape, **how: Any) -> Array:
+def _max_pool_gradient(
+    g: Array, indices: Array, *, input_shape: Shape, **options: Unpack[PoolOptions]
+) -> Array:
     g, indices = contiguous(g), contiguous(indices)
     dx = cupy.empty(input_shape, g.dtype)
-    arguments = (g, indices, dx, _geometry(input_shape, **how))
+    arguments = (g, indices, dx, _geometry(input_shape, **options))
     over_elements("windows", "max_pool_gradient", dx.size, arguments, T=g.dtype)
     return dx
 
 
-def _max_pool_gather(x: Array, indices: Array, **how: Any) -> Array:
+def _max_pool_gather(x: Array, indices: Array, **options: Unpack[PoolOptions]) -> Array:
     x, indices = contiguous(x), contiguous(indices)
     y = cupy.empty(indices.shape, x.dtype)
-    arguments = (x, indices, y, _geometry(x.shape, **how))
+    arguments = (x, indices, y, _geometry(x.shape, **options))
     over_elements("windows", "max_pool_gather", y.size, arguments, T=x.dtype)
     return y
 
 
-def _avg_pool(x: Array, *, count_include_pad: bool, **how: Any) -> Array:
+def _avg_pool(x: Array, *, count_include_pad: bool, **options: Unpack[PoolOptions]) -> Array:
     x = contiguous(x)
-    y = cupy.empty(_pooled(x.shape, **how), x.dtype)
-    arguments = (x, y, _geometry(x.shape, **how), int(count_include_pad))
+    y = cupy.empty(_pooled(x.shape, **options), x.dtype)
+    arguments = (x, y, _geometry(x.shape, **options), int(count_include_pad))
     over_elements("windows", "avg_pool", y.size, arguments, T=x.dtype)
     return y
 
 
 def _avg_pool_gradient(
-    g: Array, *, input_shape: Shape, count_include_pad: bool, **how: Any
+    g: Array, *, input_shape: Shape, count_include_pad: bool, **options: Unpack[PoolOptions]
 ) -> Array:
     g = contiguous(g)
     dx = cupy.empty(input_shape, g.dtype)
-    arguments = (g, dx, _geometry(input_shape, **how), int(count_include_pad))
+    arguments = (g, dx, _geometry(input_shape, **options), int(count_include_pad))
     over_elements("windows", "avg_pool_gradient", dx.size, arguments, T=g.dtype)
     return dx
 

@@ -1,4 +1,4 @@
-"""Random numbers, drawn on the device: the words of Philox that the ops are defined by."""
+"""Random numbers, drawn on the device by Philox, which defines the ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback_cupy.typing import Array
 
 _STATE = np.dtype([("key", np.uint64, 2), ("counter", np.uint64, 4)])
 _WORD = (1 << 64) - 1
-#: The bits of a random number that each dtype takes.
+#: The number of random bits in a number of each dtype.
 _DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 

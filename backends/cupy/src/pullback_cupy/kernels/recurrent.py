@@ -15,7 +15,7 @@ def _order(time: int, reverse: bool) -> range:
 
 
 def _wide(array: Array, x: Array) -> Array:
-    """An array in what is computed with where the inputs are x."""
+    """An array in the dtype in which inputs like x are computed."""
     return contiguous(array).astype(compute_dtype(x.dtype), copy=False)
 
 
@@ -73,7 +73,7 @@ def _lstm_gradient(
     if mask is not None and time:
         back = cupy.where(mask[:, order[0], None], back, kept)
     rows, states = _rows(dz), _states_before(_wide(out, x), _wide(initial_h, x), reverse)
-    found = (
+    gradients = (
         cupy.matmul(rows, _wide(kernel, x).T).reshape(x.shape),
         back,
         dc,
@@ -81,11 +81,11 @@ def _lstm_gradient(
         cupy.matmul(_rows(states).T, rows),
         rows.sum(axis=0),
     )
-    return tuple(one.astype(dtype, copy=False) for one in found)
+    return tuple(gradient.astype(dtype, copy=False) for gradient in gradients)
 
 
 def _states_before(states: Array, initial: Array, reverse: bool) -> Array:
-    """What each step started from (batch, time, units)."""
+    """The state before each step, (batch, time, units)."""
     if reverse:
         return cupy.concatenate([states[:, 1:], initial[:, None]], axis=1)[:, : states.shape[1]]
     return cupy.concatenate([initial[:, None], states[:, :-1]], axis=1)[:, : states.shape[1]]

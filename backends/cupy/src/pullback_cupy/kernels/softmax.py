@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, and the cross entropies: each one kernel, with a block for each row."""
+"""Softmax, its logarithm, and the cross entropies: one kernel each, with a block for each row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pullback_cupy.typing import Array
 
 
 def layout(x: Array, axis: int) -> tuple[int, int, int]:
-    """How many rows x has along an axis, of how many columns, how far apart."""
+    """The number of rows of x along an axis, of columns, and the distance between columns."""
     columns, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     return math.prod(x.shape[:axis]) * inner, columns, inner
 
@@ -53,7 +53,7 @@ def _cross_entropy(
 
 
 def _results(x: Array, axis: int) -> tuple[Array, Array]:
-    """Room for a loss, and for what is subtracted from x, whose axis stays with size 1."""
+    """Arrays for the loss and for the normalizer of x, which keeps the axis with size 1."""
     left, right = x.shape[:axis], x.shape[axis + 1 :]
     loss = cupy.empty((*left, *right), x.dtype)
     return loss, cupy.empty((*left, 1, *right), compute_dtype(x.dtype))
@@ -62,7 +62,7 @@ def _results(x: Array, axis: int) -> tuple[Array, Array]:
 def _classes(
     logits: Array, labels: Array, axis: int, ignore_label: int | None
 ) -> tuple[int, int, int, int, int]:
-    """The layout of the rows, the label to ignore, and 1 if there is such a label."""
+    """The layout of the rows, the label to ignore, and 1 if a label is ignored."""
     rows, columns, inner = layout(logits, axis)
     if labels.shape != logits.shape[:axis] + logits.shape[axis + 1 :]:
         raise ValueError("shapes differ")

@@ -1,4 +1,4 @@
-"""How windows lie on images: the struct Geometry of windows.cu."""
+"""The geometry of windows over images: the struct Geometry of windows.cu."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def geometry(
     """The struct for images of `shape`, whose results are in the same format."""
     spatial, channels = spatial_of(shape, data_format), channels_of(shape, data_format)
     out = output_sizes(spatial, window, strides, padding, dilation)
-    how = np.zeros((), _GEOMETRY)
-    how["batch"], how["channels"] = shape[0], channels
+    struct = np.zeros((), _GEOMETRY)
+    struct["batch"], struct["channels"] = shape[0], channels
     lacking = 3 - len(spatial)
     for name, values, rest in (
         ("in", spatial, 1), ("out", out, 1), ("window", window, 1), ("stride", strides, 1),
         ("pad", [low for low, _ in padding], 0), ("dilation", dilation, 1),
     ):  # fmt: skip
-        how[name] = [rest] * lacking + list(values)
-    how["in_strides"] = _strides(how["in"].tolist(), channels, data_format)
-    how["out_strides"] = _strides(how["out"].tolist(), channels, data_format)
-    return how
+        struct[name] = [rest] * lacking + list(values)
+    struct["in_strides"] = _strides(struct["in"].tolist(), channels, data_format)
+    struct["out_strides"] = _strides(struct["out"].tolist(), channels, data_format)
+    return struct
 
 
 def _strides(spatial: list[int], channels: int, data_format: str) -> list[int]:
-    """How far elements are apart along the batch, the three spatial dimensions, and channels."""
+    """The strides, in elements, of the batch, the three spatial dimensions, and the channels."""
     last = data_format == "channels_last"
     inner = channels if last else 1
     steps = [inner * math.prod(spatial[d + 1 :]) for d in range(3)]

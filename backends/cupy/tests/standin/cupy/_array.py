@@ -80,7 +80,7 @@ def plain(key):
 
 
 def unwrap(value):
-    """What NumPy is given. An array of NumPy's own is an error, as CuPy has it."""
+    """Turns our arrays into NumPy's. An array of NumPy's own is an error, as in CuPy."""
     if isinstance(value, ndarray):
         return np.asarray(value)
     if isinstance(value, np.ndarray):
@@ -93,7 +93,7 @@ def unwrap(value):
 
 
 def wrap(value):
-    """What NumPy gave, as arrays of ours; scalars are 0-d ones."""
+    """Turns NumPy's results into our arrays; a scalar becomes a 0-d array."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value).view(ndarray)
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What cuBLAS may compute with: taken, and without effect."""
+"""The compute type of cuBLAS: accepted, and without effect."""
 
 import types
 

@@ -61,7 +61,7 @@ class RawKernel:
         run(addresses, blocks, int(x), int(y), int(waits))
 
     def check(self, code, args):
-        """Whether arrays are of the types that the kernel takes pointers to: CuPy does not look."""
+        """Checks that arrays have the types of the kernel's pointers; CuPy does not."""
         types = {letter: name for name, letter in re.findall(r"^typedef (.+) (\w);", code, re.M)}
         declared = re.search(rf"^KERNEL\({self.name}\)\s*\(([^)]*)\)", code, re.M)[1].split(",")
         assert len(declared) == len(args), f"{self.name} takes {len(declared)} arguments"
@@ -104,7 +104,7 @@ def parameters(text) -> list[Parameter]:
 
 
 def usual_types(letters, dtype):
-    """What letters usually stand for: W is wide, I an index, all others are `dtype`."""
+    """The dtypes that letters usually stand for: wide for W, an index for I, else `dtype`."""
     wide = "float64" if dtype == "float64" else "float32"
     return {letter: np.dtype({"W": wide, "I": "int64"}.get(letter, dtype)) for letter in letters}
 

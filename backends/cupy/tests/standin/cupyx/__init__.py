@@ -1,4 +1,4 @@
-"""What the backend and its tests use of `cupyx`."""
+"""The part of `cupyx` that the backend and its tests use."""
 
 from __future__ import annotations
 

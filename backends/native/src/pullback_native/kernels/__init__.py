@@ -1,4 +1,4 @@
-"""Kernels of several loops and products, put together in Python: one file per family of ops."""
+"""Kernels of several loops and products, combined in Python: one file per family of ops."""
 
 from __future__ import annotations
 

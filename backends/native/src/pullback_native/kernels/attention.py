@@ -53,7 +53,7 @@ class _Layout(NamedTuple):
     itemsize: int
 
     def offsets(self, heads: int = 1) -> Array:
-        """The beginnings of the matrices of a stack, in elements; each `heads` times in a row."""
+        """The offsets of the matrices of a stack, in elements; each repeated `heads` times."""
         begins = np.zeros((), np.int64)
         for length, step in zip(self.shape[:-2], self.steps[:-2], strict=True):
             begins = begins[..., None] + np.arange(length) * (step // self.itemsize)

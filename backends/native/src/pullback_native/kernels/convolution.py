@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from pullback.plugins.backend import Kernel
 from pullback.shapes import output_sizes
 from pullback_native import _native
-from pullback_native.kernels.windows import Padding, pair, windows
+from pullback_native.kernels.windows import pair, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, needs_numpy, plain, run
 from pullback_numpy.convolution import GRADIENT_PARTS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+from pullback_numpy.typing import ConvOptions
 
 _CONV, _KERNEL_GRADIENT = LOOPS["conv"], LOOPS["conv_kernel_gradient"]
 #: Multiplications a nanosecond, on one thread.
@@ -30,11 +31,7 @@ _PIXELS = 256
 _ROOM = "a part of the image"
 
 
-class _Options(TypedDict):
-    strides: tuple[int, ...]
-    padding: Padding
-    dilation: tuple[int, ...]
-    groups: int
+class _Options(ConvOptions):
     data_format: str
 
 

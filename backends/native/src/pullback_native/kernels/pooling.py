@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -12,14 +12,9 @@ from pullback.shapes import output_sizes
 from pullback_native.kernels.windows import Padding, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+from pullback_numpy.typing import PoolOptions
 
 _POOL, _GRADIENT = LOOPS["max_pool"], LOOPS["max_pool_gradient"]
-
-
-class _Options(TypedDict):
-    window: tuple[int, ...]
-    strides: tuple[int, ...]
-    padding: Padding
 
 
 @lru_cache(maxsize=256)
@@ -37,13 +32,13 @@ def _plan(
 
 
 def _max_pool(
-    x: Array, *, data_format: str, **options: Unpack[_Options]
+    x: Array, *, data_format: str, **options: Unpack[PoolOptions]
 ) -> tuple[Array, Array]:  # fmt: skip
     if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32:
-        found: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
+        results: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
             x, data_format=data_format, **options
         )
-        return found
+        return results
     shape, sizes, _ = _plan(x.shape, **options)
     y, indices = empty(shape), np.empty(shape, np.int32)
     if y.size:
@@ -56,13 +51,13 @@ def _max_pool(
 
 def _max_pool_gradient(
     g: Array, indices: Array, *, input_shape: tuple[int, ...], data_format: str,
-    **options: Unpack[_Options],
+    **options: Unpack[PoolOptions],
 ) -> Array:  # fmt: skip
     if data_format != "channels_last" or g.ndim > 4 or g.dtype != FLOAT32:
-        found: Array = NUMPY_KERNELS["max_pool_gradient"](
+        gradient: Array = NUMPY_KERNELS["max_pool_gradient"](
             g, indices, input_shape=input_shape, data_format=data_format, **options
         )
-        return found
+        return gradient
     _, sizes, tiled = _plan(input_shape, **options)
     dx = empty(input_shape)
     if dx.size:

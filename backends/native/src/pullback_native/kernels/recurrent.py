@@ -1,7 +1,7 @@
 """The long short-term memory and the gated recurrent unit.
 
-One product serves the inputs of all steps. The loops go through all of time without Python, and a
-batch is split over threads: its items do not meet. Masks are left to NumPy's kernels.
+One product serves the inputs of all steps. The loops run over all steps without Python, and a batch
+is split over threads: its items are independent. NumPy's kernels do calls with masks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _supports(mask: _Optional, x: Array, *others: _Optional) -> bool:
 
 
 def _run(loop: int, x: Array, units: int, reverse: bool, **arrays: _Optional) -> None:
-    """Goes through all of time, with a batch split over threads."""
+    """Runs a loop over all steps, with the batch split over threads."""
     batch, time, _ = x.shape
     cost = _cost(time, units)
     status = run(loop, batch, _grain(batch), cost, arrays, time=time, units=units, reverse=reverse)
@@ -67,7 +67,7 @@ def _run(loop: int, x: Array, units: int, reverse: bool, **arrays: _Optional) ->
 def _kernel_gradients(
     x: Array, kernel: Array, states: Array, by_input: Array, by_state: Array
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x and of both kernels, of those of the gates in rows."""
+    """The gradients of x and of both kernels, from those of the gates in rows."""
     return (
         _native.matmul(by_input, kernel.T).reshape(x.shape),
         _native.matmul(plain(x).reshape(-1, x.shape[2]).T, by_input),
@@ -80,7 +80,7 @@ def _column_sums(x: Array) -> Array:
 
 
 def _states_before(out: Array, initial_h: Array, reverse: bool) -> Array:
-    """The states with which the steps begin, (batch * time, units)."""
+    """The state before each step, (batch * time, units)."""
     before = empty(out.shape)
     if reverse:
         before[:, :-1], before[:, -1] = out[:, 1:], initial_h

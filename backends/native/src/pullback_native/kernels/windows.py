@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from pullback_native.loops import Sizes
 
-#: What each spatial dimension has before and after it.
+#: The padding before and after each spatial dimension.
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 

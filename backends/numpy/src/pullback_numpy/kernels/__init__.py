@@ -30,7 +30,7 @@ from pullback_numpy.kernels import (
     special,
 )
 
-# What runs through Python code of NumPy's own, whose warnings the plugin's filter does not catch.
+# Kernels that run Python code of NumPy, whose warnings the plugin's filter does not catch.
 _LOUD = (
     *("cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "qr", "slogdet", "solve"),
     *("svd", "svdvals", "tensordot"),

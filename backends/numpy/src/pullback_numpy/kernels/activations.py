@@ -1,4 +1,4 @@
-"""Activation functions in NumPy: few passes, in place, and no `np.where`.
+"""Activation functions in NumPy: few passes, in place, without `np.where`.
 
 `np.where` and masked copies take a branch per element: 5 to 7 ns on random signs, where a pass of
 arithmetic takes 0.3.
@@ -21,7 +21,7 @@ _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def fresh(x: Array) -> Array:
-    """Room for a result: a ufunc without it gives a scalar, not an array, where x is 0-d."""
+    """An array for the result: without `out` a ufunc returns a scalar if x is 0-d."""
     return np.empty(x.shape, x.dtype)
 
 
@@ -32,7 +32,7 @@ def masked(g: Array, mask: Array) -> Array:
     return y.view(g.dtype).reshape(g.shape)
 
 
-#: What relu compares with: `np.maximum` with an array is four times as fast as with a number.
+#: Zeros for relu: `np.maximum` with an array is four times as fast as with a number.
 _ZEROS = {dtype: np.zeros(2 * threads.PIECE, dtype) for dtype in (np.dtype("f4"), np.dtype("f8"))}
 
 
@@ -76,14 +76,14 @@ def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
     return narrowed(np.where(w > 0, w, scaled), x)
 
 
-# In pieces that stay in the cache: functions of arrays and of room for the result. ---------------
+# In pieces that stay in the cache: functions of the inputs and of the array for the result -------
 
 
 def _in_pieces(into: Callable[..., None]) -> Kernel:
-    """The kernel of an elementwise op for which into(*inputs, y) writes the result to y.
+    """Makes a kernel of an elementwise function into(*inputs, y), which writes the result to y.
 
-    Large arrays are gone through in pieces, so that all passes but the first read from the cache,
-    and on all threads; 16-bit floats are computed in float32.
+    Large arrays are computed in pieces, so that all passes but the first read from the cache, and
+    on all threads; 16-bit floats are computed in float32.
     """
 
     def run(*inputs: Array) -> Array:
@@ -96,15 +96,15 @@ def _in_pieces(into: Callable[..., None]) -> Kernel:
         if x.size <= threads.PIECE and not short:
             into(*inputs, y)
             return y
-        sources, target = [one.reshape(-1) for one in inputs], y.reshape(-1)
+        sources, target = [array.reshape(-1) for array in inputs], y.reshape(-1)
 
         def work(piece: slice) -> None:
             if short:
                 room = np.empty(target[piece].shape, np.float32)
-                into(*(one[piece].astype(np.float32) for one in sources), room)
+                into(*(array[piece].astype(np.float32) for array in sources), room)
                 target[piece] = room
             else:
-                into(*(one[piece] for one in sources), target[piece])
+                into(*(array[piece] for array in sources), target[piece])
 
         threads.over(work, x.size)
         return y
@@ -113,8 +113,8 @@ def _in_pieces(into: Callable[..., None]) -> Kernel:
 
 
 def _sigmoid(x: Array, y: Array) -> None:
-    if x.size and not x.min() >= -80:  # NaN too: it hides what else there is
-        # exp(-x) overflows, or has little left before it does: a second exponential then.
+    if x.size and not x.min() >= -80:  # NaN too: it hides the minimum
+        # exp(-x) overflows, or loses digits before it does: this takes a second exponential.
         e = np.abs(x, out=fresh(x))
         np.negative(e, out=e)
         np.exp(e, out=e)

@@ -1,7 +1,7 @@
 """Attention in NumPy: the scores in place, all else in BLAS.
 
-Scores lie with the keys before the queries: a maximum or a sum over keys is then one of rows, which
-NumPy takes several at a time, where it would start anew for every query.
+Scores have the axis of the keys before that of the queries: a maximum or a sum over keys then runs
+over rows, several at a time. Along the last axis NumPy would start a loop for every query.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _onto_shared(x: Array, shared: Any) -> Any:
 
 
 def _scores(q: Array, k: Array, mask: Array | None, unseen: Array | None, scale: float) -> Any:
-    """(..., keys, queries)."""
+    """The scores, (..., keys, queries)."""
     scores = _shared_times(k, (q * q.dtype.type(scale)).swapaxes(-1, -2))
     if unseen is not None:
-        # Not added: the score of what is hidden may be NaN.
+        # Not added: the score of a hidden key may be NaN.
         np.copyto(scores, scores.dtype.type(-np.inf), where=unseen)
     if mask is not None:
         mask = mask.swapaxes(-1, -2) if mask.ndim > 1 else mask[..., None]
@@ -64,7 +64,7 @@ def _scores(q: Array, k: Array, mask: Array | None, unseen: Array | None, scale:
 
 
 def _unseen(q: Array, k: Array, is_causal: bool) -> Array | None:
-    """Where a query may not look; None where it may look everywhere."""
+    """A mask of the keys that a query may not attend to; None if there are none."""
     if not is_causal:
         return None
     keys, queries = k.shape[-2], q.shape[-2]
@@ -82,7 +82,7 @@ Item: TypeAlias = "tuple[slice, Array | None]"
 
 
 def _items(q: Array, k: Array, mask: Array | None) -> list[Item]:
-    """Keys of the first axis, in several parts where that is a batch and worth it."""
+    """The parts of the first axis: several if it is a batch and the work is large."""
     if q.ndim < 4 or q.size * k.shape[-2] < _LARGE:
         return [(slice(None), mask)]
     parts = [slice(*part) for part in even_ranges(q.shape[0], 8)]
@@ -100,7 +100,7 @@ def _attention(
 ) -> tuple[Array, ...]:
     q, k, v = widened(query), widened(key), widened(value)
     if not k.shape[-2]:
-        raise ValueError("there is nothing to look at")
+        raise ValueError("there are no keys to attend to")
     unseen = _unseen(q, k, is_causal)
     y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     normalizer = np.empty((*q.shape[:-1], 1), q.dtype)
@@ -114,9 +114,9 @@ def _attention(
         weights -= top
         np.exp(weights, out=weights)
         total = tree_sum(weights, (keys,), True)
-        total += total == 0  # a query that may look nowhere
-        found = _times_shared(weights.swapaxes(-1, -2), v[part])
-        np.divide(found, total.swapaxes(-1, -2), out=y[part])
+        total += total == 0  # a query that may attend to no key
+        weighted = _times_shared(weights.swapaxes(-1, -2), v[part])
+        np.divide(weighted, total.swapaxes(-1, -2), out=y[part])
         top += np.log(total)
         normalizer[part] = top.swapaxes(-1, -2)
 

@@ -1,8 +1,8 @@
 """Batch normalization in NumPy.
 
-Where the channels come last, an array is gone through in pieces that stay in the cache, once for
-the sums and once for the result. Loops over the channels alone would be short (32 elements, say),
-so rows are lines: several pixels, with what belongs to the channels repeated along them.
+Where the channels come last, an array is read in pieces that stay in the cache, once for the sums
+and once for the result. Loops over the channels alone would be short (32 elements, say), so rows
+are lines: several pixels, with the channels' parameters repeated along them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import column_totals
 from pullback_numpy.typing import Array
 
-#: Elements that a line has at least, where there are so many.
+#: The least number of elements of a line, if the array has as many.
 _LINE = 512
 
 
 def _lines(x: Array, axis: int) -> Array | None:
-    """x (..., channels) as lines of whole pixels; None where it is not laid out like that."""
+    """x (..., channels) as lines of whole pixels; None if its layout does not allow that."""
     channels = x.shape[axis]
     if axis != x.ndim - 1 or not x.flags.c_contiguous or not x.size or x.ndim < 2:
         return None
@@ -44,16 +44,16 @@ def _along(values: Any, lines: Array) -> Array:
 
 
 def _sums(lines: Array, channels: int, terms: Callable[[slice, Array], None], count: int) -> Array:
-    """`count` sums over pixels, (count, channels); terms(piece, out) gives those of a piece."""
-    places = row_pieces(*lines.shape)
-    found = np.empty((len(places), count, lines.shape[1]), lines.dtype)
+    """`count` sums over pixels, (count, channels); terms(piece, out) writes those of a piece."""
+    pieces = row_pieces(*lines.shape)
+    partial = np.empty((len(pieces), count, lines.shape[1]), lines.dtype)
 
     def work(number: int) -> None:
-        terms(places[number], found[number])
+        terms(pieces[number], partial[number])
 
     with threads.single_blas:
-        threads.run(work, range(len(places)), lines.size)
-    whole = found.reshape(len(places), count, -1, channels)
+        threads.run(work, range(len(pieces)), lines.size)
+    whole = partial.reshape(len(pieces), count, -1, channels)
     return np.asarray(tree_sum(whole, (0, 2), False))
 
 
@@ -65,10 +65,10 @@ def _batch_norm(
     if lines is None:
         return _batch_norm_of(x, w, scale, offset, axis, epsilon)
     channels, count = x.shape[axis], w.size // x.shape[axis]
-    # Distances are taken from a mean of the first pixels. What the square of their mean takes off
-    # again is at most as many times the variance as there are pieces: no digits to speak of.
-    some = w.reshape(-1, channels)[: max(1, threads.PIECE // channels)]
-    near = column_totals(some) / w.dtype.type(len(some))
+    # Distances are taken from a mean of the first pixels. The square of their mean, which is
+    # subtracted again, is at most the variance times the number of pieces: few digits are lost.
+    first_pixels = w.reshape(-1, channels)[: max(1, threads.PIECE // channels)]
+    near = column_totals(first_pixels) / w.dtype.type(len(first_pixels))
     near_line = _along(near, lines)
 
     def terms(piece: slice, out: Array) -> None:
@@ -79,7 +79,7 @@ def _batch_norm(
     first, second = _sums(lines, channels, terms, 2) / w.dtype.type(count)
     center, variance = near + first, np.maximum(second - first * first, 0)
     if not np.isfinite(variance).all():
-        # Here squares out of range give inf - inf; where distances are squared they do not.
+        # Here squares out of range give inf - inf; squares of distances to the exact mean do not.
         return _batch_norm_of(x, w, scale, offset, axis, epsilon)
     factor = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     y = _normalized(lines, center, factor, scale, offset)
@@ -125,6 +125,8 @@ def _batch_norm_gradient(
     x: Array, scale: Array | None, mean: Array, variance: Array, g: Array, mean_g: Array,
     variance_g: Array, *, axis: int, epsilon: float,
 ) -> tuple[Array, ...]:  # fmt: skip
+    # `spread`, `factor`, `by_x` and `constant` are those of the op's body and of CuPy's kernel.
+    # They are not shared: the sums and the pass over x, which differ, stand between these lines.
     w, h = widened(x), widened(g)
     spread = 1 / np.sqrt(variance + w.dtype.type(epsilon))
     factor = spread if scale is None else spread * scale

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from pullback.plugins.backend import Kernel
+from pullback.shapes import channels_last_shape
 from pullback_numpy import convolution
-from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.typing import Array, ConvOptions, Sizes
 
 
 def to_last(x: Array) -> Array:
@@ -17,27 +17,28 @@ def to_last(x: Array) -> Array:
     return np.moveaxis(x, 1, -1)
 
 
-def _conv(x: Array, kernel: Array, *, data_format: str, **how: Any) -> Array:
+def _conv(x: Array, kernel: Array, *, data_format: str, **options: Unpack[ConvOptions]) -> Array:
     if data_format == "channels_last":
-        return convolution.conv(x, kernel, **how)
-    return np.moveaxis(convolution.conv(to_last(x), kernel, **how), -1, 1)
+        return convolution.conv(x, kernel, **options)
+    return np.moveaxis(convolution.conv(to_last(x), kernel, **options), -1, 1)
 
 
 def _conv_input_gradient(
-    g: Array, kernel: Array, *, input_shape: Sizes, data_format: str, **how: Any
-) -> Any:
-    gradient: Callable[..., Any] = convolution.conv_input_gradient
+    g: Array, kernel: Array, *, input_shape: Sizes, data_format: str, **options: Unpack[ConvOptions]
+) -> Array:
     if data_format == "channels_last":
-        return gradient(g, kernel, input_shape=input_shape, **how)
-    batch, channels, *spatial = input_shape
-    dx = gradient(to_last(g), kernel, input_shape=(batch, *spatial, channels), **how)
+        return convolution.conv_input_gradient(g, kernel, input_shape=input_shape, **options)
+    shape = channels_last_shape(input_shape, data_format)
+    dx = convolution.conv_input_gradient(to_last(g), kernel, input_shape=shape, **options)
     return np.moveaxis(dx, -1, 1)
 
 
-def _conv_kernel_gradient(x: Array, g: Array, *, data_format: str, **how: Any) -> Array:
-    if data_format == "channels_last":
-        return convolution.conv_kernel_gradient(x, g, **how)
-    return convolution.conv_kernel_gradient(to_last(x), to_last(g), **how)
+def _conv_kernel_gradient(
+    x: Array, g: Array, *, kernel_shape: Sizes, data_format: str, **options: Unpack[ConvOptions]
+) -> Array:
+    if data_format != "channels_last":
+        x, g = to_last(x), to_last(g)
+    return convolution.conv_kernel_gradient(x, g, kernel_shape=kernel_shape, **options)
 
 
 KERNELS: dict[str, Kernel] = {

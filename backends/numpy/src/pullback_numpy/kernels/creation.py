@@ -18,7 +18,7 @@ def _astype(x: Array, *, dtype: DType) -> Array:
 
 def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: None) -> Array:
     if not fill_value and type(fill_value) is not float:
-        return np.zeros(shape, dtype)  # pages that nobody touches cost nothing
+        return np.zeros(shape, dtype)  # pages that are never touched cost nothing
     if dtype is bfloat16 or (type(fill_value) is int and not -EXACT <= fill_value <= EXACT):
         fill_value = number(fill_value, dtype)
     return np.full(shape, fill_value, dtype)

@@ -19,11 +19,11 @@ _SHORT = 2 * _BLOCK
 def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool) -> Array:
     wide, result = accumulation(x, dtype)
     if wide.kind in "iu" or x.shape[axis] <= _SHORT:
-        found = np.add.accumulate(x, axis, wide)
+        sums = np.add.accumulate(x, axis, wide)
     else:
         line = np.moveaxis(x.astype(wide, copy=False), axis, -1)
-        found = np.moveaxis(_long_sum(line), -1, axis)
-    return _with_initial(found.astype(result, copy=False), axis, 0 if include_initial else None)
+        sums = np.moveaxis(_long_sum(line), -1, axis)
+    return _with_initial(sums.astype(result, copy=False), axis, 0 if include_initial else None)
 
 
 def _long_sum(x: Array) -> Array:
@@ -35,17 +35,17 @@ def _long_sum(x: Array) -> Array:
     sums = np.add.accumulate(blocks, -1)
     totals = _long_sum(sums[..., -1])
     sums[..., 1:, :] += totals[..., :-1, None]
-    found = np.empty_like(x, shape=x.shape)
-    found[..., :whole] = sums.reshape(*x.shape[:-1], whole)
+    y = np.empty_like(x, shape=x.shape)
+    y[..., :whole] = sums.reshape(*x.shape[:-1], whole)
     if whole < n:
-        found[..., whole:] = np.add.accumulate(x[..., whole:], -1) + totals[..., -1:]
-    return found
+        y[..., whole:] = np.add.accumulate(x[..., whole:], -1) + totals[..., -1:]
+    return y
 
 
 def _cumulative_prod(x: Array, *, axis: int, dtype: DType, include_initial: bool) -> Array:
     wide, result = accumulation(x, dtype)
-    found = np.multiply.accumulate(x, axis, wide).astype(result, copy=False)
-    return _with_initial(found, axis, 1 if include_initial else None)
+    products = np.multiply.accumulate(x, axis, wide).astype(result, copy=False)
+    return _with_initial(products, axis, 1 if include_initial else None)
 
 
 def _with_initial(x: Array, axis: int, value: int | None) -> Array:

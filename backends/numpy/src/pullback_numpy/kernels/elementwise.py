@@ -1,4 +1,4 @@
-"""Elementwise ops in NumPy, where a ufunc of the same name is not the whole answer."""
+"""Elementwise ops in NumPy, where a ufunc of the same name is not enough."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _split(ufunc: Any) -> Kernel:
 
 
 def _tangent(ufunc: Any, infinite: str, other: str) -> Kernel:
-    """tan or tanh, given which part of a complex number makes it 1 or i where that is infinite."""
+    """tan or tanh; it is i or 1 where the part `infinite` of a complex number is infinite."""
     of_reals = _split(ufunc)
 
     def kernel(x: Array) -> Any:
@@ -60,7 +60,7 @@ def _floor_divide(x1: Array, x2: Array) -> Any:
     quotient = np.divide(x1, x2)
     if x1.itemsize < 8 or not (np.abs(quotient) < 2.0**53).all():
         return _GENERIC["floor_divide"](x1, x2)
-    # What the generic kernel does as long as numbers have places behind the point.
+    # The generic kernel's way, for quotients whose fraction has digits left.
     whole = np.floor(quotient)
     doubtful = whole == quotient
     if not doubtful.any():
@@ -70,20 +70,20 @@ def _floor_divide(x1: Array, x2: Array) -> Any:
 
 
 def _expm1(x: Array) -> Array:
-    found = np.expm1(x)
+    y = np.expm1(x)
     if x.dtype.kind == "c":
         # NumPy multiplies infinities by zeros; exp follows the standard.
         finite = np.isfinite(x)
         if not finite.all():
-            found = np.where(finite, found, np.exp(x) - 1)
-        return found + POSITIVE_ZERO
-    return found
+            y = np.where(finite, y, np.exp(x) - 1)
+        return y + POSITIVE_ZERO
+    return y
 
 
 def _log1p(x: Array) -> Array:
     if x.dtype.kind != "c":
         return np.log1p(x)
-    # NumPy takes the logarithm of |1 + x|, which has lost a small x.
+    # NumPy takes the logarithm of |1 + x|, in which the digits of a small x are lost.
     a, b = x.real, x.imag
     near = 0.5 * np.log1p(a * (2 + a) + b * b)
     far = np.log(np.hypot(1 + a, b))
@@ -122,9 +122,9 @@ def _round(x: Array) -> Array:
 
 
 def _sign(x: Array) -> Array:
-    found = np.sign(x)
+    y = np.sign(x)
     # ml_dtypes gives -0 for -0, the standard and NumPy's own dtypes 0.
-    return found + found.dtype.type(0) if x.dtype.kind == "V" else found
+    return y + y.dtype.type(0) if x.dtype.kind == "V" else y
 
 
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -136,17 +136,17 @@ def where(condition: Array, x1: Array, x2: Array) -> Array:
         return np.where(condition, x1, x2)
     bits, shape = _BITS[x1.itemsize], condition.shape
     first, second = x1.view(bits), x2.view(bits)
-    arrays = [one for one in (condition, first, second) if one.ndim]
+    arrays = [array for array in (condition, first, second) if array.ndim]
     if condition.size < threads.LARGE or not all(
-        one.shape == shape and one.flags.c_contiguous for one in arrays
+        array.shape == shape and array.flags.c_contiguous for array in arrays
     ):
         chosen = _chosen(condition, first, second)
         return chosen.view(x1.dtype)
     y = np.empty(shape, bits)
-    flat = [one.reshape(-1) if one.ndim else one for one in (condition, first, second, y)]
+    flat = [array.reshape(-1) if array.ndim else array for array in (condition, first, second, y)]
 
     def work(piece: slice) -> None:
-        _chosen(*(one[piece] if one.ndim else one for one in flat))
+        _chosen(*(array[piece] if array.ndim else array for array in flat))
 
     threads.over(work, y.size)
     return y.view(x1.dtype)
@@ -154,9 +154,9 @@ def where(condition: Array, x1: Array, x2: Array) -> Array:
 
 def _chosen(condition: Array, first: Array, second: Array, out: Array | None = None) -> Array:
     # np.where branches at every element. Without a branch, in bits: (x1 ^ x2) c ^ x2.
-    found = np.multiply(np.bitwise_xor(first, second), condition.view(np.int8), out=out)
-    found ^= second
-    return found
+    chosen = np.multiply(np.bitwise_xor(first, second), condition.view(np.int8), out=out)
+    chosen ^= second
+    return chosen
 
 
 KERNELS: dict[str, Kernel] = {
@@ -173,6 +173,6 @@ KERNELS: dict[str, Kernel] = {
     "tan": _tangent(np.tan, "imag", "real"),
     "tanh": _tangent(np.tanh, "real", "imag"),
     "where": where,
-    # What takes long enough an element for the time of the second thread not to go into memory.
+    # Functions that take long enough an element for a second thread not to wait for memory.
     **{name: _split(getattr(np, name)) for name in ("exp", "log", "sin", "cos")},
 }

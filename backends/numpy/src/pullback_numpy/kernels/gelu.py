@@ -85,7 +85,7 @@ def _growth_of(x: Array, square: Array, out: Array) -> Any:
 
 
 def _approximate(x: Array, y: Array) -> None:
-    """x sigmoid(2 u), for x far below 0 by way of 1 / inf = 0."""
+    """x sigmoid(2 u); for x far below 0 the exponential is infinite and 1 / inf is 0."""
     square = np.multiply(x, x)
     growth = _growth_of(x, square, square)
     growth += growth.dtype.type(1)
@@ -103,7 +103,7 @@ def _approximate_slope(x: Array, y: Array) -> None:
     square *= x.dtype.type(6 * _TANH_SLOPE * _TANH_CUBIC)
     square += x.dtype.type(2 * _TANH_SLOPE)
     square *= x
-    # Far out x^3 is large and 1 - s is 0.
+    # For large x, x^3 is large and 1 - s is 0.
     rest = np.subtract(s.dtype.type(1), s, out=x)
     rest *= s
     rest *= square

@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 def _take(x: Array, indices: Array, *, axis: int) -> Array:
     if not x.size:
-        _in_range(indices, x.shape[axis])  # NumPy looks only where there is something to take
+        _in_range(indices, x.shape[axis])  # NumPy does not check indices of an empty array
     return x.take(indices, axis)
 
 
@@ -42,7 +42,7 @@ def _ravel_index(x1: Array, x2: Array, *, sizes: tuple[int, int]) -> Any:
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype to add up in: float32 and narrower in double precision, rounded once."""
+    """The dtype of sums: float32 and narrower are added in double precision and rounded once."""
     if dtype.kind in "iub":
         return dtype
     return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
@@ -53,43 +53,43 @@ def _added(start: Array, indices: Array, updates: Array, axis: int, dtype: DType
     shape = start.shape
     size = shape[axis]
     outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1 :]))
-    places = _in_range(indices, size).reshape(-1).astype(np.int64, copy=False)
+    positions = _in_range(indices, size).reshape(-1).astype(np.int64, copy=False)
     start = start.reshape(outer, size, inner)
-    updates = updates.reshape(outer, places.size, inner).astype(start.dtype, copy=False)
-    if start.dtype == dtype and dtype.kind in "fc" and places.size > _FEW:
-        places, updates = _add_crowds(start, places, updates)
+    updates = updates.reshape(outer, positions.size, inner).astype(start.dtype, copy=False)
+    if start.dtype == dtype and dtype.kind in "fc" and positions.size > _FEW:
+        positions, updates = _add_crowds(start, positions, updates)
     if outer != 1:
-        places = (np.arange(outer)[:, None] * size + places).reshape(-1)
+        positions = (np.arange(outer)[:, None] * size + positions).reshape(-1)
     if inner != 1:
-        places = (places[:, None] * inner + np.arange(inner)).reshape(-1)
+        positions = (positions[:, None] * inner + np.arange(inner)).reshape(-1)
     # On flat arrays of one dtype `add.at` runs at 3 ns an element, else at ten times that.
-    np.add.at(start.reshape(-1), places, updates.reshape(-1))
+    np.add.at(start.reshape(-1), positions, updates.reshape(-1))
     return start.reshape(shape).astype(dtype, copy=False)
 
 
-#: So many numbers are added one after the other without losing more than the last places.
+#: A sum of at most this many numbers, one after the other, loses no more than the last digits.
 _FEW = 32
 
 
-def _add_crowds(start: Any, places: Array, updates: Array) -> tuple[Array, ...]:
-    """Adds what goes to places with many updates, in pairs; gives back the others.
+def _add_crowds(start: Any, positions: Array, updates: Array) -> tuple[Array, ...]:
+    """Adds the updates of positions with many updates, in pairs; returns the other updates.
 
-    Where there is no wider dtype, the error of a plain sum would grow with the number of its terms.
+    Without a wider dtype, the error of a plain sum would grow with the number of its terms.
     """
-    crowds = np.flatnonzero(np.bincount(places) > _FEW)
+    crowds = np.flatnonzero(np.bincount(positions) > _FEW)
     if not crowds.size:
-        return places, updates
-    order = places.argsort(kind="stable")
-    ordered = places[order]
+        return positions, updates
+    order = positions.argsort(kind="stable")
+    ordered = positions[order]
     begins, ends = ordered.searchsorted(crowds), ordered.searchsorted(crowds, "right")
-    others = np.ones(places.size, np.bool_)
-    for place, begin, end in zip(crowds, begins, ends, strict=True):
+    others = np.ones(positions.size, np.bool_)
+    for position, begin, end in zip(crowds, begins, ends, strict=True):
         members = order[begin:end]
         others[members] = False
         # NumPy adds in pairs along an axis that is contiguous.
         rows = np.ascontiguousarray(updates[:, members].swapaxes(1, 2))
-        start[:, place] += np.add.reduce(rows, axis=2)
-    return places[others], updates[:, others]
+        start[:, position] += np.add.reduce(rows, axis=2)
+    return positions[others], updates[:, others]
 
 
 def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
@@ -111,7 +111,7 @@ def _scatter_update(x: Array, indices: Array, updates: Array, *, axis: int) -> A
 
 
 def _extreme(ufunc: Any) -> Kernel:
-    """A scatter that keeps what a ufunc chooses of two."""
+    """Makes a scatter kernel that combines elements and updates by a ufunc."""
 
     def scatter(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
         result = x.copy()

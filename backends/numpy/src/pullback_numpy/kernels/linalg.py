@@ -1,4 +1,4 @@
-"""Linear algebra in NumPy; LAPACK and BLAS know no 16-bit floats, so those go through float32."""
+"""Linear algebra in NumPy; LAPACK and BLAS lack 16-bit floats, which go through float32."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _matmul(x1: Array, x2: Array) -> Any:
 
 def _linear(x: Array, weight: Any, bias: Array | None) -> Any:
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
-        raise ValueError("no matrix, or a bias of another size")
+        raise ValueError("the weight must be a matrix, and the bias have its number of columns")
     if _is_half(x):
         wide = None if bias is None else bias.astype(np.float32)
         return _linear(x.astype(np.float32), weight.astype(np.float32), wide).astype(x.dtype)
     y = products.matmul(x, weight)
-    # It is an array of our own.
+    # In place: y belongs to this call.
     return y if bias is None else np.add(y, bias, y)
 
 
@@ -44,9 +44,9 @@ def _in_float32(function: Callable[[Any], Any]) -> Kernel:
 
 
 def quiet(kernel: Kernel) -> Kernel:
-    """The kernel without NumPy's floating-point warnings, where code of NumPy's own gives them.
+    """The kernel without the floating-point warnings of NumPy's own Python code.
 
-    It costs a microsecond, which such kernels take many times over.
+    That costs a microsecond, little beside such kernels.
     """
 
     @functools.wraps(kernel)
@@ -70,7 +70,7 @@ def _eigvalsh(x: Array) -> Array:
 
 
 def _svdvals(x: Array) -> Array:
-    # LAPACK writes of infinities to the terminal, and gives NaN, which no rank can be told from.
+    # For infinities LAPACK prints to the terminal and returns NaN, which would hide the rank.
     if not np.isfinite(x).all():
         raise ValueError("matrices must not contain infinities or NaN")
     return np.linalg.svdvals(x)
@@ -94,7 +94,7 @@ def _outer(x1: Array, x2: Array) -> Array:
 
 def _vecdot(x1: Array, x2: Array, *, axis: int) -> Any:
     if axis >= 0 or x1.shape[axis] != x2.shape[axis]:
-        raise ValueError("no axis of vectors of one length")
+        raise ValueError("vectors must have one length")
     if _is_half(x1):
         wide = _vecdot(x1.astype(np.float32), x2.astype(np.float32), axis=axis)
         return wide.astype(x1.dtype)
@@ -110,7 +110,7 @@ def _tensordot(x1: Array, x2: Array, *, axes: tuple[Sizes, Sizes]) -> Array:
     return np.tensordot(x1, x2, axes)
 
 
-#: Squares are summed as they are where their sum lies in here: none that counts was lost.
+#: Squares are summed unscaled where their sum lies in this range: none over- or underflowed.
 _SAFE = {"f": (1e-20, 1e37), "d": (1e-270, 1e300)}
 
 
@@ -137,8 +137,8 @@ def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     # In float64, in units of the largest element (the smallest, for ord < 0).
     unit = np.asarray(extreme(size, axis=axis, keepdims=True), np.float64)
     unit = np.where((unit == 0) | np.isinf(unit), 1.0, unit)
-    found = tree_sum((size / unit) ** ord, axis, keepdims) ** (1 / ord)
-    return np.asarray(found * unit.reshape(np.shape(found))).astype(size.dtype)
+    norm = tree_sum((size / unit) ** ord, axis, keepdims) ** (1 / ord)
+    return np.asarray(norm * unit.reshape(np.shape(norm))).astype(size.dtype)
 
 
 KERNELS: dict[str, Kernel] = {

@@ -41,8 +41,8 @@ def _matrix_transpose(x: Array) -> Array:
 
 def _moveaxis(x: Array, *, source: Sizes, destination: Sizes) -> Array:
     order = [axis for axis in range(x.ndim) if axis not in source]
-    for place, axis in sorted(zip(destination, source, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(destination, source, strict=True)):
+        order.insert(position, axis)
     return x.transpose(order)
 
 
@@ -92,7 +92,7 @@ def _tile(x: Array, *, repetitions: Sizes) -> Array:
     return np.tile(x, repetitions)
 
 
-# An ellipsis in the key makes even one element a 0-d view, no NumPy scalar.
+# An ellipsis in the key makes even one element a 0-d view, not a NumPy scalar.
 
 
 def _strided_slice(x: Array, *, key: Key) -> Any:
@@ -112,7 +112,7 @@ def _strided_place(value: Array, *, shape: Sizes, key: Key) -> Array:
     result = np.zeros(shape, value.dtype)
     part = result[key]
     if value.shape != part.shape:
-        raise ValueError("not the shape of the part")
+        raise ValueError("the value must have the shape of the part")
     part[...] = value
     return result
 

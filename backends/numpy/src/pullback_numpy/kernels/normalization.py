@@ -45,7 +45,7 @@ def _mean_product(a: Array, b: Array, axes: Axes) -> Any:
 
 
 def affine(y: Array, scale: Array | None, offset: Array | None, axes: Axes) -> Array:
-    """Y * scale + offset, in place."""
+    """Scales and shifts y in place: y * scale + offset."""
     if scale is not None:
         y *= laid_out(scale, y.shape, axes)
     if offset is not None:
@@ -54,7 +54,7 @@ def affine(y: Array, scale: Array | None, offset: Array | None, axes: Axes) -> A
 
 
 def _as_rows(x: Array, axes: Axes) -> Array | None:
-    """x as rows of what is normalized, where those are its last axes; else None."""
+    """x as rows of normalized elements, if the normalized axes are its last; else None."""
     if not x.size or not x.flags.c_contiguous or axes is None or not axes:
         return None
     if axes != tuple(range(x.ndim - len(axes), x.ndim)):
@@ -125,17 +125,17 @@ def _layer_norm_gradient(
     dx = np.empty(rows.shape, rows.dtype)
     flat, shape = None if scale is None else scale.reshape(-1), [x.shape[a] for a in axis]
     middle, width = center.reshape(-1, 1), spread.reshape(-1, 1)
-    places = row_pieces(*rows.shape)
-    sums = np.empty((2, len(places), rows.shape[1]), rows.dtype)
+    pieces = row_pieces(*rows.shape)
+    sums = np.empty((2, len(pieces), rows.shape[1]), rows.dtype)
 
     def work(number: int) -> None:
-        piece = places[number]
+        piece = pieces[number]
         sums[:, number] = _layer_norm_gradient_of(
             rows[piece], flat, middle[piece], width[piece], rows_g[piece], (1,), dx[piece]
         )
 
-    threads.run(work, range(len(places)), rows.size)
-    dscale, doffset = (tree_sum(one, (0,), False) for one in sums)
+    threads.run(work, range(len(pieces)), rows.size)
+    dscale, doffset = (tree_sum(partial, (0,), False) for partial in sums)
     return (
         narrowed(dx.reshape(x.shape), x),
         narrowed(dscale.reshape(shape), x),

@@ -19,7 +19,7 @@ from pullback_numpy.typing import Array
 
 
 def _over(work: Callable[..., None], inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Calls work(*parts of inputs, *parts of outputs) for parts that make up the whole arrays."""
+    """Calls work(*inputs, *outputs) with parts of the arrays until all of them are done."""
     size = outputs[0].size
     if size <= threads.PIECE:
         work(*inputs, *outputs)
@@ -44,17 +44,17 @@ def _momentum(
     weight_decay: float,
 ) -> tuple[Array, ...]:  # fmt: skip
     new_p, new_v = np.empty(p.shape, p.dtype), np.empty(velocity.shape, velocity.dtype)
-    share = widened(velocity).dtype.type(momentum)
+    factor = widened(velocity).dtype.type(momentum)
 
     def work(w: Array, h: Array, v: Array, out_p: Array, out_v: Array) -> None:
         w, h = widened(w), widened(h)
         if weight_decay:
             h = h + w * w.dtype.type(weight_decay)
-        fresh = np.multiply(widened(v), share, out=_room(out_v, h))
+        fresh = np.multiply(widened(v), factor, out=_room(out_v, h))
         fresh += h
         if fresh is not out_v:
             out_v[...] = fresh
-        step = np.multiply(fresh, share if nesterov else rate, out=np.empty(h.shape, h.dtype))
+        step = np.multiply(fresh, factor if nesterov else rate, out=np.empty(h.shape, h.dtype))
         if nesterov:
             step += h
             step *= rate
@@ -65,7 +65,7 @@ def _momentum(
 
 
 def _corrections(beta1: float, beta2: float, count: float) -> tuple[float, float]:
-    """The root of 1 - beta2^n and 1 - beta1^n; NaN for what is no step."""
+    """The root of 1 - beta2^n and 1 - beta1^n; NaN if the step is negative or NaN."""
     if not count >= 0:
         return math.nan, math.nan
     return math.sqrt(1 - beta2**count), 1 - beta1**count
@@ -77,12 +77,12 @@ def _adam(
 ) -> tuple[Array, ...]:  # fmt: skip
     new = [np.empty(a.shape, a.dtype) for a in (p, m, v)]
     count, speed = float(step), float(rate)
-    # rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants drawn together.
-    root, share = _corrections(beta1, beta2, count)
+    # rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants combined.
+    root, correction = _corrections(beta1, beta2, count)
     number = (np.float64 if p.dtype == np.float64 else np.float32) if p.size else float
-    share1, share2, scale, least, decay = map(
+    weight1, weight2, scale, least, decay = map(
         number,
-        (1 - beta1, 1 - beta2, speed * root / share if share else speed * root * math.inf,
+        (1 - beta1, 1 - beta2, speed * root / correction if correction else speed * root * math.inf,
          epsilon * root, weight_decay * speed),
     )  # fmt: skip
 
@@ -93,10 +93,10 @@ def _adam(
         square, mean = _room(out_v, h), _room(out_m, h)
         np.multiply(h, h, out=square)
         square -= second
-        square *= share2
+        square *= weight2
         square += second
         np.subtract(h, first, out=mean)
-        mean *= share1
+        mean *= weight1
         mean += first
         change = np.sqrt(square, out=np.empty(h.shape, h.dtype))
         change += least
@@ -115,7 +115,7 @@ def _adam(
 
 
 def _room(out: Array, like: Array) -> Array:
-    """The place of a result where it is stored as it is computed, else memory of its own."""
+    """The array of a result if it has the dtype of the computation, else a new array."""
     return out if out.dtype is like.dtype else np.empty(out.shape, like.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Kernels for wide floats, made to serve the 16-bit ones too."""
+"""Arrays by rows: an axis moved to the end, and slices of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers: NumPy's Philox is the one that the ops are defined by."""
+"""Random numbers: the ops are defined by Philox as NumPy has it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORD = (1 << 64) - 1
 
 
 class _Local(threading.local):
-    """A bit generator for each thread: to make one takes 16 us, to set its state one."""
+    """A bit generator for each thread: it takes 16 us to make, and 1 us to set its state."""
 
     def __init__(self) -> None:
         self.bits = np.random.Philox(key=0, counter=0)

@@ -19,7 +19,7 @@ def _order(time: int, reverse: bool) -> range:
 
 
 def _sigmoid(z: Array, out: Array) -> Array:
-    """The logistic function by tanh, in place: gates are no probabilities to be exact near 0."""
+    """The logistic function by tanh, in place: gates need not be exact near 0."""
     np.multiply(z, z.dtype.type(0.5), out=out)
     np.tanh(out, out=out)
     out *= out.dtype.type(0.5)
@@ -45,7 +45,7 @@ def _batch_first(x: Array, dtype: DType) -> Array:
 
 
 def _absent(mask: Array | None) -> Any:
-    """For each step the rows that are not there; None where all are."""
+    """For each step the rows that the mask leaves out, or None; None without a mask."""
     if mask is None:
         return None
     gone = ~_time_first(mask)
@@ -101,10 +101,10 @@ def _lstm(
 
 
 def _sigmoids(units: int, batch: int, dtype: DType) -> Callable[[Array], None]:
-    """What makes sigmoids of the tanh of i, f and o, in place."""
+    """A function that turns the tanh of i, f and o into sigmoids, in place."""
     half = np.array(0.5, dtype)
     if units * batch <= _SHORT:
-        # A call takes as long as a thousand elements: g comes along, times 1 and plus 0.
+        # A call takes as long as a thousand elements: g is included, times 1 and plus 0.
         factor: Array = np.full((4, units, batch), half)
         factor[2] = 1
         factor = factor.reshape(4 * units, batch)
@@ -129,7 +129,7 @@ _SHORT = 1 << 11
 
 
 def _units_first(x: Array) -> Array:
-    # A copy, which may be written into, where the transpose of an input is contiguous as it is.
+    # Always a copy, since it is written into: the transpose of an input may be contiguous.
     return np.array(x.T, order="C")
 
 
@@ -138,7 +138,7 @@ _items_first = _units_first
 
 def _halved(weights: Array) -> Array:
     """(inputs, 4 * units) as (4 * units, inputs), with the rows of i, f and o halved."""
-    turned = np.array(weights.T, order="C")  # never a view: it is written into
+    turned = np.array(weights.T, order="C")  # a copy: it is written into
     i, f, _, o = turned.reshape(4, -1, weights.shape[0])
     for part in (i, f, o):
         part *= part.dtype.type(0.5)
@@ -146,25 +146,25 @@ def _halved(weights: Array) -> Array:
 
 
 def _gates_of_inputs(x: Array, kernel: Array, bias: Array | None) -> Any:
-    """What the inputs of all steps give to the gates, (time, 4 * units, batch)."""
+    """The contribution of the inputs of all steps to the gates, (time, 4 * units, batch)."""
     batch, time, features = x.shape
     # The bias is the row of an input that is always 1.
-    given = np.ones((time, features + (bias is not None), batch), x.dtype)
-    given[:, :features] = x.transpose(1, 2, 0)
+    inputs = np.ones((time, features + (bias is not None), batch), x.dtype)
+    inputs[:, :features] = x.transpose(1, 2, 0)
     weights = _halved(kernel if bias is None else np.concatenate([kernel, bias[None]]))
     if batch == 1:
-        return np.matmul(given[..., 0], weights.T)[..., None]
+        return np.matmul(inputs[..., 0], weights.T)[..., None]
     z = np.empty((time, weights.shape[0], batch), x.dtype)
 
     def work(steps: tuple[int, int]) -> None:
         part = slice(*steps)
-        np.matmul(weights, given[part], out=z[part])
+        np.matmul(weights, inputs[part], out=z[part])
 
     threads.run(work, even_ranges(time, 8 if z.size > _MANY else 1))
     return z
 
 
-#: So many gates in all are worth a second thread.
+#: At least this many gates in all are worth a second thread.
 _MANY = 1 << 17
 
 
@@ -179,7 +179,7 @@ def _lstm_gradient(
     time = x.shape[1]
     gates, cells = (np.ascontiguousarray(a.transpose(1, 2, 0)) for a in (gates, cells))
     grads, dh, dc = widened(out_g), _units_first(widened(h_g)), _units_first(widened(c_g))
-    # Nobody sees these after the call: memory that is kept has its pages already.
+    # Used in this call only: memory that is kept has its pages already.
     (slopes,) = scratch(gates.dtype, (4 * units, time, batch))
     z, t = np.empty((4 * units, batch), gates.dtype), np.empty(dc.shape, gates.dtype)
     dz, one = z.reshape(4, units, batch), gates.dtype.type(1)
@@ -220,7 +220,7 @@ def _lstm_gradient(
         dh, dc, t = left, t, dc
     flat = slopes.reshape(4 * units, time * batch)
     inputs, before = _rows(x), _rows_before(out, initial_h, reverse)
-    drecurrent, dkernel, dx, dbias = _together(
+    drecurrent, dkernel, dx, dbias = _run_tasks(
         flat.size * 4 * units,
         lambda: np.matmul(flat, before).T,
         lambda: np.matmul(flat, inputs).T,
@@ -228,11 +228,11 @@ def _lstm_gradient(
         lambda: np.add.reduce(flat, 1),
     )
     dx = dx.reshape(x.shape[2], time, batch).transpose(2, 1, 0)
-    found = (dx, _items_first(dh), _items_first(dc), dkernel, drecurrent, dbias)
-    return tuple(narrowed(one, x) for one in found)
+    gradients = (dx, _items_first(dh), _items_first(dc), dkernel, drecurrent, dbias)
+    return tuple(narrowed(gradient, x) for gradient in gradients)
 
 
-# What the gradients share ---------------------------------------------------------------------
+# Helpers of both gradients --------------------------------------------------------------------
 
 
 def _rows(x: Array) -> Array:
@@ -241,7 +241,7 @@ def _rows(x: Array) -> Array:
 
 
 def _rows_before(out: Array, initial_h: Array, reverse: bool) -> Array:
-    """The states with which the steps begin, (time * batch, units)."""
+    """The state before each step, (time * batch, units)."""
     batch, time, units = out.shape
     before = np.empty((time, batch, units), widened(initial_h).dtype)
     if time:
@@ -253,22 +253,22 @@ def _rows_before(out: Array, initial_h: Array, reverse: bool) -> Array:
     return before.reshape(-1, units)
 
 
-def _together(terms: int, *tasks: Any) -> list[Any]:
-    """The results of all tasks; of many terms, on several threads."""
-    found: list[Any] = [None] * len(tasks)
+def _run_tasks(terms: int, *tasks: Any) -> list[Any]:
+    """The results of all tasks, computed on several threads if there are many terms."""
+    results: list[Any] = [None] * len(tasks)
 
     def work(number: int) -> None:
-        found[number] = tasks[number]()
+        results[number] = tasks[number]()
 
     if terms > _LARGE:
         threads.run(work, range(len(tasks)))
     else:
         for number in range(len(tasks)):
             work(number)
-    return found
+    return results
 
 
-#: Products of fewer terms are left to BLAS as they are.
+#: Products of fewer terms run one after the other.
 _LARGE = 1 << 24
 
 
@@ -353,7 +353,7 @@ def _gru_gradient(
         dh = left
     da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)
     inputs, before = _rows(x), _rows_before(out, initial_h, reverse)
-    dx, *weights = _together(
+    dx, *weights = _run_tasks(
         da.size * 3 * units,
         lambda: np.matmul(da, widened(kernel).T),
         lambda: np.matmul(inputs.T, da),
@@ -362,7 +362,7 @@ def _gru_gradient(
         lambda: products.column_totals(db),
     )
     dx = dx.reshape(time, x.shape[0], x.shape[2]).swapaxes(0, 1)
-    return tuple(narrowed(one, x) for one in (dx, dh, *weights))
+    return tuple(narrowed(gradient, x) for gradient in (dx, dh, *weights))
 
 
 KERNELS: dict[str, Kernel] = {

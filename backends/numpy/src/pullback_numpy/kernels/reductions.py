@@ -2,7 +2,7 @@
 
 `np.add.reduce` adds pairwise along the axis of the smallest stride only; along every other axis it
 adds row to row, and the error grows with the number of rows. Large sums along those axes go through
-partial sums of a few rows each, level by level, which bounds the error and is no slower.
+partial sums of a few rows each, level by level, which bounds the error and takes no longer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _minimum: Any = np.minimum.reduce
 _or: Any = np.logical_or.reduce
 _and: Any = np.logical_and.reduce
 
-#: Up to so many elements, or so many terms a sum, NumPy's own order is accurate enough.
+#: NumPy's own order is accurate enough up to this many elements, or this many terms a sum.
 _SMALL = 1024
 _FEW = 128
 #: Rows per partial sum, and the elements of a row that stays in the first-level cache.
@@ -37,7 +37,7 @@ _WIDE: dict[str, tuple[Any, Any]] = {
     **{char: (np.dtype(char), np.dtype(char)) for char in "qQ"},
     **{dtype.char: (dtypes.float32, dtype) for dtype in (dtypes.float16, dtypes.bfloat16)},
 }
-#: Those that NumPy sums in their own dtype without being told.
+#: The characters of the dtypes that NumPy sums in their own dtype by default.
 _PLAIN = frozenset("fdFDlLqQ")
 
 
@@ -90,9 +90,9 @@ def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
 
 
 def _by_stride(x: Array, axes: Sizes) -> tuple[Any, list[int]]:
-    """A view with the axes by stride, largest first and none of size 1; and which axes they are.
+    """A view with the axes by stride, largest first and none of size 1; and those axes.
 
-    The order in which a summed axis is walked is free, so negative strides are turned round.
+    The order of the terms along a summed axis is free, so negative strides are reversed.
     """
     order = [a for a in range(x.ndim) if x.shape[a] > 1]
     order.sort(key=lambda a: -abs(x.strides[a]))
@@ -106,7 +106,7 @@ def _by_stride(x: Array, axes: Sizes) -> tuple[Any, list[int]]:
 
 
 def _merged(y: Array, left: list[bool]) -> tuple[Any, list[bool]]:
-    """Neighbouring axes that are both to be summed as one, where no copy is needed for it."""
+    """Merges adjacent axes that are both summed, where that needs no copy."""
     shape, kinds, step = [y.shape[0]], [left[0]], y.strides[0]
     for size, stride, summed in zip(y.shape[1:], y.strides[1:], left[1:], strict=True):
         if summed and kinds[-1] and step == size * stride:
@@ -185,18 +185,18 @@ def _count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Any:
 def _var(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
     wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
     away = np.asarray(wide - _mean(wide, axis=axis, keepdims=True))
-    # The mean is rounded to a digit of x, which may be large beside what is left.
+    # The mean is rounded to a digit of x, which may be large beside the distances.
     away -= _mean(away, axis=axis, keepdims=True)
     np.multiply(away, away, out=away)
     left = _count(x, axis) - correction
-    found = tree_sum(away, axis, keepdims) / (left if left > 0 else 0)
-    return found if wide is x else found.astype(x.dtype)
+    variance = tree_sum(away, axis, keepdims) / (left if left > 0 else 0)
+    return variance if wide is x else variance.astype(x.dtype)
 
 
 def _std(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
     wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
-    found = np.sqrt(_var(wide, axis=axis, correction=correction, keepdims=keepdims))
-    return found if wide is x else found.astype(x.dtype)
+    deviation = np.sqrt(_var(wide, axis=axis, correction=correction, keepdims=keepdims))
+    return deviation if wide is x else deviation.astype(x.dtype)
 
 
 def _logsumexp(x: Array, *, axis: Any, keepdims: bool) -> Any:

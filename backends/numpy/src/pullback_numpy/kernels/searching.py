@@ -1,4 +1,4 @@
-"""Finding things in NumPy, and the distinct ones among them."""
+"""Searching in NumPy: positions of elements, and distinct elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _argmin(x: Array, *, axis: int | None, keepdims: bool) -> Any:
 
 
 def _comparable(x: Array) -> Any:
-    """bfloat16 as float32, which NumPy's own searches know how to order."""
+    """bfloat16 as float32, which NumPy's own searches can order."""
     return x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
 
 

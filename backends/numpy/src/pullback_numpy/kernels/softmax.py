@@ -43,7 +43,7 @@ def row_sum(x: Array, axis: int) -> Any:
 
 
 def _rows(w: Array, axis: int) -> Array | None:
-    """w as rows of the last axis where that needs no copy and is worth going through in pieces."""
+    """w as rows of the last axis, if that needs no copy and w is large; else None."""
     if axis == w.ndim - 1 and w.flags.c_contiguous and w.size > 2 * threads.PIECE:
         return w.reshape(-1, w.shape[-1])
     return None
@@ -123,13 +123,13 @@ def _log_normalizer(w: Array, axis: int) -> Any:
     """log(sum(exp(w))) along axis, which is kept."""
     rows = _rows(w, axis)
     if rows is not None:
-        found = np.empty((rows.shape[0], 1), rows.dtype)
+        normalizer = np.empty((rows.shape[0], 1), rows.dtype)
 
         def work(piece: slice) -> None:
-            found[piece] = _log_normalizer(rows[piece], 1)
+            normalizer[piece] = _log_normalizer(rows[piece], 1)
 
         threads.over(work, *rows.shape)
-        return found.reshape((*w.shape[:-1], 1))
+        return normalizer.reshape((*w.shape[:-1], 1))
     top = row_max(w, axis)
     e = np.subtract(w, top)
     np.exp(e, out=e)
@@ -165,7 +165,7 @@ def _cross_entropy(
 
 
 def _flat(logits: Array, labels: Array, axis: int) -> tuple[Any, Any, Any]:
-    """Rows of logits, their labels, and which labels are classes (None: all of them)."""
+    """Rows of logits, their labels, and a mask of the labels that are classes (None: all)."""
     w = last(widened(logits), axis)
     if labels.shape != w.shape[:-1]:
         raise ValueError("shapes differ")
@@ -175,7 +175,7 @@ def _flat(logits: Array, labels: Array, axis: int) -> tuple[Any, Any, Any]:
     rows, flat = w.reshape(-1, classes), labels.reshape(-1)
     if not flat.size:
         return rows, flat, None
-    # Without a sign, what is below 0 is large too: one maximum for both ends.
+    # As unsigned integers, negative labels are large too: one maximum checks both ends.
     top = np.maximum.reduce(flat.view(_UNSIGNED.get(flat.dtype.char, flat.dtype)))
     if top >= classes:
         return rows, flat, (flat >= 0) & (flat < classes)
@@ -186,8 +186,8 @@ def _flat(logits: Array, labels: Array, axis: int) -> tuple[Any, Any, Any]:
 _UNSIGNED = {char: np.dtype(char.upper()) for char in "bhilq"}
 
 
-def _places(rows: Array, flat: Array) -> Array:
-    """Where in all of the rows the labels' classes are."""
+def _label_positions(rows: Array, flat: Array) -> Array:
+    """The positions of the labels' classes in the flattened rows."""
     return np.arange(0, rows.size, rows.shape[1]) + flat.astype(np.intp, copy=False)
 
 
@@ -196,9 +196,9 @@ def _sparse_cross_entropy(
 ) -> tuple[Array, ...]:
     rows, flat, valid = _flat(logits, labels, axis)
     normalizer = _log_normalizer(rows, 1)
-    places = _places(rows, flat if valid is None else np.where(valid, flat, 0))
+    positions = _label_positions(rows, flat if valid is None else np.where(valid, flat, 0))
     # An infinite normalizer leaves -inf - -inf where a class is masked out; elsewhere it is finite.
-    loss = normalizer[:, 0] - rows.reshape(-1)[places]
+    loss = normalizer[:, 0] - rows.reshape(-1)[positions]
     if label_smoothing:
         mean = normalizer[:, 0] - row_sum(rows, 1)[:, 0] / rows.shape[1]
         loss = loss * rows.dtype.type(1 - label_smoothing) + rows.dtype.type(label_smoothing) * mean
@@ -239,13 +239,13 @@ def _sparse_cross_entropy_gradient(
         part *= g[piece]
 
     threads.over(work, *rows.shape)
-    places, right = _places(rows, flat), g[:, 0]
+    positions, right = _label_positions(rows, flat), g[:, 0]
     if valid is not None:
-        places, right = places[valid], right[valid]
+        positions, right = positions[valid], right[valid]
     if label_smoothing:
         right = right * dtype.type(1 - label_smoothing)
     every = p.reshape(-1)
-    every[places] -= right
+    every[positions] -= right
     if axis == logits.ndim - 1:
         return narrowed(p.reshape(logits.shape), logits)
     moved = p.reshape(*labels.shape, rows.shape[1])

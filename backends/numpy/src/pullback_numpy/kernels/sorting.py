@@ -1,4 +1,4 @@
-"""Order in NumPy."""
+"""Sorting in NumPy."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
     kind: Any = "stable" if stable else None
     if not descending:
         return np.argsort(x, axis, kind)
-    # Backwards, so that equal elements keep their order when it is turned round again.
+    # Backwards, so that equal elements keep their order when the result is reversed again.
     order = np.argsort(np.flip(x, axis), axis, kind)
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
 def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    # Elements that compare equal are equal: the fastest order is as good as a stable one.
+    # Elements that compare equal are equal: the sort need not be stable.
     wide = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
-    found = np.sort(wide, axis).astype(x.dtype, copy=False)
-    return np.flip(found, axis) if descending else found
+    ordered = np.sort(wide, axis).astype(x.dtype, copy=False)
+    return np.flip(ordered, axis) if descending else ordered
 
 
 KERNELS: dict[str, Kernel] = {"argsort": _argsort, "sort": _sort}

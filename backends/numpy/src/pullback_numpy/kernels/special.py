@@ -1,4 +1,4 @@
-"""Special functions in NumPy: those for any namespace, in blocks that stay in the cache."""
+"""Special functions in NumPy: those of `pullback.array_api`, in blocks that stay in the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = 16384
 
 
 class _Namespace:
-    """NumPy, with a faster choice between arrays."""
+    """NumPy, with a faster `where`."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -31,12 +31,12 @@ def _blocked(kernel: Kernel) -> Kernel:
     def run(x: Array, **attributes: Any) -> Any:
         if x.size <= _BLOCK:
             return kernel(x, **attributes)
-        found = np.empty(x.shape, x.dtype)
-        source, target = x.reshape(-1), found.reshape(-1)
+        y = np.empty(x.shape, x.dtype)
+        source, target = x.reshape(-1), y.reshape(-1)
         for start in range(0, x.size, _BLOCK):
             stop = start + _BLOCK
             target[start:stop] = kernel(source[start:stop], **attributes)
-        return found
+        return y
 
     return run
 

@@ -1,0 +1,151 @@
+"""Kernels of the pack beside NumPy's, in more forms than the conformance samples have."""
+
+import numpy as np
+import pytest
+
+from pullback_native import _native
+from pullback_native.kernels import KERNELS
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+
+rng = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape, np.float32)
+
+
+def arrays(result):
+    several = result if isinstance(result, (tuple, list)) else [result]
+    return [np.asarray(array) for array in several]
+
+
+def beside(name, *inputs, rtol=2e-5, **attributes):
+    kernel = KERNELS.get(name) or getattr(_native, name)
+    ours, theirs = (
+        arrays(function(*inputs, **attributes)) for function in (kernel, NUMPY_KERNELS[name])
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.nanmax(np.abs(b), initial=1))
+    return ours
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("batch", [1, 3, 40])
+@pytest.mark.parametrize("units", [5, 24, 130])
+def test_lstm(units, batch, reverse, instructions):
+    inputs = (normal(batch, 7, 5), normal(batch, units), normal(batch, units),
+             normal(5, 4 * units), normal(units, 4 * units) / 5)  # fmt: skip
+    out, _, _, gates, cells = beside("lstm", *inputs, normal(4 * units), None, reverse=reverse)
+    rest = (out, gates, cells, normal(*out.shape), normal(batch, units), normal(batch, units))
+    beside("lstm_gradient", *inputs, None, *rest, reverse=reverse)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("batch", [1, 3, 40])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("units", [5, 24, 130])
+def test_gru(units, batch, reverse, biased, instructions):
+    inputs = (normal(batch, 7, 5), normal(batch, units), normal(5, 3 * units),
+             normal(units, 3 * units) / 5)  # fmt: skip
+    biases = (normal(3 * units), normal(3 * units)) if biased else (None, None)
+    out, _, gates, candidates = beside("gru", *inputs, *biases, None, reverse=reverse)
+    rest = (out, gates, candidates, normal(*out.shape), normal(batch, units))
+    beside("gru_gradient", *inputs, None, *rest, reverse=reverse)
+
+
+@pytest.mark.parametrize("shape", [(4, 9, 9, 3), (2, 17, 6)])
+@pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 0)])
+def test_max_pool(shape, window, stride, pad):
+    x = np.round(normal(*shape))  # with maxima that are there more than once
+    dims = len(shape) - 2
+    options = {
+        "window": (window,) * dims,
+        "strides": (stride,) * dims,
+        "padding": ((pad, pad),) * dims,
+    }
+    y, indices = beside("max_pool", x, **options, data_format="channels_last")
+    beside("max_pool_gradient", normal(*y.shape), indices, input_shape=shape, **options,
+           data_format="channels_last")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "window", "stride", "pad", "dilation"),
+    [
+        ((2, 9, 8, 6), (3, 3), 1, 1, 1),
+        ((2, 9, 8, 6), (3, 2), 2, 1, 1),
+        ((2, 9, 8, 6), (3, 3), 1, 2, 2),
+        ((2, 9, 8, 6), (3, 3), 2, 2, 3),
+        ((2, 9, 8, 6), (1, 1), 1, 0, 1),
+        ((2, 9, 8, 6), (1, 1), 2, 0, 1),
+        ((2, 9, 8, 6), (2, 2), 3, 0, 1),
+        ((3, 12, 12, 1), (5, 5), 1, 2, 1),
+        ((3, 30, 7), (4,), 1, 3, 1),
+        ((2, 700, 3), (5,), 2, 2, 1),
+        ((2, 3, 3, 5), (3, 3), 1, 5, 1),
+        ((2, 7, 7, 300), (3, 3), 1, 1, 1),
+        ((2, 7, 7, 130), (2, 3), 1, 1, 2),
+        ((40, 20, 20, 16), (3, 3), 1, 1, 1),
+        ((40, 4, 4, 32), (3, 3), 1, 1, 1),
+    ],
+)
+@pytest.mark.parametrize("features", [7, 32, 70])
+def test_conv(shape, window, stride, pad, dilation, features, instructions):
+    x, kernel, dims = normal(*shape), normal(*window, shape[-1], features), len(window)
+    options = {"strides": (stride,) * dims, "padding": ((pad, pad),) * dims, "groups": 1,
+           "dilation": (dilation,) * dims, "data_format": "channels_last"}  # fmt: skip
+    (y,) = beside("conv", x, kernel, **options)
+    g = normal(*y.shape)
+    beside("conv_input_gradient", g, kernel, input_shape=shape, **options)
+    beside("conv_kernel_gradient", x, g, kernel_shape=kernel.shape, **options, rtol=1e-4)
+
+
+def test_conv_of_random_forms():
+    for _ in range(200):
+        dims = int(rng.integers(1, 3))
+        window, size, stride, dilation = (
+            tuple(rng.integers(low, high, dims).tolist())
+            for low, high in ((1, 6), (3, 31), (1, 4), (1, 3))
+        )
+        padding = tuple(map(tuple, rng.integers(0, 5, (dims, 2)).tolist()))
+        covered = [d * (w - 1) + 1 for w, d in zip(window, dilation, strict=True)]
+        if any(s + sum(p) < c for s, p, c in zip(size, padding, covered, strict=True)):
+            continue
+        batch, channels, features = rng.integers(1, 40, 3).tolist()
+        shape = (batch % 4 + 1, *size, channels)
+        x, kernel = normal(*shape), normal(*window, channels, features)
+        options = {"strides": stride, "padding": padding, "groups": 1, "dilation": dilation,
+               "data_format": "channels_last"}  # fmt: skip
+        (y,) = beside("conv", x, kernel, **options)
+        g = normal(*y.shape)
+        beside("conv_input_gradient", g, kernel, input_shape=shape, **options)
+        beside("conv_kernel_gradient", x, g, kernel_shape=kernel.shape, **options, rtol=1e-4)
+
+
+def test_batch_norm_far_from_zero():
+    x = normal(3000, 5) * 1e-2 + np.float32([0, 1, 10, 100, -100])
+    y, mean, variance = _native.batch_norm(x, None, None, axis=1, epsilon=0.0)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(0), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(variance, wide.var(0), rtol=1e-5)
+    assert np.abs(y.mean(0)).max() < 1e-2
+
+
+def test_cross_entropy_of_classes_that_do_not_count():
+    x, labels = normal(6, 4), np.int64([0, 3, -1, 2, 9, 1])
+    options = {"axis": 1, "label_smoothing": 0.0, "ignore_label": -1}
+    name = "sparse_softmax_cross_entropy_with_logits"
+    losses, normalizer = beside(name, x, labels, **options)
+    assert losses[2] == 0
+    assert np.isnan(losses[4])
+    beside("sparse_softmax_cross_entropy_gradient", x, labels, normalizer, normal(6), **options)
+
+
+def test_attention_of_a_large_batch_in_parts():
+    q, k, v = normal(8, 2, 64, 32), normal(8, 2, 64, 32), normal(8, 2, 64, 32)
+    mask = rng.random((8, 1, 64, 64)) < 0.8
+    options = {"is_causal": True, "scale": 0.2}
+    name = "scaled_dot_product_attention"
+    y, normalizer = beside(name, q, k, v, mask, **options)
+    beside(f"{name}_gradient", q, k, v, mask, y, normalizer, normal(*y.shape), **options)
