@@ -131,9 +131,9 @@ _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 
 def _known_order(shapes: tuple[Shape, ...], *, ord: object, **rest: object) -> dict[str, object]:
     if ord not in _ORDERS:
-        listed = ", ".join(repr(one) for one in _ORDERS)
+        orders = ", ".join(map(repr, _ORDERS))
         raise errors.InputValueError(
-            f"the order of a matrix norm must be one of {listed}, got {ord!r}"
+            f"the order of a matrix norm must be one of {orders}, got {ord!r}"
         )
     return {"ord": ord, **rest}
 
