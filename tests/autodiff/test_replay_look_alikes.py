@@ -300,7 +300,7 @@ def one_type(form, value):
     return whole and (type(value) is NORMAL[form] if form in NORMAL else isinstance(value, str))
 
 
-def test_normal_forms_have_one_type():
+def test_canonical_attributes_have_one_type():
     assert set(NORMAL) | {"DTypeLike", "str"} == tracing._CANONICAL
     seen = set()
     for name, suite in load().items():

@@ -102,7 +102,7 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
             result[attribute.name] = PLAIN[form](value, attribute.name)
         elif form in ("Axis", "Axes"):
             ndim = _leading(inputs).ndim
-            canonical = shapes.normal_axis if form == "Axis" else shapes.normal_axes
+            canonical = shapes.canonical_axis if form == "Axis" else shapes.canonical_axes
             result[attribute.name] = canonical(value, ndim)
         elif form == "ShapeLike":
             result[attribute.name] = shapes.as_shape(value)
@@ -180,7 +180,7 @@ def of_a_handler(error: Exception) -> bool:
         values = at.tb_frame.f_locals
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]:
             value = values.get(name)
-            if value is below or (type(value) is tuple and any(one is below for one in value)):
+            if value is below or (type(value) is tuple and any(item is below for item in value)):
                 return True
     return False
 

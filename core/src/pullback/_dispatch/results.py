@@ -34,7 +34,7 @@ def native_arrays(
             try:
                 arrays[i] = device.backend.native(array)
             except Exception as error:
-                refuse(op, device, kernel, array, error)
+                reject(op, device, kernel, array, error)
     return arrays
 
 
@@ -45,7 +45,7 @@ def _held(array: Any, native_dtypes: dict[Any, Any]) -> bool:
         return False
 
 
-def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -> NoReturn:
+def reject(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -> NoReturn:
     """Raises the error for a kernel's result that its backend cannot make an array of.
 
     Raises:
@@ -61,7 +61,7 @@ def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -
 
 
 def forget(op: Op, device: Device) -> None:
-    """Specialized code finds no kernel of `op` there: the general way checks results."""
+    """Empties the table of an op, so that its calls take the general path, which checks results."""
     for table in device.tables[op.index : op.index + 1]:
         table.clear()
 
@@ -70,7 +70,8 @@ def _source(op: Op, device: Device, kernel: Any) -> str:
     """The name of the kernel's pack; that of the backend if it is the backend's own."""
     own = device.backend.name
     return next(
-        (one.source for one in device.backend.kernels_for(op.name) if one.kernel is kernel), own
+        (entry.source for entry in device.backend.kernels_for(op.name) if entry.kernel is kernel),
+        own,
     )
 
 

@@ -135,10 +135,10 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
         raise errors.DeviceError(
             f"from_dlpack: no installed backend has devices of DLPack type {number}"
         )
-    place = (kind, int(index) if kind == "gpu" else 0)
+    index = int(index) if kind == "gpu" else 0
     target = None if device is None else as_device(device)
-    if target is None or (target.kind, target.index) != place:
-        source = as_device("{}:{}".format(*place))
+    if target is None or (target.kind, target.index) != (kind, index):
+        source = as_device(f"{kind}:{index}")
         target = source if target is None else target
     else:
         # x is already on the requested device; that device's backend takes it.

@@ -49,8 +49,8 @@ def expm1(x: Tensor, /) -> Tensor:
         # exp(a) cos(b) - 1, without subtracting numbers near 1.
         half = late.sin(b * 0.5)
         real = expm1(a) * late.cos(b) - 2 * half * half
-        found = late.complex(real, exp(a) * late.sin(b))
-        return where(isfinite(x), found, exp(x) - 1)
+        accurate = late.complex(real, exp(a) * late.sin(b))
+        return where(isfinite(x), accurate, exp(x) - 1)
     wide = widened(x)
     near = abs(wide) < 8
     # (u - 1) / log(u) varies slowly, so the error of exp does not matter.

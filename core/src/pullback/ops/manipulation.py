@@ -16,9 +16,9 @@ from pullback.shapes import (
     ShapeLike,
     as_int,
     broadcast_shapes,
+    canonical_axes,
+    canonical_axis,
     first,
-    normal_axes,
-    normal_axis,
     permuted,
     size_of,
 )
@@ -97,10 +97,10 @@ reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
-    normal = tuple([normal_axis(axis, ndim) for axis in axes])
-    if len(normal) != ndim or len(set(normal)) != ndim:
+    canonical = tuple([canonical_axis(axis, ndim) for axis in axes])
+    if len(canonical) != ndim or len(set(canonical)) != ndim:
         raise errors.AxisError(f"axes {tuple(axes)} are not a permutation of {ndim} axes")
-    return {"axes": normal}
+    return {"axes": canonical}
 
 
 def _permuted(x: Shape, *, axes: Shape) -> Shape:
@@ -215,14 +215,14 @@ def _sources(axis: Any) -> tuple[int, ...]:
 
 def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, object]:
     ndim = len(shapes[0])
-    normal = []
+    canonical = []
     for axes in (source, destination):
-        named = tuple([normal_axis(axis, ndim) for axis in _sources(axes)])
-        normal_axes(named, ndim)
-        normal.append(named)
-    if len(normal[0]) != len(normal[1]):
+        named = tuple([canonical_axis(axis, ndim) for axis in _sources(axes)])
+        canonical_axes(named, ndim)
+        canonical.append(named)
+    if len(canonical[0]) != len(canonical[1]):
         raise errors.AxisError(f"{source} and {destination} must have the same length")
-    return {"source": normal[0], "destination": normal[1]}
+    return {"source": canonical[0], "destination": canonical[1]}
 
 
 def _move(ndim: int, source: Shape, destination: Shape) -> Shape:
@@ -262,7 +262,7 @@ moveaxis.vjp(x=lambda g, source, destination: moveaxis(g, destination, source))
 
 def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     axes = _sources(axis)
-    return {"axis": normal_axes(axes, len(shapes[0]) + len(axes))}
+    return {"axis": canonical_axes(axes, len(shapes[0]) + len(axes))}
 
 
 def _expanded(x: Shape, *, axis: Shape) -> Shape:
@@ -295,9 +295,9 @@ def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
     """The shape without the named axes of size 1, or without all of them."""
     if axis is None:
         return tuple([size for size in x if size != 1])
-    for one in axis:
-        if x[one] != 1:
-            raise errors.ShapeError(f"axis {one} of shape {x} has size {x[one]}, not 1")
+    for removed in axis:
+        if x[removed] != 1:
+            raise errors.ShapeError(f"axis {removed} of shape {x} has size {x[removed]}, not 1")
     return tuple([size for i, size in enumerate(x) if i not in axis])
 
 

@@ -115,7 +115,7 @@ def _several(q: Any) -> Shape:
 
 
 def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, object]:
-    levels = tuple(float(one) for one in q) if isinstance(q, (tuple, list)) else float(q)
+    levels = tuple(float(level) for level in q) if isinstance(q, (tuple, list)) else float(q)
     for level in levels if isinstance(levels, tuple) else (levels,):
         if not 0 <= level <= 1:
             raise errors.InputValueError(f"the level of a quantile must be in [0, 1], got {level}")
