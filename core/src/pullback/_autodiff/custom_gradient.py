@@ -57,11 +57,11 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
         if not LOCAL.state.recording:
             return cast("R", _pair(name, f(*args, **kwargs))[0])
         _refuse_tracked(name, kwargs)
-        given, inputs = _inputs(args)
+        arguments, inputs = _inputs(args)
         # The ops inside are recorded, but nothing links them to the result: only `grad_fn` keeps
         # what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
-            result, grad_fn = _pair(name, f(*given, **kwargs))
+            result, grad_fn = _pair(name, f(*arguments, **kwargs))
         return cast("R", _attach(name, result, grad_fn, inputs, tape.watched_variables()))
 
     return function
@@ -79,13 +79,13 @@ def _pair(name: str, made: Any) -> tuple[Any, Callable[..., Any]]:
 
 def _inputs(args: tuple[Any, ...]) -> tuple[list[Any], list[Tensor | None]]:
     """The arguments with tensors in new handles, and these handles, None for other leaves."""
-    given: list[Any] = []
+    arguments: list[Any] = []
     inputs: list[Tensor | None] = []
     for arg in map(whole, args):
         parts = [_handle(leaf) for leaf in leaves(arg)]
-        given.append(like(arg, iter(parts)))
+        arguments.append(like(arg, iter(parts)))
         inputs += [part if type(part) is Tensor else None for part in parts] or [None]
-    return given, inputs
+    return arguments, inputs
 
 
 def _handle(value: Any) -> Any:

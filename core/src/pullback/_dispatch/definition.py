@@ -1,7 +1,7 @@
 """`@op`: one function is the signature, the docstring, the rules and, for a composite, the body.
 
 What `@op` returns is a plain function. Until its first call it holds a stub; the first call
-compiles code for exactly this signature (see `generate`) and puts it in the stub's place, so
+compiles code for exactly this signature (see `call_code`) and puts it in the stub's place, so
 importing hundreds of ops costs nothing and calling one goes through no `*args`.
 """
 
@@ -113,7 +113,7 @@ class VJP:
 
     def _add(self, targets: tuple[str, ...], function: Callable[..., Any] | None) -> None:
         op = self._op
-        inputs = {one.name for one in op.inputs}
+        inputs = {parameter.name for parameter in op.inputs}
         for target in targets:
             if target not in inputs:
                 raise errors.DefinitionError(f"{op.name}.vjp: there is no input {target!r}")
@@ -217,9 +217,9 @@ def op(
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
         inputs, attributes = _parameters(body)
-        placed = [one.name for one in attributes if one.form == "DeviceLike"]
+        placed = [attribute.name for attribute in attributes if attribute.form == "DeviceLike"]
         single = len(outputs) == 1 and not residuals
-        arities = [one.arity for one in inputs]
+        arities = [parameter.arity for parameter in inputs]
         fixed = arities[:1] == [Arity.ONE] and Arity.MANY not in arities and not placed
         spec = Op(
             name=name or body.__name__,

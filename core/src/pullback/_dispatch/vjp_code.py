@@ -147,7 +147,7 @@ def _saved(op: Op) -> dict[str, str]:
     """
     conditions = layout(op)
     if op.residuals:
-        conditions = dict.fromkeys([*conditions, *(one.name for one in op.inputs)], "")
+        conditions = dict.fromkeys([*conditions, *(parameter.name for parameter in op.inputs)], "")
     always = {a.name for a in op.attributes}
     values = {}
     for need, condition in conditions.items():

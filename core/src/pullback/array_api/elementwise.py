@@ -90,16 +90,16 @@ def kernels(xp: Any) -> dict[str, Kernel]:
             return xp.floor_divide(x1, x2)
         if x1.dtype != xp.float64:
             # In float64 the quotient has all digits that matter.
-            wide = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
-            return xp.astype(xp.floor(wide), x1.dtype)
+            quotient = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
+            return xp.astype(xp.floor(quotient), x1.dtype)
         return division.floor_divide(xp, x1, x2, 53)
 
     def expm1(x: Any) -> Any:
-        found = xp.expm1(x)
+        result = xp.expm1(x)
         if not is_complex(x):
-            return found
+            return result
         # Parts that are infinite or NaN, which namespaces do not treat as the standard says.
-        return xp.where(xp.isfinite(x), found, xp.exp(x) - 1) + POSITIVE_ZERO
+        return xp.where(xp.isfinite(x), result, xp.exp(x) - 1) + POSITIVE_ZERO
 
     def pow(x1: Any, x2: Any) -> Any:
         if xp.isdtype(x2.dtype, "signed integer") and xp.any(x2 < 0):
@@ -136,18 +136,18 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         far = xp.log(xp.hypot(1 + a, b))
         return complex_(xp.where(xp.abs(x) < 0.5, near, far), xp.atan2(b, 1 + a))
 
-    found: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
-    found |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
-    found |= {"positive": positive, "pow": pow, "integer_floor_divide": xp.floor_divide}
+    table: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
+    table |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
+    table |= {"positive": positive, "pow": pow, "integer_floor_divide": xp.floor_divide}
     if hasattr(xp, "complex64"):
-        found |= {"complex": complex_, "complex_parts": complex_parts}
-        found |= {"conj": conj, "imag": imag, "real": real}
-    return found
+        table |= {"complex": complex_, "complex_parts": complex_parts}
+        table |= {"conj": conj, "imag": imag, "real": real}
+    return table
 
 
 def negative_power(dtype: Any) -> Exception:
     """The error for an integer to a negative integer power."""
     return errors.InputValueError(
-        f"an integer to a negative power is no {dtype}; "
+        f"an integer to a negative power cannot be {dtype}; "
         f"convert the base to a floating dtype with x.astype(...)"
     )

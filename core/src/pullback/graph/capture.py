@@ -61,12 +61,12 @@ class Trace(Backend):
         self._constants: dict[str, Native] = {}
         #: False if values were read: the recorded calls may then depend on them.
         self.sound = True
-        self.device = here = Device()
-        here.backend = self
-        here.kind, here.index, here.native = device.kind, device.index, device.native
-        here.tables = self.tables
-        here.constants = {}
-        here._str = str(device)
+        self.device = traced = Device()
+        traced.backend = self
+        traced.kind, traced.index, traced.native = device.kind, device.index, device.native
+        traced.tables = self.tables
+        traced.constants = {}
+        traced._str = str(device)
 
     # Making a graph -------------------------------------------------------------------------------
 

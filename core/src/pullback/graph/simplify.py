@@ -22,8 +22,8 @@ _PRODUCT, _BROADCAST = "multiply", "broadcast_to"
 
 def simplify(graph: Graph) -> Graph:
     """The graph after all passes, in their order."""
-    for one in PASSES:
-        graph = one(graph)
+    for simplification in PASSES:
+        graph = simplification(graph)
     return graph
 
 
@@ -59,7 +59,9 @@ def fold_constants(graph: Graph) -> Graph:
         if not known or symbolic or not small:
             calls.append(call)
             continue
-        arrays = call.kernel(*(_arrays(one, constants) for one in call.inputs), **call.attributes)
+        arrays = call.kernel(
+            *(_arrays(operand, constants) for operand in call.inputs), **call.attributes
+        )
         for value, array, foreign in zip(
             call.results,
             arrays if len(call.results) > 1 else [arrays],
@@ -204,5 +206,5 @@ def _with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
     """The graph with other outputs and writes in the place of those that are gone."""
     return graph._replace(
         outputs=tuple(same.get(value, value) for value in graph.outputs),
-        writes=tuple((one, same.get(value, value)) for one, value in graph.writes),
+        writes=tuple((target, same.get(value, value)) for target, value in graph.writes),
     )
