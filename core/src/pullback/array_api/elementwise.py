@@ -119,13 +119,14 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return xp.real(x), xp.imag(x)
 
     def complex_(real: Any, imag: Any) -> Any:
-        whole = xp.complex64 if real.dtype == xp.float32 else xp.complex128
+        dtype = xp.complex64 if real.dtype == xp.float32 else xp.complex128
         # Infinity times 1j would have a real part of NaN.
-        turned = xp.astype(xp.where(xp.isfinite(imag), imag, 0.0), whole) * 1j
+        imaginary = xp.astype(xp.where(xp.isfinite(imag), imag, 0.0), dtype) * 1j
         for value in (math.inf, -math.inf):
-            turned = xp.where(imag == value, xp.asarray(complex(0, value), dtype=whole), turned)
-        undefined = xp.asarray(complex(0, math.nan), dtype=whole)
-        return xp.astype(real, whole) + xp.where(xp.isnan(imag), undefined, turned)
+            infinite = xp.asarray(complex(0, value), dtype=dtype)
+            imaginary = xp.where(imag == value, infinite, imaginary)
+        undefined = xp.asarray(complex(0, math.nan), dtype=dtype)
+        return xp.astype(real, dtype) + xp.where(xp.isnan(imag), undefined, imaginary)
 
     def log1p(x: Any) -> Any:
         if not is_complex(x):

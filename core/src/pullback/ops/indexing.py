@@ -209,8 +209,8 @@ scatter_update.vjp(indices=None)
 
 @scatter_update.vjp("x")
 def _(g: Tensor, indices: Tensor, updates_shape: Shape, axis: int) -> Tensor:
-    nothing = full(tuple(updates_shape), 0, dtype=g.dtype, device=g.device)
-    return scatter_update(g, indices, nothing, axis=axis)
+    zero = full(tuple(updates_shape), 0, dtype=g.dtype, device=g.device)
+    return scatter_update(g, indices, zero, axis=axis)
 
 
 @scatter_update.vjp("updates")

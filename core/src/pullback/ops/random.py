@@ -189,8 +189,8 @@ def random_normal(
     u = random_uniform((2 * half,), key=key, counter=counter, dtype=wide, device=device)
     radius = sqrt(log1p(-u[:half]) * -2)
     angle = u[half:] * (2 * math.pi)
-    both = concat([radius * cos(angle), radius * sin(angle)])
-    return reshape(both[:size], shape).astype(dtype)  # type: ignore[arg-type]
+    pairs = concat([radius * cos(angle), radius * sin(angle)])
+    return reshape(pairs[:size], shape).astype(dtype)  # type: ignore[arg-type]
 
 
 # Dropout ---------------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def _normalize_dropout(
     if not 0 <= rate <= 1:
         raise errors.InputValueError(f"rate must be in [0, 1], got {rate!r}")
     x = shapes[0]
-    wanted = (None,) * len(x) if noise_shape is None else tuple(noise_shape)
-    noise = tuple(size if one is None else one for one, size in zip(wanted, x, strict=False))
-    if len(wanted) != len(x) or broadcast_shapes(x, noise) != x:
+    sizes = (None,) * len(x) if noise_shape is None else tuple(noise_shape)
+    noise = tuple(n if size is None else size for size, n in zip(sizes, x, strict=False))
+    if len(sizes) != len(x) or broadcast_shapes(x, noise) != x:
         raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
     return {"rate": rate, "noise_shape": noise, "key": key, "counter": counter}
 

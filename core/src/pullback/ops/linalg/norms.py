@@ -102,15 +102,15 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
         return g * _conjugate(_direction(x, out))
     # d|x| is Re(direction dx).
     size = abs(x)
-    nothing = size == 0
-    direction = _conjugate(x / where(nothing, 1, size)) if is_complex(x.dtype) else sign(x)
+    is_zero = size == 0
+    direction = _conjugate(x / where(is_zero, 1, size)) if is_complex(x.dtype) else sign(x)
     if ord == 1:
         return g * direction
     if ord == _INF or ord == -_INF:
-        hit: Tensor = (size == out).astype(size.dtype)
-        return g * direction * (hit / sum(hit, axis=axis, keepdims=True))
-    ratio = where(nothing, 1, _direction(size, out))
-    return g * direction * where(nothing, 0, pow(ratio, ord - 1))
+        is_extreme: Tensor = (size == out).astype(size.dtype)
+        return g * direction * (is_extreme / sum(is_extreme, axis=axis, keepdims=True))
+    ratio = where(is_zero, 1, _direction(size, out))
+    return g * direction * where(is_zero, 0, pow(ratio, ord - 1))
 
 
 def _direction(x: Tensor, norm: Tensor) -> Tensor:
