@@ -178,6 +178,8 @@ def op(
     residuals: Sequence[str] = (),
     normalize: Checked | Callable[..., dict[str, Any]] | None = None,
     identity_when: Callable[..., bool] | None = None,
+    identity_element: int | None = None,
+    copies_elements: bool = False,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -201,6 +203,10 @@ def op(
             that kernels and body get.
         identity_when: gets the inputs' shapes and the attributes, as the shape rule does; returns
             True if the result is the first input, element by element.
+        identity_element: the number that leaves the other input unchanged, bit for bit, if either
+            of two real inputs consists of it: 1 for a product. 0 for a sum it is not: -0.0 + 0 is
+            0.0.
+        copies_elements: True if every element of the result is an element of the one input.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -237,6 +243,8 @@ def op(
             residuals=tuple(residuals),
             normalize=normalize,
             identity_when=identity_when,
+            identity_element=identity_element,
+            copies_elements=copies_elements,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,
