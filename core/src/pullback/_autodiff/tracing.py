@@ -51,7 +51,7 @@ def trace(
     """
     if not is_floating(target.dtype):
         return None, None  # `backpropagate` raises the error
-    recorded = Trace(target._device, target._array)
+    recorded = Trace(target._device)
     try:
         guard = _Guard(target, leaves, interval, recorded)
     except NotTraceableError:

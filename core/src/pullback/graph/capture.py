@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import is_not
 from typing import Any
 
 import numpy as np
 
+from pullback._dispatch.results import native_arrays
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.graph import Argument, Call, Graph, Input, Value
@@ -44,16 +46,18 @@ class Traced:
 class Trace(Backend):
     """Records the kernels that are called on tensors of `trace.device`.
 
+    Dispatch resolves, keys and checks the calls there as everywhere; this backend is below it. A
+    kernel's results become arrays here already (`native_arrays`), because the graph has to know
+    which of them `emit` must convert at each run.
+
     Args:
         device: the device whose kernels run.
-        array: any array of that device.
     """
 
-    def __init__(self, device: Device, array: Native) -> None:
+    def __init__(self, device: Device) -> None:
         super().__init__()
         self._real_device = device
         self._real = real = device.backend
-        self._array_type = type(array)
         self.dtypes = real.dtypes
         self.public_dtypes = real.public_dtypes
         self._inputs: list[Input] = []
@@ -105,21 +109,14 @@ class Trace(Backend):
         return None if kernel is None else partial(self._run, OPS[op_name], kernel)
 
     def _run(self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
-        result = kernel(*(_each(value, _array) for value in inputs), **attributes)
+        native = [_each(value, _array) for value in inputs]
+        result = kernel(*native, **attributes)
+        arrays = native_arrays(op, self._real_device, kernel, native, result)
         several = isinstance(result, (tuple, list))
-        if several and len(result) == 1:
+        returned = result if several else [result]
+        foreign = tuple(map(is_not, arrays, returned))
+        if several and len(arrays) == 1:
             kernel = partial(_only_result, kernel)
-        arrays = list(result) if several else [result]
-        foreign = tuple(
-            type(array) is not self._array_type or array.dtype not in self.public_dtypes
-            for array in arrays
-        )
-        if any(foreign):
-            native = self._real.native
-            arrays = [
-                native(array) if strange else array
-                for array, strange in zip(arrays, foreign, strict=True)
-            ]
         if _depends_on_values(op, inputs, attributes):
             self.sound = False
         number = len(self._calls)

@@ -67,7 +67,7 @@ def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None
 
     >>> from pullback.graph.capture import Trace
     >>> x = pb.asarray([1.0, 2.0])
-    >>> trace = Trace(x.device, x._array)
+    >>> trace = Trace(x.device)
     >>> y = pb.negative(trace.argument(x._array, "x"))
     >>> emit(trace.graph([y._array.value]))(x._array)
     (array([-1., -2.], dtype=float32),)

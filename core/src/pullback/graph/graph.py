@@ -117,7 +117,7 @@ class Graph(NamedTuple):
 
     >>> from pullback.graph.capture import Trace
     >>> x = pb.asarray([1.0, 2.0])
-    >>> trace = Trace(x.device, x._array)
+    >>> trace = Trace(x.device)
     >>> y = pb.exp(trace.argument(x._array, "x"))
     >>> print(trace.graph([y._array.value]))
     graph on cpu:0
