@@ -17,13 +17,13 @@ _LONGEST = 80
 _VARARGS = 0x04
 
 
-def _is_scalar(value: Any, kinds: str) -> bool:
+def _is_scalar(value: object, kinds: str) -> bool:
     """True for a 0-d array, or a NumPy scalar, whose dtype is of one of NumPy's kinds `kinds`."""
     dtype = getattr(value, "dtype", None)
     return getattr(dtype, "kind", "-") in kinds and getattr(value, "shape", None) == ()
 
 
-def as_bool(value: Any, name: str) -> bool:
+def as_bool(value: object, name: str) -> bool:
     """A boolean from a bool, or from an integer 0 or 1.
 
     Raises:
@@ -34,7 +34,7 @@ def as_bool(value: Any, name: str) -> bool:
     raise errors.InputTypeError(f"{name} must be True or False, got {value!r}")
 
 
-def as_int(value: Any, name: str) -> int:
+def as_int(value: object, name: str) -> int:
     """An integer from anything with `__index__`.
 
     Raises:
@@ -63,7 +63,7 @@ def as_float(value: Any, name: str) -> float:
         raise errors.InputValueError(f"{name} is out of the range of floats") from None
 
 
-def as_str(value: Any, name: str) -> str:
+def as_str(value: object, name: str) -> str:
     """A str.
 
     Raises:
@@ -203,7 +203,7 @@ def _call(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
     return f"({', '.join([*values, *(f'{name}={_short(attributes[name])}' for name in names)])})"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
@@ -257,7 +257,7 @@ def unsupported_dtype(
     return None
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list):

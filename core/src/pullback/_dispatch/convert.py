@@ -22,7 +22,7 @@ SCALAR_TYPES = frozenset(_SCALARS)
 _CACHED_SCALARS = 4096
 
 
-def as_tensor(value: Any) -> Tensor | None:
+def as_tensor(value: object) -> Tensor | None:
     """The tensor of a tensor or a Variable; None for host data."""
     if type(value) is Tensor:
         return value
@@ -92,7 +92,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
 # Host data.
 
 
-def _leaves(value: Any) -> Iterable[Any]:
+def _leaves(value: object) -> Iterable[object]:
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item)
@@ -100,7 +100,7 @@ def _leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-def _first_tensor(value: Any) -> Tensor | None:
+def _first_tensor(value: object) -> Tensor | None:
     """The first tensor in nested lists."""
     for leaf in _leaves(value):
         tensor = as_tensor(leaf)
@@ -109,7 +109,7 @@ def _first_tensor(value: Any) -> Tensor | None:
     return None
 
 
-def host_array(value: Any) -> np.ndarray[Any, Any]:
+def host_array(value: object) -> np.ndarray[Any, Any]:
     """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
 
     Raises:
@@ -167,7 +167,7 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def from_host(
-    value: Any, dtype: DType | None = None, device: Device | None = None, *, copy: bool = True
+    value: object, dtype: DType | None = None, device: Device | None = None, *, copy: bool = True
 ) -> Tensor:
     """A tensor with the values of host data.
 
@@ -196,7 +196,9 @@ def from_host(
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
 
 
-def _stack(value: Any, beside: Device, dtype: DType | None, device: Device | None) -> Tensor:
+def _stack(
+    value: Sequence[object], beside: Device, dtype: DType | None, device: Device | None
+) -> Tensor:
     """Nested lists with tensors among them, side by side: gradients flow into these."""
     parts = [
         # Numbers stay weak beside tensors.
@@ -206,7 +208,7 @@ def _stack(value: Any, beside: Device, dtype: DType | None, device: Device | Non
     return from_any(OPERATORS.stack(parts), dtype, device)
 
 
-def _device_of(value: Any) -> Device | None:
+def _device_of(value: object) -> Device | None:
     tensor = as_tensor(value)
     return None if tensor is None else tensor.device
 
@@ -220,7 +222,7 @@ def _integer(value: int, device: Device) -> Tensor:
     raise errors.ConversionError(f"{value} is out of every integer dtype's range")
 
 
-def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     if not isinstance(value, np.ndarray):
         # From the source again, so that no digit is lost through the default dtype, and a Python
         # integer out of range is an error.
@@ -237,7 +239,7 @@ def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndar
         return _rounded(value, array, dtype)
 
 
-def _rounded(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _rounded(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
     # Integers beside floats, or beyond int64 beside others, have gone through float64.
     listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
@@ -249,7 +251,7 @@ def _rounded(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarra
     return cast(array, dtype)
 
 
-def from_any(value: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
+def from_any(value: object, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """A tensor from a tensor, a variable or host data, on `device` if given."""
     tensor = as_tensor(value)
     if tensor is None:
@@ -261,7 +263,7 @@ def from_any(value: Any, dtype: DType | None = None, device: Device | None = Non
     return tensor
 
 
-def as_tensors(values: Sequence[Any]) -> list[Tensor]:
+def as_tensors(values: Sequence[object]) -> list[Tensor]:
     """Tensors of all values; host data go to where the first tensor among them is."""
     tensors = [as_tensor(value) for value in values]
     device = next((tensor.device for tensor in tensors if tensor is not None), None)

@@ -260,12 +260,12 @@ def op(
     return decorator
 
 
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    return SPECIALISE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+def _stub(*args: object, **kwargs: object) -> object:
+    return SPECIALIZE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _forget(op: Op) -> None:
-    """Has the code for an op made anew at its next call: what there is was made for other rules."""
+    """Puts the stub back: the next call generates code for the op's new rules."""
     with _LOCK:
         function = op.function
         if function is not None and function.__code__ is not _stub.__code__:
@@ -277,7 +277,7 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     names: dict[str, Any] = {"__name__": body.__module__}
     function = FunctionType(_stub.__code__, names, body.__name__)
 
-    def specialise() -> FunctionType:
+    def specialize() -> FunctionType:
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))
@@ -289,7 +289,7 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
                 function.__code__ = code
         return function
 
-    names["SPECIALISE"] = specialise
+    names["SPECIALIZE"] = specialize
     function.__doc__ = body.__doc__
     function.__qualname__ = body.__qualname__
     function.__module__ = body.__module__

@@ -90,7 +90,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         results = result if isinstance(result, (tuple, list)) else (result,)
         arrays = [tensor._array for tensor in results]
     else:
-        result = _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
+        result = _new_handles(without_residuals(op, run_body(op, inputs, attributes)), flat)
         return result if len(op.outputs) == 1 else named(op, result)
 
     count = len(op.outputs)
@@ -115,12 +115,12 @@ def result_type(op: Op) -> Any:
     return namedtuple("".join(map(str.capitalize, words)) + "Result", op.outputs)
 
 
-def _own(result: Any, flat: Sequence[Tensor | None]) -> Any:
-    """The result of a body, as other handles than the inputs': `x[0] = 1` changes x alone."""
+def _new_handles(result: Any, flat: Sequence[Tensor | None]) -> Any:
+    """The result of a body, never the handle of an input: `x[0] = 1` changes x alone."""
     if isinstance(result, Tensor):
-        taken = any(result is tensor for tensor in flat)
-        return wrap(result._array, result._device, result._node) if taken else result
-    return tuple(_own(tensor, flat) for tensor in result)
+        is_input = any(result is tensor for tensor in flat)
+        return wrap(result._array, result._device, result._node) if is_input else result
+    return tuple(_new_handles(tensor, flat) for tensor in result)
 
 
 def _missing_kernel(op: Op, device: Device, dtype: str) -> errors.MissingKernelError:

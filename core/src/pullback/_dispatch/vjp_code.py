@@ -121,17 +121,17 @@ def _write_outputs(source: Source, op: Op) -> None:
     saved = ", ".join(f"{need!r}: {value}" for need, value in _saved(op).items())
     attributes = ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes)
     lengths = [None] * len(op.inputs)
-    # _marks has the nodes of the results, by position: the node must not keep them alive.
+    # The nodes of the results by position, as weak references: the node must not keep them alive.
     source.write(f"""
         _kinds = {tuple_of(kinds)}
-        _marks = {{}}
-        _node.saved = ({lengths}, {{{saved}}}, _kinds, {{{attributes}}}, _marks)
+        _outputs = {{}}
+        _node.saved = ({lengths}, {{{saved}}}, _kinds, {{{attributes}}}, _outputs)
     """)
     for i in range(len(op.outputs)):
         source.write(f"""
             if _is_floating(_kinds[{i}][1]):
                 o{i} = _Output(_state.next_serial(), _node, {i})
-                _marks[{i}] = _weak(o{i})
+                _outputs[{i}] = _weak(o{i})
             else:
                 o{i} = _CONSTANT
         """)
