@@ -110,7 +110,7 @@ def test_matmul_says_which_sizes_differ():
 
 def test_the_others():
     assert shapes.first((2, 3), (4,)) == (2, 3)
-    assert shapes.given(shape=(2, 3)) == (2, 3)
+    assert shapes.shape_attribute(shape=(2, 3)) == (2, 3)
     assert shapes.data_dependent((2, 3)) is None
     assert shapes.permuted((2, 3, 4), (2, 0, 1)) == (4, 2, 3)
 

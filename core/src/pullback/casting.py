@@ -32,7 +32,7 @@ HALF: frozenset[DType] = frozenset((float16, bfloat16))
 
 #: The largest magnitude up to which float64 holds every integer.
 EXACT = 2**53
-#: More bits than rounding to a narrow float needs; the last one stands for all that follow.
+#: More bits than rounding to a narrow float needs; the last one is set if any bit after it is.
 _ENOUGH = 40
 
 

@@ -190,7 +190,7 @@ def matmul(x1: Shape, x2: Shape, **_: Any) -> Shape:
     return (*batch, *rows, *columns)
 
 
-def given(*_: Any, shape: Shape, **__: Any) -> Shape:
+def shape_attribute(*_: Any, shape: Shape, **__: Any) -> Shape:
     """The result has the shape of the attribute `shape`."""
     return shape
 

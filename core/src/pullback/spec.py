@@ -160,7 +160,7 @@ class Op:
         #: Of a primitive, why no body made of other ops can replace it.
         self.why = primitive or ""
         self.differentiable = differentiable
-        #: False for an op that `pb.ops` has and `pb` has not.
+        #: False for an op that is in `pb.ops` but not in `pb`.
         self.public = public
         self.outputs = outputs
         self.residuals = residuals
@@ -177,7 +177,7 @@ class Op:
         self.index = index
         #: True if specialized code calls and records it: it has inputs, a fixed number of them.
         self.fixed = fixed
-        #: The same for an op without inputs that makes one result on the device it is told.
+        #: The same for an op without inputs that makes one result on a given device.
         self.creates = creates
         #: True if its vjp is specialized code: it is fixed, has one result and no residuals.
         self.simple = simple

@@ -92,7 +92,7 @@ class StringTensor:
         return self._array
 
     def tolist(self) -> Any:
-        """The strings as nested lists; a string if there are no axes."""
+        """The strings as nested lists; one string for a 0-d tensor."""
         return self._array.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -100,7 +100,7 @@ class StringTensor:
 
     def __len__(self) -> int:
         if not self._array.ndim:
-            raise errors.InputTypeError("a string tensor of no axes has no length")
+            raise errors.InputTypeError("a 0-d string tensor has no length; use x.size")
         return len(self._array)
 
     def __iter__(self) -> Iterator[Any]:
@@ -139,7 +139,8 @@ class StringTensor:
             return OPERATORS.asarray(np.asarray(getattr(self._array, name)(array)))
         except ValueError:
             raise errors.ShapeError(
-                f"strings of the shapes {self.shape} and {array.shape} cannot be compared"
+                f"strings of shapes {self.shape} and {array.shape} cannot be compared; "
+                f"they must broadcast"
             ) from None
 
     def __eq__(self, other: object) -> Any:

@@ -149,7 +149,7 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> E
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
-        if of_a_handler(error):
+        if is_from_signal_handler(error):
             raise
         # It sees the call's arguments only: they are at fault.
         wrong = _wrong_argument(error) or errors.InputTypeError
@@ -159,13 +159,13 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> E
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
-        if of_a_handler(error):
+        if is_from_signal_handler(error):
             raise
         return None
     return None
 
 
-def of_a_handler(error: Exception) -> bool:
+def is_from_signal_handler(error: Exception) -> bool:
     """Returns whether a signal handler raised the error: it has nothing to do with the call.
 
     Python runs handlers between any two of its instructions, those of kernels among them. It gives
@@ -228,7 +228,7 @@ def raise_explained(
 
     An error of a signal handler is raised as it is: code that waits for a TimeoutError sees it.
     """
-    if of_a_handler(error):
+    if is_from_signal_handler(error):
         raise error
     explained = explain(op, inputs, attributes)
     if explained is not None:
@@ -265,7 +265,7 @@ def _describe(value: object) -> str:
     return _short(value)
 
 
-def for_dtype(flat: Sequence[Tensor | None]) -> str:
+def dtype_remark(flat: Sequence[Tensor | None]) -> str:
     """A remark on the dtype of the inputs, for an error on a missing kernel."""
     first = next((tensor for tensor in flat if tensor is not None), None)
     return "" if first is None else f" (or none for {first.dtype})"

@@ -97,7 +97,7 @@ def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_fixed(source: Source, op: Op) -> None:
-    """The call of an op with a fixed number of inputs."""
+    """Writes the call of an op with a fixed number of inputs."""
     arrays = [f"_a{i}" for i in range(len(op.inputs))]
     tracked = " or ".join(_present(x, f"{x.name}._node is not None") for x in op.inputs)
     _write_tensors(source, op)
@@ -115,7 +115,7 @@ def _write_fixed(source: Source, op: Op) -> None:
 
 
 def _write_creation(source: Source, op: Op) -> None:
-    """The call of an op without inputs, which makes its result on the device it is told."""
+    """Writes the call of an op without inputs, which makes a tensor on a given device."""
     with source.block("try:"):
         source.line("_device = device = _as_device(device)")
         _write_canonical(source, op, [])
@@ -140,7 +140,7 @@ def _is_one_sequence(op: Op) -> bool:
 
 
 def _write_sequence(source: Source, op: Op) -> None:
-    """The call of an op on one sequence of tensors."""
+    """Writes the call of an op on one sequence of tensors."""
     x = op.inputs[0].name
     inputs = f"(list({x}),)"
     source.write(f"""
@@ -178,7 +178,7 @@ def _write_sequence(source: Source, op: Op) -> None:
 
 
 def _write_tensors(source: Source, op: Op) -> None:
-    """Every input is a tensor, or is made one."""
+    """Writes the conversion of inputs that are not tensors."""
     inputs = [x.name for x in op.inputs]
     foreign = " or ".join(_present(x, f"type({x.name}) is not _Tensor") for x in op.inputs)
     align = f"{', '.join(inputs)}{',' * (len(inputs) == 1)} = _align(_OP, {_inputs(op)})"
@@ -207,7 +207,7 @@ def _write_tensors(source: Source, op: Op) -> None:
 
 
 def _write_number(source: Source, word: str, number: str, x: str, side: str, align: str) -> None:
-    """A tensor and a Python number, over and over: `align` left the number as a tensor.
+    """Writes the look-up of a Python number beside a tensor, which `align` left in a table.
 
     On the left a number has a key of its own (`side`): a rule may look at the first input alone.
     The device comes before the dtype: those of two libraries are not to be compared.
@@ -226,7 +226,7 @@ def _write_number(source: Source, word: str, number: str, x: str, side: str, ali
 
 
 def _write_arrays(source: Source, op: Op) -> None:
-    """The arrays of the inputs, all on one device; and the key of the kernel."""
+    """Writes the arrays of the inputs, which must be on one device, and the key of the kernel."""
     first, *others = op.inputs
     source.write(f"""
         _device = {first.name}._device
@@ -261,7 +261,7 @@ def _write_arrays(source: Source, op: Op) -> None:
 
 
 def _write_look_up(source: Source, key: str, general: str) -> None:
-    """The kernel for a key of the op's table."""
+    """Writes the look-up of the kernel in the op's table."""
     source.write(f"""
         try:
             _kernel = _device.tables[_INDEX][{key}]
@@ -271,7 +271,7 @@ def _write_look_up(source: Source, key: str, general: str) -> None:
 
 
 def _write_detour(source: Source, op: Op, tracked: str) -> None:
-    """A kernel without a rule: while a tape records, the body is what can be differentiated."""
+    """Writes the call of the body in place of a kernel without a rule, while a tape records."""
     if op.differentiable and not op.primitive and not op.rules:
         source.write(f"""
             if _RECORDING.count and ({tracked}):
@@ -288,7 +288,7 @@ def _write_kernel_call(source: Source, op: Op, arrays: list[str], inputs: str) -
 
 
 def _write_canonical(source: Source, op: Op, arrays: list[str]) -> None:
-    """The attributes in their canonical form."""
+    """Writes what makes the attributes canonical."""
     for attribute in op.attributes:
         line = _CANONICAL_FORMS.get(attribute.form, "").format(attribute.name)
         test = _test_of_form(attribute)
@@ -334,7 +334,7 @@ def _write_failure(source: Source, op: Op, inputs: str) -> None:
 
 
 def _write_native(source: Source, result: str) -> None:
-    """A kernel may return something else than an array, such as a NumPy scalar: an array of it."""
+    """Writes the conversion of a result that is not an array, such as a NumPy scalar."""
     source.write(f"""
         if type({result}) is not type(_a0):
             try:
@@ -355,7 +355,7 @@ def _write_tensor(source: Source, tensor: str, array: str) -> None:
 def _write_recording(
     source: Source, op: Op, tracked: str, tensors: list[str], results: list[str]
 ) -> None:
-    """The node of each result."""
+    """Writes what sets the node of each result."""
     nodes = [f"{tensor}._node" for tensor in tensors]
     every = " = ".join(nodes)
     recorded = op.rules or (op.simple and op.primitive)
@@ -389,7 +389,7 @@ def _recorded(op: Op, results: list[str]) -> list[str]:
 
 
 def _write_several_results(source: Source, op: Op, tracked: str) -> None:
-    """Several results, or residuals behind them, from what the kernel returned."""
+    """Writes the tensors of several results, or of results with residuals after them."""
     count = len(op.outputs) + len(op.residuals)
     results = [f"_r{i}" for i in range(count)]
     tensors = [f"_t{i}" for i in range(len(op.outputs))]

@@ -219,7 +219,9 @@ def _integer(value: int, device: Device) -> Tensor:
         info = np.iinfo(dtype)
         if info.min <= value <= info.max:
             return constant(value, dtype, device)
-    raise errors.ConversionError(f"{value} is out of every integer dtype's range")
+    raise errors.ConversionError(
+        f"{value} is out of every integer dtype's range; write it as a float"
+    )
 
 
 def _cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
@@ -295,7 +297,7 @@ def sequences(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values of the inputs with every sequence as a list.
 
     Raises:
-        InputTypeError: for a single value in the place of a sequence.
+        InputTypeError: for a single value in place of a sequence.
     """
     listed = list(values)
     for i, parameter in enumerate(op.inputs):
@@ -311,7 +313,7 @@ def sequences(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def counts(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
-    """For each input: how many tensors a sequence has, or None for a single one."""
+    """The number of tensors in each input that is a sequence; None for the others."""
     return tuple(
         len(value) if parameter.arity is Arity.MANY else None
         for parameter, value in zip(op.inputs, values, strict=True)

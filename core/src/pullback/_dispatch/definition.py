@@ -45,7 +45,7 @@ class OpFunction(Protocol[P, R_co]):
 class GeneratedCode:
     """The text of the code that dispatch generates for an op: `print(pb.add.source)`.
 
-    Tracebacks and debuggers show the lines of code that has run. The text is written anew when it
+    Tracebacks and debuggers show the lines of code that has run. The text is generated when it
     is read, for the gradient rules that the op then has.
 
     >>> print(pb.full.source.call.splitlines()[0])
@@ -116,11 +116,17 @@ class VJP:
         inputs = {parameter.name for parameter in op.inputs}
         for target in targets:
             if target not in inputs:
-                raise errors.DefinitionError(f"{op.name}.vjp: there is no input {target!r}")
+                raise errors.DefinitionError(
+                    f"{op.name}.vjp: there is no input {target!r}; use one of {sorted(inputs)}"
+                )
             if target in op.rules:
-                raise errors.DefinitionError(f"{op.name}.vjp: {target!r} has two rules")
+                raise errors.DefinitionError(
+                    f"{op.name}.vjp: {target!r} has a rule already; an input takes one"
+                )
         if not op.differentiable:
-            raise errors.DefinitionError(f"{op.name} is not differentiable, yet has a rule")
+            raise errors.DefinitionError(
+                f"{op.name} is not differentiable, yet has a rule; leave one of them out"
+            )
         if function is None:
             op.rules.update(dict.fromkeys(targets))
             _forget(op)

@@ -1,4 +1,4 @@
-"""One op call, in full generality: the reference for the specialized code of `call_code`.
+"""The general call of an op: the reference for the specialized code of `call_code`.
 
 The four cases of an op, on a device:
   kernel                     call it, record one node
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.arguments import for_dtype
+from pullback._dispatch.arguments import dtype_remark
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.convert import (
     SCALAR_TYPES,
@@ -83,7 +83,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
     if plan.kernel is not None and not body_is_recorded:
         arrays = plan.run(arrays_of(inputs))
     elif op.primitive:
-        raise _missing_kernel(op, device, for_dtype(flat))
+        raise _missing_kernel(op, device, dtype_remark(flat))
     elif tracked and (op.rules or not op.differentiable):
         with paused():
             result = run_body(op, inputs, attributes)

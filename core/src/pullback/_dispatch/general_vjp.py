@@ -1,4 +1,4 @@
-"""Recording and the vjp of an op, in full generality: for what has no specialized code."""
+"""Recording and the vjp of an op in general: for calls without specialized code."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Leaf(Node):
     """The node at which a tape collects a gradient; `tape.watch(x)` makes it the node of x.
 
     It stands for the identity. Its parents are the nodes that were there before: the tensor's
-    node, or the leaves of other tapes. A tape that has not made this leaf looks through it.
+    node, or the leaves of other tapes. A tape that has not made this leaf goes on to its parents.
     """
 
     __slots__ = ()
@@ -181,7 +181,7 @@ class paused:
 def reachable(node: Node, oldest_serial: int) -> Node | None:
     """`node` if a recording tape may see it, else None: stale nodes are released.
 
-    A leaf made by a tape of another thread hides an older node of this thread: look through it.
+    A leaf made by a tape of another thread hides an older node of this thread.
     """
     behind: Node | None = node
     while behind is not None:

@@ -114,7 +114,7 @@ def record_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_outputs(source: Source, op: Op) -> None:
-    """The parts that `general.vjp` takes apart: several results meet in it again."""
+    """Writes what an op with several results saves for `general_vjp.vjp`, and a node for each."""
     kinds = [
         f"(r{i}.shape, _device.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))
     ]
@@ -196,7 +196,7 @@ def vjp_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_rule(source: Source, op: Op, rule: Rule, function: str, add: str) -> None:
-    """The call of one rule; `add` says what becomes of a cotangent and its node."""
+    """Writes the call of one rule; `add` is the text that collects a cotangent and its node."""
     inputs = [parameter.name for parameter in op.inputs]
     positions = [inputs.index(target) for target in rule.targets]
     wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
@@ -228,7 +228,7 @@ def _write_rule(source: Source, op: Op, rule: Rule, function: str, add: str) -> 
 
 
 def _write_restored(source: Source, need: str, node: str) -> None:
-    """A tensor of a saved array."""
+    """Writes what makes a tensor of a saved array."""
     source.write(f"""
         if s_{need} is None:
             t_{need} = None

@@ -192,7 +192,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
 
 
 def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
-    """The call with other values in the place of those that are gone."""
+    """The call with each value of `same` replaced."""
     if same.keys().isdisjoint(call.values):
         return call
     inputs = tuple(
@@ -207,7 +207,7 @@ def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
 
 
 def _with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
-    """The graph with other outputs and writes in the place of those that are gone."""
+    """The graph with each output and write of `same` replaced."""
     return graph._replace(
         outputs=tuple(same.get(value, value) for value in graph.outputs),
         writes=tuple((target, same.get(value, value)) for target, value in graph.writes),

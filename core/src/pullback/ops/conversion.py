@@ -162,9 +162,8 @@ def _move(
     """x on `device`; its gradient goes back to `source`, the device of x."""
     source, target = as_device(source), as_device(device)
     if x.dtype not in target.backend.dtypes:
-        raise errors.DTypeError(
-            f"the backend {target.backend.name!r} holds no {x.dtype}; convert with x.astype(...)"
-        )
+        message = target.backend.unsupported_dtype_message(x.dtype)
+        raise errors.DTypeError(f"{message}; convert the tensor with x.astype(...) first")
     backend = source.backend
     if target.backend is backend:
         array = backend.copy_to_device(x._array, target.native)

@@ -26,7 +26,15 @@ from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import cos, sin
-from pullback.shapes import Shape, ShapeLike, as_shape, broadcast_shapes, first, given, size_of
+from pullback.shapes import (
+    Shape,
+    ShapeLike,
+    as_shape,
+    broadcast_shapes,
+    first,
+    shape_attribute,
+    size_of,
+)
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor
 
@@ -64,7 +72,7 @@ def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, o
 
 
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=EXACT,
     differentiable=False,
@@ -108,7 +116,7 @@ def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
 
 
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=EXACT,
     differentiable=False,
@@ -148,7 +156,7 @@ def random_uniform(
 
 # ACCUMULATED: the rounded angle has a sine and a cosine that may be near 0.
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=ACCUMULATED,
     differentiable=False,

@@ -171,7 +171,7 @@ def reduce_some(
     axes = (axis,) if isinstance(axis, int) else axis
     if count(x, axes) == 0 and size_of(result) != 0:
         raise errors.InputValueError(
-            f"nothing has no largest or smallest value: shape {x} is empty along "
+            f"a maximum or minimum needs at least one element, and shape {x} is empty along "
             f"{'all axes' if axes is None else f'axis {axes}'}"
         )
     return result

@@ -195,7 +195,8 @@ def _fitting(mask: Tensor, axis: int, shape: Shape) -> Tensor:
         return mask
     if any(size not in (0, own) for size, own in zip(mask.shape, masked, strict=True)):
         raise errors.IndexingError(
-            f"a mask of shape {mask.shape} at axis {axis} of a tensor of shape {shape}"
+            f"a mask of shape {mask.shape} does not fit axis {axis} of a tensor of shape {shape}; "
+            f"it must have shape {masked}"
         )
     return full(masked, False, device=mask.device)
 

@@ -60,7 +60,9 @@ def _parse(equation: str, shapes: tuple[Shape, ...]) -> _Equation:
         once = [letter for letter in sorted(set(left) - set(".,")) if left.count(letter) == 1]
         right = "".join(["..."] * ("..." in left) + once)
     elif covered and "..." not in right:
-        raise errors.InputValueError(f"{equation!r}: the result lacks the ellipsis of its operands")
+        raise errors.InputValueError(
+            f"{equation!r}: the result lacks the ellipsis of its operands; write ... behind ->"
+        )
     result = _labels(right, len(right.replace("...", "")) + covered, equation)
     if len(set(result)) != len(result):
         raise errors.InputValueError(f"{equation!r}: the result names an axis twice")
