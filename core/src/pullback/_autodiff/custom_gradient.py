@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from pullback import dtypes, errors
 from pullback._autodiff.functional import whole
@@ -21,15 +21,26 @@ from pullback.ops.creation import full
 from pullback.shapes import Shape
 from pullback.tensor import Tensor, wrap
 
-if TYPE_CHECKING:
-    from pullback.variable import Variable
-
 __all__ = ["custom_gradient"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 #: Shape, dtype and device of an input or a result.
 Kind: TypeAlias = tuple[Shape, DType, Device]
+
+
+class Variable(Protocol):
+    """A variable that a function reads; the class is a level above."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def device(self) -> Device: ...
+    def __pullback_tensor__(self) -> Tensor: ...
 
 
 def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
@@ -14,9 +14,6 @@ from pullback._tree import leaves, like
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, wrap
-
-if TYPE_CHECKING:
-    from pullback.variable import Variable
 
 __all__ = [
     "grad",
@@ -36,8 +33,8 @@ R = TypeVar("R")
 Argnums: TypeAlias = int | Sequence[int]
 #: A gradient, in the structure of an argument.
 Gradient: TypeAlias = Any
-#: (gradient, variable) pairs, as `optimizer.apply_gradients` takes them.
-Pairs: TypeAlias = "list[tuple[Tensor | None, Variable]]"
+#: (gradient, variable) pairs, for `optimizer.apply_gradients`. Variables are a level above.
+Pairs: TypeAlias = list[tuple[Tensor | None, Any]]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Both are compiled at their first use: gradient rules come after definitions. An op with a fixed
 number of inputs is recorded by specialized code; if it has one result as well, its vjp is
-specialized code too. All others go through `record` and `vjp` of `pullback._dispatch.general`.
+specialized code too. All others go through `record` and `vjp` of `pullback._dispatch.general_vjp`.
 """
 
 from __future__ import annotations

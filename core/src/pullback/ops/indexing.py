@@ -359,13 +359,13 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: Axis = -1) -> Tensor
     [[2], [3]]
     """
     shape = _along(x.shape, indices.shape, axis=axis)
-    places = []
-    for one, size in enumerate(shape):
-        if one == axis:
-            places.append(indices)
+    by_axis = []
+    for other, size in enumerate(shape):
+        if other == axis:
+            by_axis.append(indices)
             continue
         index = arange(size, device=x.device)
-        if x.shape[one] != size:
+        if x.shape[other] != size:
             index = index * 0  # one element of x for all indices
-        places.append(reshape(index, (*[1] * one, size, *[1] * (len(shape) - one - 1))))
-    return take(reshape(x, (-1,)), ravel_indices(places, x.shape), axis=0)
+        by_axis.append(reshape(index, (*[1] * other, size, *[1] * (len(shape) - other - 1))))
+    return take(reshape(x, (-1,)), ravel_indices(by_axis, x.shape), axis=0)
