@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from pullback._autodiff import seeds
 from pullback._autodiff.backward import Interval, backpropagate
 from pullback._codegen.source import Source
+from pullback._dispatch.arguments import COMPARABLE
 from pullback._dispatch.recording import Leaf, Node, Output
 from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
@@ -29,9 +30,6 @@ from pullback.tensor import Tensor, wrap
 _LARGEST = 4000
 #: The number of serial numbers in one comparison.
 _CHAIN = 100
-
-#: The annotations of attributes that dispatch makes canonical: these compare as they are.
-_CANONICAL = frozenset({"Axis", "Axes", "ShapeLike", "DTypeLike", "bool", "int", "float", "str"})
 
 Gradients: TypeAlias = "list[Tensor | None]"
 
@@ -254,9 +252,9 @@ class _Guard:
                 raise NotTraceableError  # the rule goes to another device
             if value is None or type(value) is bool:
                 self._unless(f"{name} is {value}")
-            elif form in _CANONICAL and type(value) is float and (value == 0 or value != value):
+            elif form in COMPARABLE and type(value) is float and (value == 0 or value != value):
                 self._unless(f"{name}.hex() == {value.hex()!r}")
-            elif form in _CANONICAL:
+            elif form in COMPARABLE:
                 self._unless(f"{name} == {self._source.constant(value)}")
             else:
                 self._unless(f"frozen({name}) == {self._source.constant(frozen(value))}")

@@ -45,7 +45,7 @@ _ALIASES: dict[str, object] = {
 }
 _KNOWN = frozenset([*_ALIASES, "bool", "int", "float", "str"])
 #: The annotations of nearly all parameters, which are canonical already.
-_CANONICAL = frozenset([*_KNOWN, *(f"{name} | None" for name in _KNOWN), *ARITIES])
+_CANONICAL_TEXTS = frozenset([*_KNOWN, *(f"{name} | None" for name in _KNOWN), *ARITIES])
 # Compiled at the first use, which `import pullback` is spared.
 _NAME = r"[A-Za-z_][\w.]*"
 _OPTIONAL = r"(?:Optional\[(.*)\]|None \| (.*))"
@@ -60,7 +60,7 @@ def canonical(annotation: object, names: Mapping[str, object]) -> str:
     """
     if not isinstance(annotation, str):
         return _text_of(annotation)
-    if annotation in _CANONICAL:
+    if annotation in _CANONICAL_TEXTS:
         return annotation
 
     def name(match: re.Match[str]) -> str:

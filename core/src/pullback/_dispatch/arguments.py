@@ -86,6 +86,8 @@ PLAIN: dict[str, Callable[[Any, str], Any]] = {
 
 #: The forms in which None has no meaning, unless the annotation adds "| None".
 REQUIRED = frozenset({*PLAIN, "Axis", "ShapeLike", "DTypeLike"})
+#: The forms whose canonical values have one type each, so that == tells them apart.
+COMPARABLE = REQUIRED | {"Axes"}
 
 
 def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     return result
 
 
-def asked_dtypes(op: Op) -> list[str]:
+def dtype_attributes(op: Op) -> list[str]:
     """The names of the attributes that give the dtypes of the results."""
     return [attribute.name for attribute in op.attributes if attribute.form == "DTypeLike"]
 

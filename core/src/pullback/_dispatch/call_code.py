@@ -15,7 +15,7 @@ from weakref import ref
 from pullback import shapes
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
-from pullback._dispatch.arguments import PLAIN, REQUIRED, asked_dtypes, raise_explained
+from pullback._dispatch.arguments import PLAIN, REQUIRED, dtype_attributes, raise_explained
 from pullback._dispatch.convert import SCALAR_TYPES, read
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
@@ -120,7 +120,7 @@ def _write_creation(source: Source, op: Op) -> None:
         source.line("_device = device = _as_device(device)")
         _write_canonical(source, op, [])
     _write_failure(source, op, "()")
-    _write_look_up(source, tuple_of(asked_dtypes(op)), _general(op))
+    _write_look_up(source, tuple_of(dtype_attributes(op)), _general(op))
     keywords = [f"{a.name}={a.name}" for a in op.attributes if a.form != "DeviceLike"]
     source.write(f"""
         try:

@@ -312,7 +312,7 @@ def sequences(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(listed)
 
 
-def counts(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
+def sequence_lengths(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
     """The number of tensors in each input that is a sequence; None for the others."""
     return tuple(
         len(value) if parameter.arity is Arity.MANY else None

@@ -21,8 +21,8 @@ from pullback._dispatch.convert import (
     SCALAR_TYPES,
     align_inputs,
     as_tensor,
-    counts,
     is_cached,
+    sequence_lengths,
     sequences,
     unflatten,
 )
@@ -73,7 +73,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
     if not op.simple:
         values = sequences(op, values)
     flat, device = align_inputs(op, values)
-    inputs = flat if op.fixed else unflatten(flat, counts(op, values))
+    inputs = flat if op.fixed else unflatten(flat, sequence_lengths(op, values))
     plan = resolve(op, inputs, attributes, device)
     device, attributes = plan.device, plan.attributes
 

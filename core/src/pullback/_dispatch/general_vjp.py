@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pullback._dispatch.bodies import run_body
-from pullback._dispatch.convert import counts, unflatten
+from pullback._dispatch.convert import sequence_lengths, unflatten
 from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, reachable
 from pullback._operators import OPERATORS
 from pullback.devices import Device
@@ -70,7 +70,7 @@ def record(
     sources = _sources(op)
     values = inputs, [tensor._array for tensor in outputs] + residuals, attributes
     saved = {need: _saved(*sources[need], values) for need in needs}
-    node.saved = (counts(op, tuple(inputs)), saved, kinds, attributes, nodes_of_results)
+    node.saved = (sequence_lengths(op, tuple(inputs)), saved, kinds, attributes, nodes_of_results)
     if len(outputs) == 1 and not residuals:
         outputs[0]._node = node
         return

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pullback._dispatch.arguments import (
-    asked_dtypes,
     canonicalize,
+    dtype_attributes,
     raise_explained,
     unsupported_dtype,
 )
@@ -186,7 +186,7 @@ def _find(
         return None
     key: object
     if first is None:
-        key = tuple(attributes[name] for name in asked_dtypes(op))
+        key = tuple(attributes[name] for name in dtype_attributes(op))
     elif keyed_by_first(op):
         key = first._array.dtype
     else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import canonicalize, shapes_of
-from pullback._dispatch.convert import SCALAR_TYPES, align_inputs, counts, unflatten
+from pullback._dispatch.convert import SCALAR_TYPES, align_inputs, sequence_lengths, unflatten
 from pullback._dispatch.plan import Plan
 from pullback._dispatch.plan import resolve as plan_of
 from pullback.casting import cast
@@ -196,7 +196,7 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     bound.apply_defaults()
     values = tuple(bound.arguments[parameter.name] for parameter in op.inputs)
     flat, device = align_inputs(op, values)
-    aligned = unflatten(flat, counts(op, values))
+    aligned = unflatten(flat, sequence_lengths(op, values))
     named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
     plan = plan_of(op, aligned, named, device)
     shapes = plan.shapes(shapes_of(aligned))

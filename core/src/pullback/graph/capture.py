@@ -7,20 +7,22 @@ what it records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import is_not
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.graph import Argument, Call, Graph, Input, Value
+from pullback.graph.graph import Argument, Call, Graph, Input, Operand, Value
 from pullback.plugins.backend import Backend, Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
+
+R = TypeVar("R")
 
 
 class Traced:
@@ -108,7 +110,9 @@ class Trace(Backend):
         kernel = self._real.kernel(op_name, dtype)
         return None if kernel is None else partial(self._run, OPS[op_name], kernel)
 
-    def _run(self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
+    def _run(
+        self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
+    ) -> Traced | tuple[Traced, ...]:
         native = [_each(value, _array) for value in inputs]
         result = kernel(*native, **attributes)
         arrays = native_arrays(op, self._real_device, kernel, native, result)
@@ -142,7 +146,7 @@ class Trace(Backend):
         self.sound = False
         return self._real.to_host(array.array)
 
-    def native(self, value: Any) -> Any:
+    def native(self, value: Traced) -> Traced:
         """The value itself: results became arrays when the call was recorded."""
         return value
 
@@ -152,21 +156,25 @@ def _only_result(kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
     return kernel(*inputs, **attributes)[0]
 
 
-def _each(value: Any, function: Callable[[Traced], Any]) -> Any:
+def _each(
+    value: Traced | list[Traced] | None, function: Callable[[Traced], R]
+) -> R | list[R] | None:
     if type(value) is Traced:
         return function(value)
     if isinstance(value, list):
-        return [_each(item, function) for item in value]
-    return value
+        return [function(item) for item in value]
+    return None
 
 
-def _operand(value: Any) -> Any:
+def _operand(value: Traced | list[Traced] | None) -> Operand:
     if isinstance(value, list):
         return tuple(item.value for item in value)
     return None if value is None else value.value
 
 
-def _depends_on_values(op: Op, inputs: Any, attributes: dict[str, Any]) -> bool:
+def _depends_on_values(
+    op: Op, inputs: Sequence[Traced | list[Traced] | None], attributes: Mapping[str, object]
+) -> bool:
     """Returns whether the shapes of the results depend on the values of the inputs."""
     shapes = op.shape(*(_each(value, _shape) for value in inputs), **attributes)
     return shapes is None or (isinstance(shapes, list) and None in shapes)
