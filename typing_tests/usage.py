@@ -59,11 +59,15 @@ assert_type(double(x), pb.Tensor)
 
 # Gradients.
 slope: pb.Tensor = pb.grad(norm)([3.0, 4.0])
+assert_type(pb.value_and_grad(norm)([3.0, 4.0])[0], pb.Tensor)
+assert_type(pb.vjp(norm, x)[0], pb.Tensor)
+assert_type(pb.stop_gradient(x), pb.Tensor)
 w = pb.Variable([1.0, 2.0])
 with pb.GradientTape() as tape:
     loss = pb.mean(pb.square(w))
 assert_type(loss, pb.Tensor)
 gradients = tape.gradient(loss, [w])
+assert_type(pb.implicit_gradients(norm)(x)[0][0], pb.Tensor | None)
 
 # Models.
 model = pb.Sequential([pb.layers.Dense(8, activation="relu"), pb.layers.Dense(1)])

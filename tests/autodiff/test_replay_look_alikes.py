@@ -9,9 +9,9 @@ import pytest
 
 import pullback as pb
 from pullback import errors
-from pullback._autodiff import replay, tracing
+from pullback._autodiff import replay
 from pullback._dispatch import definition
-from pullback._dispatch.arguments import canonicalize
+from pullback._dispatch.arguments import COMPARABLE, canonicalize
 from pullback._dispatch.vjp_code import layout
 from pullback._tree import leaves
 from pullback.conformance.case import bind, cases, to_tensor
@@ -287,7 +287,7 @@ def test_a_nan_is_an_attribute_like_others(forms):
 
 
 #: What dispatch makes of an attribute, by the annotation of the op's parameter.
-NORMAL = {"Axis": int, "Axes": tuple, "ShapeLike": tuple, "bool": bool, "int": int, "float": float}
+TYPES = {"Axis": int, "Axes": tuple, "ShapeLike": tuple, "bool": bool, "int": int, "float": float}
 
 
 def one_type(form, value):
@@ -297,15 +297,15 @@ def one_type(form, value):
     if form == "DTypeLike":
         return isinstance(value, np.dtype)
     whole = type(value) is not tuple or all(type(item) is int for item in value)
-    return whole and (type(value) is NORMAL[form] if form in NORMAL else isinstance(value, str))
+    return whole and (type(value) is TYPES[form] if form in TYPES else isinstance(value, str))
 
 
-def test_normal_forms_have_one_type():
-    assert set(NORMAL) | {"DTypeLike", "str"} == tracing._CANONICAL
+def test_canonical_attributes_have_one_type():
+    assert set(TYPES) | {"DTypeLike", "str"} == COMPARABLE
     seen = set()
     for name, suite in load().items():
         op = OPS[name]
-        plain = [one for one in op.attributes if one.form in tracing._CANONICAL]
+        plain = [one for one in op.attributes if one.form in COMPARABLE]
         for case in cases(op, suite, as_device("cpu")) if plain else ():
             inputs = case.tensors()
             given = case.resolved(inputs)
@@ -326,7 +326,7 @@ def test_normal_forms_have_one_type():
                 for one in plain:
                     assert one_type(one.form, way[one.name]), (str(case), one, way[one.name])
                     seen.add(one.form)
-    assert seen == tracing._CANONICAL
+    assert seen == COMPARABLE
 
 
 def _swapped(value, one, zero):
@@ -368,7 +368,7 @@ def test_shapes_that_depend_on_values_are_values():
         (pb.flip, True),
         (lambda x: pb.linalg.qr(pb.stack([x, x])).Q, True),
     ):
-        trace = Trace(x.device, x._array)
+        trace = Trace(x.device)
         function(trace.argument(x._array, "x"))
         assert trace.sound is sound
     for op in OPS.values():

@@ -122,7 +122,7 @@ def draw_call(draw, names=None):
     _, inputs, attributes = draw(st.sampled_from(BY_OP[name]))
     op = OPS[name]
     inputs, attributes = list(inputs), dict(attributes)
-    # A key in normal form is made by x[key] alone; the ops take it at its word.
+    # A canonical key is made by x[key] alone; the ops take it at its word.
     parameters = [one.name for one in (*op.inputs, *op.attributes) if one.name != "key"]
     if not parameters:
         return name, inputs, attributes

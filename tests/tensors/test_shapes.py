@@ -1,4 +1,4 @@
-"""Shapes: normal forms and the rules that ops are defined with, against NumPy."""
+"""Shapes: canonical forms and the rules that ops are defined with, against NumPy."""
 
 import numpy as np
 import pytest
@@ -37,29 +37,29 @@ def test_sizes_that_are_no_integers(value):
 
 
 @given(st.integers(0, 5), st.integers(-7, 7))
-def test_normal_axis(ndim, axis):
+def test_canonical_axis(ndim, axis):
     if -ndim <= axis < ndim:
-        assert shapes.normal_axis(axis, ndim) == axis % ndim
+        assert shapes.canonical_axis(axis, ndim) == axis % ndim
     else:
         with pytest.raises(errors.AxisError, match=str(axis)):
-            shapes.normal_axis(axis, ndim)
+            shapes.canonical_axis(axis, ndim)
 
 
-def test_normal_axes():
-    assert shapes.normal_axes(None, 3) is None
-    assert shapes.normal_axes(-1, 3) == (2,)
-    assert shapes.normal_axes((2, 0), 3) == (0, 2)
-    assert shapes.normal_axes([-1, -3], 3) == (0, 2)
-    assert shapes.normal_axes((), 3) == ()
-    assert shapes.normal_axes(np.int64(1), 3) == (1,)
+def test_canonical_axes():
+    assert shapes.canonical_axes(None, 3) is None
+    assert shapes.canonical_axes(-1, 3) == (2,)
+    assert shapes.canonical_axes((2, 0), 3) == (0, 2)
+    assert shapes.canonical_axes([-1, -3], 3) == (0, 2)
+    assert shapes.canonical_axes((), 3) == ()
+    assert shapes.canonical_axes(np.int64(1), 3) == (1,)
     with pytest.raises(errors.AxisError, match="twice"):
-        shapes.normal_axes((0, -3), 3)
+        shapes.canonical_axes((0, -3), 3)
     with pytest.raises(errors.AxisError, match="3"):
-        shapes.normal_axes((0, 3), 3)
+        shapes.canonical_axes((0, 3), 3)
     with pytest.raises(errors.InputTypeError):
-        shapes.normal_axes(1.0, 3)
+        shapes.canonical_axes(1.0, 3)
     with pytest.raises(errors.InputTypeError):
-        shapes.normal_axes("0", 3)
+        shapes.canonical_axes("0", 3)
 
 
 @given(SHAPE)
@@ -110,7 +110,7 @@ def test_matmul_says_which_sizes_differ():
 
 def test_the_others():
     assert shapes.first((2, 3), (4,)) == (2, 3)
-    assert shapes.given(shape=(2, 3)) == (2, 3)
+    assert shapes.shape_attribute(shape=(2, 3)) == (2, 3)
     assert shapes.data_dependent((2, 3)) is None
     assert shapes.permuted((2, 3, 4), (2, 0, 1)) == (4, 2, 3)
 

@@ -1,4 +1,4 @@
-"""Nested lists, tuples and dicts of values: taken apart, and put together again."""
+"""Nested lists, tuples and dicts of values: flattened, and put together again."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def leaves(structure: Any) -> list[Any]:
     """
     if not isinstance(structure, (dict, list, tuple)):
         return [] if structure is None else [structure]
-    found: list[Any] = []
+    flat: list[Any] = []
     values: Iterable[Any] = structure.values() if isinstance(structure, dict) else structure
     for value in values:
         if isinstance(value, (dict, list, tuple)):
-            found += leaves(value)
+            flat += leaves(value)
         elif value is not None:
-            found.append(value)
-    return found
+            flat.append(value)
+    return flat
 
 
 def like(structure: Any, values: Iterator[Any]) -> Any:
-    """The structure again, with the next of `values` in the place of each leaf.
+    """The same structure with the next of `values` in place of each leaf.
 
     >>> like({"a": [1, 2], "b": (3, None)}, iter("xyz"))
     {'a': ['x', 'y'], 'b': ('z', None)}

@@ -32,7 +32,7 @@ HALF: frozenset[DType] = frozenset((float16, bfloat16))
 
 #: The largest magnitude up to which float64 holds every integer.
 EXACT = 2**53
-#: More bits than rounding to a narrow float needs; the last one stands for all that follow.
+#: More bits than rounding to a narrow float needs; the last one is set if any bit after it is.
 _ENOUGH = 40
 
 
@@ -43,22 +43,22 @@ def cast(array: Any, dtype: DType) -> np.ndarray[Any, Any]:
     [1.0078125]
     """
     array = np.asarray(array)
-    found: np.ndarray[Any, Any]
+    result: np.ndarray[Any, Any]
     if dtype != bfloat16 or array.dtype.itemsize <= 2 or array.dtype == float32:
-        found = array.astype(dtype)
-        return found
+        result = array.astype(dtype)
+        return result
     single = array.astype(float32)
     bits = single.view(uint32)
     # bfloat16 is the upper half of a float32.
     halfway = (bits & 0xFFFF) == 0x8000
     if halfway.any():
-        near, wide = single[halfway], array[halfway]
-        exact = near.astype(array.dtype)
-        moved = wide != exact
-        outward = (wide > exact) == (near > 0)
-        bits[halfway] = near.view(uint32) + (moved & outward) - (moved & ~outward)
-    found = single.astype(dtype)
-    return found
+        rounded, exact = single[halfway], array[halfway]
+        back = rounded.astype(array.dtype)
+        inexact = exact != back
+        outward = (exact > back) == (rounded > 0)
+        bits[halfway] = rounded.view(uint32) + (inexact & outward) - (inexact & ~outward)
+    result = single.astype(dtype)
+    return result
 
 
 def number(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
@@ -77,11 +77,11 @@ def number(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         and dtype in FLOATING
         and dtype not in (float64, complex128)
     ):
-        size = abs(value)
-        shift = size.bit_length() - _ENOUGH
-        top = size >> shift
-        size = (top | (top << shift != size)) << shift
-        value = size if value > 0 else -size
+        magnitude = abs(value)
+        shift = magnitude.bit_length() - _ENOUGH
+        leading = magnitude >> shift
+        magnitude = (leading | (leading << shift != magnitude)) << shift
+        value = magnitude if value > 0 else -magnitude
     if dtype == bfloat16:
         return cast(np.asarray(value, float64), dtype)
     return np.asarray(value, dtype)

@@ -40,18 +40,19 @@ class Device:
     index: int
     #: What the backend's functions and kernels get for this device.
     native: Any
-    #: The backend's tables of kernels (the same list), and scalars by dispatch: its hot path.
+    #: The backend's tables of kernels (the same list), for the hot path of dispatch.
     tables: list[dict[Any, Any]]
+    #: Python numbers as tensors (see `_dispatch.convert.constant`).
     constants: dict[Any, Any]
     _str: str
 
     @property
     def memory(self) -> Memory | None:
-        """Bytes used, held and in all; None where the backend does not know."""
+        """The bytes in use, reserved and in all; None where the backend does not know."""
         return self.backend.memory(self.native)
 
     def synchronize(self) -> None:
-        """Returns when all work given to the device is done."""
+        """Waits until the device has done all the work that it was given."""
         self.backend.synchronize(self.native)
 
     def __enter__(self) -> Self:
@@ -89,7 +90,7 @@ DeviceLike: TypeAlias = Annotated[Device | str, "DeviceLike"]
 
 
 class _Context(threading.local):
-    """The devices that `with` statements have put in force in one thread."""
+    """The devices that `with` statements have made active in one thread."""
 
     device: Device | None = None
 
@@ -106,7 +107,7 @@ _default: Device | None = None
 
 
 def _forget() -> None:
-    """Names may mean other devices after a backend has been registered by hand."""
+    """Names may mean other devices after a backend has been registered manually."""
     global _chosen, _default, _named
     chosen = _chosen
     if chosen is not None:
@@ -114,7 +115,7 @@ def _forget() -> None:
         if chosen.index < registry.count(backend, chosen.kind):
             chosen = _get(backend, chosen.kind, chosen.index)
     with _LOCK:
-        # Another thread may have looked up what it is about to put into the one of before.
+        # A new dict: another thread may be about to put into the old one what it has looked up.
         _named = {}
         _chosen = _default = chosen
 
@@ -148,21 +149,21 @@ def device(spec: DeviceLike) -> Device:
     True
 
     Raises:
-        DeviceError: for a name that no device has; says which there are.
-        BackendNotFoundError: when no installed backend drives it; says what to install.
-        BackendError: when its backend cannot be used; says why.
+        DeviceError: for a name that no device has; the message lists the devices.
+        BackendNotFoundError: when no installed backend drives it; the message says what to install.
+        BackendError: when its backend cannot be used; the message says why.
     """
     names = _named
-    found = names.get(spec) if type(spec) is str else None
-    if found is None:
+    known = names.get(spec) if type(spec) is str else None
+    if known is None:
         if type(spec) is Device:
             return spec
         if not isinstance(spec, str):
             raise errors.InputTypeError(
                 f"a device is named by a string such as 'cpu' or 'gpu:1', got {spec!r}"
             )
-        found = names[spec] = _resolve(spec)
-    return found
+        known = names[spec] = _resolve(spec)
+    return known
 
 
 def devices(kind: str | None = None) -> list[Device]:
@@ -173,45 +174,45 @@ def devices(kind: str | None = None) -> list[Device]:
     """
     if kind is not None and kind not in KINDS:
         raise errors.DeviceError(f"unknown kind of device {kind!r}; use {' or '.join(KINDS)}")
-    found: list[Device] = []
+    usable: list[Device] = []
     for name in registry.names():
         try:
             backend = registry.backend(name)
         except errors.BackendError:
             continue
-        found.extend(_all_of(backend, backend.kinds if kind is None else (kind,)))
-    return found
+        usable.extend(_all_of(backend, backend.kinds if kind is None else (kind,)))
+    return usable
 
 
 def default_device() -> Device:
     """The device that tensors are made on where no `with pb.device(...)` is active.
 
-    What `set_default_device` or the environment variable PULLBACK_DEVICE say; else the first GPU
-    that can be used, else the CPU.
+    `set_default_device` or the environment variable PULLBACK_DEVICE choose it; otherwise it is the
+    first GPU that can be used, or the CPU.
 
     Raises:
-        BackendNotFoundError: when no backend is installed; says what to install.
+        BackendNotFoundError: when no backend is installed; the message says what to install.
     """
     global _default
-    found, names = _default, _named
-    if found is None:
+    default, names = _default, _named
+    if default is None:
         name = os.environ.get(DEVICE_VARIABLE)
         if name:
             try:
-                found = device(name)
+                default = device(name)
             except errors.PullbackError as error:
                 raise type(error)(f"{DEVICE_VARIABLE}={name}: {error}") from error
         else:
-            found = _first()
+            default = _first()
         with _LOCK:
-            # What was chosen or registered meanwhile counts.
+            # A device that was chosen, or a backend registered, meanwhile comes first.
             if _default is None and _named is names:
-                _default = found
-    return found
+                _default = default
+    return default
 
 
 def set_default_device(device: DeviceLike | None) -> None:
-    """Sets the device that tensors are made on in every thread; None gives the choice back.
+    """Sets the device that tensors are made on in every thread; None undoes that.
 
     Raises:
         DeviceError: for a name that no device has.
@@ -228,29 +229,31 @@ def _first() -> Device:
     for manual in (False, True):
         for kind in reversed(KINDS):
             try:
-                found = _get(registry.plain(kind, manual=manual), kind, 0)
+                chosen = _get(registry.plain(kind, manual=manual), kind, 0)
             except (errors.BackendError, errors.DeviceError) as error:
                 problems.append((kind, error))
                 continue
-            # A machine without a GPU is nothing new; a broken plugin makes programs slow unseen.
+            # Many machines have no GPU. A broken plugin is worth a warning: programs run slowly.
             broken = [
-                one for _, one in problems if one.__cause__ or type(one) is errors.PluginError
+                problem
+                for _, problem in problems
+                if problem.__cause__ or type(problem) is errors.PluginError
             ]
             if broken:
-                warnings.warn(f"using {found}, because {broken[0]}", RuntimeWarning, stacklevel=4)
-            # The errors hold the frames of all callers, and so what these hold: an iterator.
+                warnings.warn(f"using {chosen}, because {broken[0]}", RuntimeWarning, stacklevel=4)
+            # The errors keep the frames of all callers alive, with the iterators in them.
             problems.clear()
             broken.clear()
-            return found
+            return chosen
     if not registry.names():
         raise registry.missing()
     for _, problem in problems:
         if isinstance(problem, errors.DeviceError):
             raise problem
-    # Nor is it a reason that no package drives a GPU.
-    told = [one for kind, one in problems if kind == KINDS[0] or registry.names(kind)]
-    reasons = "; ".join(dict.fromkeys(map(str, told)))
-    raise errors.BackendNotFoundError(reasons) from told[0]
+    # That no package drives a GPU is no reason: the CPU would do.
+    relevant = [error for kind, error in problems if kind == KINDS[0] or registry.names(kind)]
+    reasons = "; ".join(dict.fromkeys(map(str, relevant)))
+    raise errors.BackendNotFoundError(reasons) from relevant[0]
 
 
 def _resolve(spec: str) -> Device:
@@ -265,24 +268,24 @@ def _resolve(spec: str) -> Device:
     if not (name or kind) or not (index.isascii() and index.isdigit()):
         raise errors.DeviceError(
             f"{spec!r} is not the name of a device; write 'cpu', 'gpu:1' or 'backend:cpu:0'. "
-            f"{_there()}"
+            f"{_available()}"
         )
     if name and name not in registry.names():
         if not registry.names():
             raise registry.missing()
         raise errors.DeviceError(
             f"{spec!r} names no backend that is installed; write 'cpu', 'gpu:1' or "
-            f"'backend:cpu:0'. {_there()}"
+            f"'backend:cpu:0'. {_available()}"
         )
     backend = registry.backend(name) if name else registry.plain(kind)
     if not kind:
-        kind = next(one for one in reversed(KINDS) if registry.count(backend, one))
+        kind = next(kind for kind in reversed(KINDS) if registry.count(backend, kind))
     if int(index) >= registry.count(backend, kind):
-        raise errors.DeviceError(f"there is no device {spec!r}. {_there()}")
+        raise errors.DeviceError(f"there is no device {spec!r}. {_available()}")
     return _get(backend, kind, int(index))
 
 
-def _there() -> str:
+def _available() -> str:
     return f"There are: {', '.join(map(str, devices())) or 'none'}"
 
 
@@ -296,16 +299,16 @@ def _all_of(backend: Backend, kinds: tuple[str, ...]) -> list[Device]:
 
 def _get(backend: Backend, kind: str, index: int) -> Device:
     """The one object for a device."""
-    found = _interned.get((backend, kind, index))
-    if found is None:
-        made = Device()
-        made.backend = backend
-        made.kind = kind
-        made.index = index
-        made.native = backend.native_device(kind, index)
-        made.tables = backend.tables
-        made.constants = {}
-        made._str = registry.label(backend, kind, index)
+    device = _interned.get((backend, kind, index))
+    if device is None:
+        device = Device()
+        device.backend = backend
+        device.kind = kind
+        device.index = index
+        device.native = backend.native_device(kind, index)
+        device.tables = backend.tables
+        device.constants = {}
+        device._str = registry.label(backend, kind, index)
         # Another thread may have been faster: all get the first.
-        found = _interned.setdefault((backend, kind, index), made)
-    return found
+        device = _interned.setdefault((backend, kind, index), device)
+    return device

@@ -23,8 +23,8 @@ Axes: TypeAlias = Annotated[int | Sequence[int] | None, "Axes"]
 ShapeRule: TypeAlias = "Callable[..., Shape | list[Shape] | None]"
 
 
-def as_int(value: Any, what: str = "an integer") -> int:
-    """`value` as an int, from anything with `__index__`.
+def as_int(value: Any, expected: str = "an integer") -> int:
+    """`value` as an int, from anything with `__index__`; messages say what is `expected`.
 
     Raises:
         InputTypeError: for floats and other types that are not integers.
@@ -33,20 +33,20 @@ def as_int(value: Any, what: str = "an integer") -> int:
         return operator.index(value)
     except TypeError:
         raise errors.InputTypeError(
-            f"{what} is expected, got {value!r} of type {type(value).__name__}"
+            f"{expected} is expected, got {value!r} of type {type(value).__name__}"
         ) from None
 
 
-def as_count(value: Any, what: str) -> int:
-    """`value` as an int that is at least 1; `what` names it in messages.
+def as_count(value: Any, name: str) -> int:
+    """`value` as an int that is at least 1; messages call it `name`.
 
     Raises:
         InputTypeError: for floats and other types that are not integers.
         InputValueError: for 0 and less.
     """
-    number = as_int(value, f"{what}: an integer")
+    number = as_int(value, f"{name}: an integer")
     if number < 1:
-        raise errors.InputValueError(f"{what}: 1 or more is expected, got {number}")
+        raise errors.InputValueError(f"{name}: 1 or more is expected, got {number}")
     return number
 
 
@@ -76,10 +76,10 @@ def as_shape(value: Any) -> Shape:
     return shape
 
 
-def normal_axis(axis: Any, ndim: int) -> int:
+def canonical_axis(axis: Any, ndim: int) -> int:
     """The non-negative form of one axis of an array of `ndim` dimensions.
 
-    >>> normal_axis(-1, 3)
+    >>> canonical_axis(-1, 3)
     2
 
     Raises:
@@ -93,7 +93,7 @@ def normal_axis(axis: Any, ndim: int) -> int:
     raise errors.AxisError(f"axis {value} is outside an array of {ndim} dimensions")
 
 
-def normal_axes(axes: Any, ndim: int) -> Shape | None:
+def canonical_axes(axes: Any, ndim: int) -> Shape | None:
     """Sorted non-negative axes from an int or a sequence of ints; None means all axes.
 
     Raises:
@@ -102,12 +102,12 @@ def normal_axes(axes: Any, ndim: int) -> Shape | None:
     if axes is None:
         return None
     if not isinstance(axes, (tuple, list)):
-        return (normal_axis(axes, ndim),)
-    normal = sorted(normal_axis(axis, ndim) for axis in axes)
-    for first, second in itertools.pairwise(normal):
+        return (canonical_axis(axes, ndim),)
+    canonical = sorted(canonical_axis(axis, ndim) for axis in axes)
+    for first, second in itertools.pairwise(canonical):
         if first == second:
             raise errors.AxisError(f"axis {first} is named twice in {tuple(axes)}")
-    return tuple(normal)
+    return tuple(canonical)
 
 
 def size_of(shape: Iterable[int]) -> int:
@@ -132,20 +132,20 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     for shape in shapes:
         offset = ndim - len(shape)
         for position, size in enumerate(shape):
-            here = result[offset + position]
-            if here == 1:
+            before = result[offset + position]
+            if before == 1:
                 result[offset + position] = size
-            elif size not in (1, here):
+            elif size not in (1, before):
                 listed = " and ".join(str(s) for s in shapes)
                 raise errors.ShapeError(
-                    f"shapes {listed} do not broadcast; sizes at the same place from the right "
+                    f"shapes {listed} do not broadcast; sizes at the same position from the right "
                     f"must be equal or 1"
                 )
     return tuple(result)
 
 
 def reduced(shape: Shape, axes: Shape | None, keepdims: bool) -> Shape:
-    """The shape after a reduction over normal `axes`."""
+    """The shape after a reduction over canonical `axes`."""
     if keepdims:
         return tuple(1 if axes is None or axis in axes else size for axis, size in enumerate(shape))
     if axes is None:
@@ -190,7 +190,7 @@ def matmul(x1: Shape, x2: Shape, **_: Any) -> Shape:
     return (*batch, *rows, *columns)
 
 
-def given(*_: Any, shape: Shape, **__: Any) -> Shape:
+def shape_attribute(*_: Any, shape: Shape, **__: Any) -> Shape:
     """The result has the shape of the attribute `shape`."""
     return shape
 

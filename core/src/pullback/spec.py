@@ -94,12 +94,14 @@ class Op:
         "accuracy",
         "attributes",
         "body",
+        "copies_elements",
         "creates",
         "differentiable",
         "dtype",
         "family",
         "fixed",
         "function",
+        "identity_element",
         "identity_when",
         "index",
         "inputs",
@@ -138,6 +140,8 @@ class Op:
         residuals: tuple[str, ...],
         normalize: Checked | Callable[..., dict[str, Any]] | None,
         identity_when: Callable[..., bool] | None,
+        identity_element: int | None,
+        copies_elements: bool,
         family: str,
         index: int,
         fixed: bool,
@@ -156,7 +160,7 @@ class Op:
         #: Of a primitive, why no body made of other ops can replace it.
         self.why = primitive or ""
         self.differentiable = differentiable
-        #: False for an op that `pb.ops` has and `pb` has not.
+        #: False for an op that is in `pb.ops` but not in `pb`.
         self.public = public
         self.outputs = outputs
         self.residuals = residuals
@@ -164,12 +168,16 @@ class Op:
         #: From the shapes of the inputs and the attributes, as the shape rule gets them: True if
         #: the result is the first input. None if that does not follow from shapes.
         self.identity_when = identity_when
+        #: Of an op on two real inputs: the number that as one of them leaves the other unchanged.
+        self.identity_element = identity_element
+        #: True if every element of the result is an element of the one input.
+        self.copies_elements = copies_elements
         self.family = family
         #: The op's position in `Device.tables`.
         self.index = index
         #: True if specialized code calls and records it: it has inputs, a fixed number of them.
         self.fixed = fixed
-        #: The same for an op without inputs that makes one result on the device it is told.
+        #: The same for an op without inputs that makes one result on a given device.
         self.creates = creates
         #: True if its vjp is specialized code: it is fixed, has one result and no residuals.
         self.simple = simple

@@ -19,10 +19,10 @@ def is_text(value: Any) -> bool:
         return True
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
-            return all(isinstance(one, (str, bytes)) for one in value.flat)
+            return all(isinstance(item, (str, bytes)) for item in value.flat)
         return value.dtype.kind in "US"
     if isinstance(value, (list, tuple)):
-        return bool(value) and all(is_text(one) for one in value)
+        return bool(value) and all(map(is_text, value))
     return False
 
 
@@ -46,7 +46,7 @@ class StringTensor:
     """
 
     __slots__ = ("_array",)
-    # NumPy leaves operators to this class, which refuses them.
+    # NumPy leaves operators to this class, which raises for them.
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
@@ -92,7 +92,7 @@ class StringTensor:
         return self._array
 
     def tolist(self) -> Any:
-        """The strings as nested lists; a string if there are no axes."""
+        """The strings as nested lists; one string for a 0-d tensor."""
         return self._array.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -100,7 +100,7 @@ class StringTensor:
 
     def __len__(self) -> int:
         if not self._array.ndim:
-            raise errors.InputTypeError("a string tensor of no axes has no length")
+            raise errors.InputTypeError("a 0-d string tensor has no length; use x.size")
         return len(self._array)
 
     def __iter__(self) -> Iterator[Any]:
@@ -110,15 +110,15 @@ class StringTensor:
         return text in self._array
 
     def __getitem__(self, key: Any) -> Any:
-        given = key if isinstance(key, tuple) else (key,)
+        entries = key if isinstance(key, tuple) else (key,)
         try:
-            found = self._array[tuple(_index(part) for part in given)]
+            selected = self._array[tuple(map(_index, entries))]
         except IndexError as error:
             raise errors.IndexingError(str(error)) from None
-        if isinstance(found, np.ndarray):
-            return StringTensor(found)
-        # Of an array of Python's objects, the element is the string.
-        return found.item() if isinstance(found, np.generic) else found
+        if isinstance(selected, np.ndarray):
+            return StringTensor(selected)
+        # An element of an array of Python objects is the string itself.
+        return selected.item() if isinstance(selected, np.generic) else selected
 
     def __str__(self) -> str:
         return f"{self._array} shape={self.shape} dtype=str device=host"
@@ -131,48 +131,49 @@ class StringTensor:
 
     # Comparisons ---------------------------------------------------------------------------------
 
-    def _compared(self, name: str, other: Any) -> Any:
+    def _compare(self, name: str, other: Any) -> Any:
         if not is_text(other):
             return NotImplemented
-        theirs = other._array if isinstance(other, StringTensor) else np.asarray(other)
+        array = other._array if isinstance(other, StringTensor) else np.asarray(other)
         try:
-            return OPERATORS.asarray(np.asarray(getattr(self._array, name)(theirs)))
+            return OPERATORS.asarray(np.asarray(getattr(self._array, name)(array)))
         except ValueError:
             raise errors.ShapeError(
-                f"strings of the shapes {self.shape} and {theirs.shape} cannot be compared"
+                f"strings of shapes {self.shape} and {array.shape} cannot be compared; "
+                f"they must broadcast"
             ) from None
 
     def __eq__(self, other: object) -> Any:
-        return self._compared("__eq__", other)
+        return self._compare("__eq__", other)
 
     def __ne__(self, other: object) -> Any:
-        return self._compared("__ne__", other)
+        return self._compare("__ne__", other)
 
     def __lt__(self, other: Any) -> Any:
-        return self._compared("__lt__", other)
+        return self._compare("__lt__", other)
 
     def __le__(self, other: Any) -> Any:
-        return self._compared("__le__", other)
+        return self._compare("__le__", other)
 
     def __gt__(self, other: Any) -> Any:
-        return self._compared("__gt__", other)
+        return self._compare("__gt__", other)
 
     def __ge__(self, other: Any) -> Any:
-        return self._compared("__ge__", other)
+        return self._compare("__ge__", other)
 
     # Arithmetic ----------------------------------------------------------------------------------
 
-    def _refuse(self, *_: Any) -> Any:
+    def _no_arithmetic(self, *_: Any) -> Any:
         raise errors.DTypeError(
-            "there is no arithmetic on strings; x.tolist() gives Python's, to work with"
+            "there is no arithmetic on strings; convert them to Python's with x.tolist()"
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
-    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _refuse
-    __neg__ = __pos__ = __abs__ = __float__ = __int__ = __bool__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_arithmetic
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _no_arithmetic
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _no_arithmetic
+    __neg__ = __pos__ = __abs__ = __float__ = __int__ = __bool__ = _no_arithmetic
 
 
-def _index(part: Any) -> Any:
-    """A part of a key: tensors of integers or truth values index as arrays do."""
-    return part.numpy() if hasattr(type(part), "__pullback_tensor__") else part
+def _index(entry: Any) -> Any:
+    """An entry of a key for NumPy: tensors of integers or booleans as arrays."""
+    return entry.numpy() if hasattr(type(entry), "__pullback_tensor__") else entry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from pullback import dtypes, errors
 from pullback._autodiff.functional import whole
@@ -14,14 +14,33 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, reachable
 from pullback._tree import leaves, like
+from pullback.devices import Device
+from pullback.dtypes import DType
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
+from pullback.shapes import Shape
 from pullback.tensor import Tensor, wrap
 
 __all__ = ["custom_gradient"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: Shape, dtype and device of an input or a result.
+Kind: TypeAlias = tuple[Shape, DType, Device]
+
+
+class Variable(Protocol):
+    """A variable that a function reads; the class is a level above."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def device(self) -> Device: ...
+    def __pullback_tensor__(self) -> Tensor: ...
 
 
 def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:
@@ -56,39 +75,39 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
     def function(*args: P.args, **kwargs: P.kwargs) -> R:
         if not LOCAL.state.recording:
             return cast("R", _pair(name, f(*args, **kwargs))[0])
-        _refuse_tracked(name, kwargs)
-        given, inputs = _inputs(args)
+        _reject_tracked(name, kwargs)
+        arguments, inputs = _inputs(args)
         # The ops inside are recorded, but nothing links them to the result: only `grad_fn` keeps
         # what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
-            result, grad_fn = _pair(name, f(*given, **kwargs))
+            result, grad_fn = _pair(name, f(*arguments, **kwargs))
         return cast("R", _attach(name, result, grad_fn, inputs, tape.watched_variables()))
 
     return function
 
 
-def _pair(name: str, made: Any) -> tuple[Any, Callable[..., Any]]:
+def _pair(name: str, returned: object) -> tuple[Any, Callable[..., Any]]:
     """The result and the gradient function that the function returned."""
-    if isinstance(made, (tuple, list)) and len(made) == 2 and callable(made[1]):
-        return made[0], made[1]
+    if isinstance(returned, (tuple, list)) and len(returned) == 2 and callable(returned[1]):
+        return returned[0], returned[1]
     raise errors.InputTypeError(
         f"{name}: a function with a gradient of its own must return its result and the gradient "
-        f"function, such as `return y, lambda g: g * slope`; got {type(made).__name__}"
+        f"function, such as `return y, lambda g: g * slope`; got {type(returned).__name__}"
     )
 
 
-def _inputs(args: tuple[Any, ...]) -> tuple[list[Any], list[Tensor | None]]:
+def _inputs(args: tuple[object, ...]) -> tuple[list[Any], list[Tensor | None]]:
     """The arguments with tensors in new handles, and these handles, None for other leaves."""
-    given: list[Any] = []
+    arguments: list[Any] = []
     inputs: list[Tensor | None] = []
     for arg in map(whole, args):
         parts = [_handle(leaf) for leaf in leaves(arg)]
-        given.append(like(arg, iter(parts)))
+        arguments.append(like(arg, iter(parts)))
         inputs += [part if type(part) is Tensor else None for part in parts] or [None]
-    return given, inputs
+    return arguments, inputs
 
 
-def _handle(value: Any) -> Any:
+def _handle(value: object) -> object:
     if not (hasattr(type(value), "__pullback_tensor__") or hasattr(type(value), "__array__")):
         return value
     tensor = from_any(value)
@@ -99,7 +118,7 @@ def _live(node: Node | None) -> Node | None:
     return None if node is None else reachable(node, LOCAL.state.oldest_serial)
 
 
-def _refuse_tracked(name: str, kwargs: dict[str, Any]) -> None:
+def _reject_tracked(name: str, kwargs: dict[str, object]) -> None:
     for keyword, value in kwargs.items():
         for leaf in leaves(value):
             if type(leaf) is Tensor and _live(leaf._node) is not None:
@@ -111,10 +130,10 @@ def _refuse_tracked(name: str, kwargs: dict[str, Any]) -> None:
 
 def _attach(
     name: str,
-    result: Any,
-    grad_fn: Callable[..., Any],
+    result: object,
+    grad_fn: Callable[..., object],
     inputs: Sequence[Tensor | None],
-    variables: Sequence[Any],
+    variables: Sequence[Variable],
 ) -> Any:
     """The result in new handles, on a node that stands for the whole function."""
     outputs = [from_any(value) for value in leaves(result)]
@@ -141,14 +160,14 @@ def _attach(
     return like(result, iter(handles))
 
 
-def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+def _takes_variables(grad_fn: Callable[..., object]) -> bool:
     parameters = inspect.signature(grad_fn).parameters
     return "variables" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
     )
 
 
-def _takes_no_variables(name: str, variables: Sequence[Any]) -> errors.TapeError:
+def _takes_no_variables(name: str, variables: Sequence[Variable]) -> errors.TapeError:
     names = ", ".join(str(variable.name) for variable in variables)
     return errors.TapeError(
         f"{name} reads the variables {names}, and its gradient function takes no variables=; "
@@ -166,14 +185,16 @@ class _Custom:
         name: str,
         outputs: Sequence[Tensor],
         inputs: Sequence[Tensor | None],
-        variables: Sequence[Any],
+        variables: Sequence[Variable],
     ) -> None:
         self.name = name
         self.variables = list(variables)
         self.outputs = [_kind(tensor) for tensor in outputs]
         self.inputs = [None if tensor is None else _kind(tensor) for tensor in inputs]
 
-    def vjp(self, node: Node, g: dict[int, Tensor], needed: Any) -> list[tuple[Node, Tensor]]:
+    def vjp(
+        self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None
+    ) -> list[tuple[Node, Tensor]]:
         """The cotangents of the inputs and variables, from those of the results by position."""
         return pairs(node, self._cotangents(node, g))
 
@@ -183,21 +204,21 @@ class _Custom:
             for position, (shape, dtype, device) in enumerate(self.outputs)
         ]
         if not self.variables:
-            return self._fitting(node.saved(*cotangents), self.inputs)
+            return self._checked(node.saved(*cotangents), self.inputs)
         parts, more = node.saved(*cotangents, variables=self.variables)
-        return self._fitting(parts, self.inputs) + self._fitting(
-            more, [_kind(variable) for variable in self.variables]
-        )
+        return self._checked(parts, self.inputs) + self._checked(more, map(_kind, self.variables))
 
-    def _fitting(self, parts: Any, wanted: Sequence[Any]) -> list[Tensor | None]:
-        parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
-        if len(parts) != len(wanted):
+    def _checked(self, returned: object, kinds: Iterable[Kind | None]) -> list[Tensor | None]:
+        """The returned gradients as cotangents of inputs of these kinds."""
+        parts = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        kinds = list(kinds)
+        if len(parts) != len(kinds):
             raise errors.InputValueError(
                 f"the gradient function of {self.name} returned {len(parts)} gradients for "
-                f"{len(wanted)} inputs; return one for each, None for an input without gradient"
+                f"{len(kinds)} inputs; return one for each, None for an input without gradient"
             )
         cotangents: list[Tensor | None] = []
-        for position, (part, kind) in enumerate(zip(parts, wanted, strict=True)):
+        for position, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
             if part is None or kind is None:
                 cotangents.append(None)
                 continue
@@ -212,7 +233,7 @@ class _Custom:
         return cotangents
 
 
-def _kind(value: Any) -> tuple[Any, Any, Any]:
+def _kind(value: Tensor | Variable) -> Kind:
     return value.shape, value.dtype, value.device
 
 

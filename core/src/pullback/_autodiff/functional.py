@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
@@ -27,14 +27,21 @@ __all__ = [
     "vjp",
 ]
 
-Argnums = int | Sequence[int]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Argnums: TypeAlias = int | Sequence[int]
+#: A gradient, in the structure of an argument.
+Gradient: TypeAlias = Any
+#: (gradient, variable) pairs, for `optimizer.apply_gradients`. Variables are a level above.
+Pairs: TypeAlias = list[tuple[Tensor | None, Any]]
 
 
 # ---------------------------------------------------------------------------------------------
 # With respect to arguments.
 
 
-def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def grad(f: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Gradient]:
     """Makes a function that returns the gradient of `f` with respect to some of its arguments.
 
     Args:
@@ -56,13 +63,13 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     both = value_and_grad(f, argnums)
 
     @functools.wraps(f)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> Gradient:
         return both(*args, **kwargs)[1]
 
     return gradient
 
 
-def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def value_and_grad(f: Callable[..., R], argnums: Argnums = 0) -> Callable[..., tuple[R, Gradient]]:
     """Makes a function that returns the value of `f` and its gradient, as `grad` does.
 
     >>> value, gradient = pb.value_and_grad(lambda x: x * x)(3.0)
@@ -74,7 +81,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
     """
 
     @functools.wraps(f)
-    def both(*args: Any, **kwargs: Any) -> Any:
+    def both(*args: object, **kwargs: object) -> tuple[R, Gradient]:
         arguments, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
@@ -85,7 +92,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
     return both
 
 
-def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def jacobian(f: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Gradient]:
     """Makes a function that returns the Jacobian of `f`: shape value.shape + argument.shape.
 
     >>> pb.jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
@@ -96,7 +103,7 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """
 
     @functools.wraps(f)
-    def rows(*args: Any, **kwargs: Any) -> Any:
+    def rows(*args: object, **kwargs: object) -> Gradient:
         arguments, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
@@ -106,7 +113,7 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     return rows
 
 
-def hessian(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+def hessian(f: Callable[..., object], argnum: int = 0) -> Callable[..., Gradient]:
     """Makes a function that returns the second derivatives of `f` in one argument.
 
     Shape argument.shape + argument.shape; `f` returns a number, or its result stands for its sum.
@@ -120,7 +127,7 @@ def hessian(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
     return jacobian(grad(f, argnum), argnum)
 
 
-def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+def vjp(f: Callable[..., R], *args: object) -> tuple[R, Callable[[object], tuple[Gradient, ...]]]:
     """The value of `f` at `args`, and the map from its cotangent to those of the arguments.
 
     Returns:
@@ -140,13 +147,16 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
         value = f(*arguments)
         target = _recorded(value)
 
-    def pullback(cotangent: Any) -> Any:
-        return tape.gradient(target, sources, cotangent, unconnected_gradients="zero")
+    def pullback(cotangent: object) -> tuple[Gradient, ...]:
+        cotangents: tuple[Gradient, ...] = tape.gradient(
+            target, sources, cotangent, unconnected_gradients="zero"
+        )
+        return cotangents
 
     return value, pullback
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(f: Callable[..., R], primals: Sequence[object], tangents: Sequence[object]) -> tuple[R, R]:
     """The value of `f` at `primals`, and its derivative in the direction of `tangents`.
 
     The cotangents of the arguments are linear in the cotangent of the value; the vjp of that map
@@ -182,13 +192,15 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return value, like(target, iter(flat))
 
 
-def _sources(f: Any, args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any]:
+def _sources(
+    f: Callable[..., object], args: tuple[object, ...], argnums: Argnums
+) -> tuple[list[Any], Any]:
     """The arguments, those to differentiate in as new handles, and these handles."""
     name = getattr(f, "__name__", type(f).__name__)
-    several = not isinstance(argnums, int)
-    arguments = list(args)
+    one_argument = isinstance(argnums, int)
+    arguments: list[Any] = list(args)
     chosen = []
-    for position in argnums if several else (argnums,):
+    for position in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= position < len(args):
             raise errors.InputValueError(
                 f"the gradient of {name} in argument {position}, which was called with "
@@ -197,10 +209,10 @@ def _sources(f: Any, args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], An
         parts = [_source(name, position, value) for value in leaves(whole(args[position]))]
         arguments[position] = like(whole(args[position]), iter(parts))
         chosen.append(arguments[position])
-    return arguments, tuple(chosen) if several else chosen[0]
+    return arguments, chosen[0] if one_argument else tuple(chosen)
 
 
-def whole(value: Any) -> Any:
+def whole(value: object) -> Any:
     """The value itself, or a tensor of nested lists of numbers: they stand for one array."""
     if isinstance(value, (list, tuple)) and not any(
         hasattr(type(leaf), "__pullback_tensor__") for leaf in leaves(value)
@@ -209,7 +221,7 @@ def whole(value: Any) -> Any:
     return value
 
 
-def _source(name: str, position: int, value: Any) -> Tensor:
+def _source(name: str, position: int, value: object) -> Tensor:
     if type(value) is int:
         value = float(value)
     tensor = from_any(value)
@@ -222,14 +234,14 @@ def _source(name: str, position: int, value: Any) -> Tensor:
     return wrap(tensor._array, tensor._device, tensor._node)
 
 
-def _recorded(value: Any) -> Any:
+def _recorded(value: object) -> Any:
     """A result as a structure of targets: a tensor that no tape has recorded is a constant."""
     if not isinstance(value, (list, tuple, dict)):
         return _target(value)
     return like(value, iter([_target(leaf) for leaf in leaves(value)]))
 
 
-def _target(value: Any) -> Tensor:
+def _target(value: object) -> Tensor:
     if value is None:
         raise errors.InputTypeError("the function to differentiate returned None; return its value")
     tensor = from_any(float(value) if type(value) is int else value)
@@ -240,7 +252,7 @@ def _target(value: Any) -> Tensor:
 # With respect to the variables that a function reads.
 
 
-def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
+def implicit_gradients(f: Callable[P, object]) -> Callable[P, Pairs]:
     """Makes a function that returns the gradients of `f` in every trainable variable it reads.
 
     Returns:
@@ -258,15 +270,15 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
     both = implicit_value_and_gradients(f)
 
     @functools.wraps(f)
-    def gradients(*args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+    def gradients(*args: P.args, **kwargs: P.kwargs) -> Pairs:
         return both(*args, **kwargs)[1]
 
     return gradients
 
 
 def implicit_value_and_gradients(
-    f: Callable[..., Any],
-) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
+    f: Callable[P, R],
+) -> Callable[P, tuple[R, Pairs]]:
     """Makes a function that returns the value of `f` and its `implicit_gradients`.
 
     >>> v = pb.Variable(3.0)
@@ -279,7 +291,7 @@ def implicit_value_and_gradients(
     """
 
     @functools.wraps(f)
-    def both(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    def both(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Pairs]:
         with GradientTape() as tape:
             value = f(*args, **kwargs)
             target = _recorded(value)
@@ -295,7 +307,11 @@ def implicit_value_and_gradients(
     return both
 
 
-def stop_gradient(x: Any) -> Any:
+@overload
+def stop_gradient(x: Tensor | complex) -> Tensor: ...
+@overload
+def stop_gradient(x: object) -> Any: ...
+def stop_gradient(x: object) -> Any:
     """The value of `x`, as a constant: no gradient flows back through it.
 
     Args:
@@ -312,7 +328,7 @@ def stop_gradient(x: Any) -> Any:
 
 def _vjp_of_body(
     function: Callable[..., list[Tensor]], inputs: list[Tensor], parts: list[Tensor]
-) -> Any:
+) -> list[Tensor | None]:
     """Cotangents of `inputs`, in the transpose convention, through a function of them."""
     copies = [value.__copy__() for value in inputs]
     with GradientTape(watch_accessed_variables=False) as tape:

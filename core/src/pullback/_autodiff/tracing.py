@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from pullback._autodiff import seeds
 from pullback._autodiff.backward import Interval, backpropagate
 from pullback._codegen.source import Source
+from pullback._dispatch.arguments import COMPARABLE
 from pullback._dispatch.recording import Leaf, Node, Output
 from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
@@ -29,9 +30,6 @@ from pullback.tensor import Tensor, wrap
 _LARGEST = 4000
 #: The number of serial numbers in one comparison.
 _CHAIN = 100
-
-#: The annotations of attributes that dispatch makes canonical: these compare as they are.
-_CANONICAL = frozenset({"Axis", "Axes", "ShapeLike", "DTypeLike", "bool", "int", "float", "str"})
 
 Gradients: TypeAlias = "list[Tensor | None]"
 
@@ -51,7 +49,7 @@ def trace(
     """
     if not is_floating(target.dtype):
         return None, None  # `backpropagate` raises the error
-    recorded = Trace(target._device, target._array)
+    recorded = Trace(target._device)
     try:
         guard = _Guard(target, leaves, interval, recorded)
     except NotTraceableError:
@@ -60,14 +58,16 @@ def trace(
         guard.release()
     value = Value("target", tuple(target._array.shape), target._array.dtype)
     seed = seeds.ones(wrap(Traced(target._array, value), recorded.device))
-    found = backpropagate([(guard.target, seed)], None, set(leaves), own, [interval], True)
-    parts = [seeds.finalize_gradient(found.get(leaf)) for leaf in leaves]
+    cotangents = backpropagate([(guard.target, seed)], None, set(leaves), own, [interval], True)
+    gradients = [seeds.finalize_gradient(cotangents.get(leaf)) for leaf in leaves]
     recorded.close()
-    results = [None if part is None else part._array for part in parts]
+    results = [None if gradient is None else gradient._array for gradient in gradients]
     compiled = None
-    if recorded.sound and all(one is None or type(one) is Traced for one in results):
-        compiled = guard.compile([None if one is None else one.value for one in results])
-    return [None if one is None else wrap(one.array, target._device) for one in results], compiled
+    if recorded.sound and all(result is None or type(result) is Traced for result in results):
+        compiled = guard.compile([None if result is None else result.value for result in results])
+    return [
+        None if result is None else wrap(result.array, target._device) for result in results
+    ], compiled
 
 
 class _Guard:
@@ -103,8 +103,8 @@ class _Guard:
             source.line("return None")
         for node in self._names:
             self._copies[node].parents = tuple(
-                None if one is None else one if one in self._leaves else self._copies[one]
-                for one in node.parents
+                parent if parent is None or parent in self._leaves else self._copies[parent]
+                for parent in node.parents
             )
         self.target = self._copies[next(iter(self._names))]
 
@@ -121,7 +121,7 @@ class _Guard:
             for node, name in self._names.items():
                 if type(node) is not Output:
                     source.line(f"{name}.saved = None; {name}.parents = ()")
-        graph = simplify(self._trace.graph([one for one in results if one is not None]))
+        graph = simplify(self._trace.graph([result for result in results if result is not None]))
         texts = iter(write_calls(source, graph))
         tensors = []
         for i, result in enumerate(results):
@@ -206,17 +206,17 @@ class _Guard:
         targets: list[str] = []
         known: list[str] = []
         for parent in node.parents:
-            here = f"p{len(targets)}"
+            target = f"p{len(targets)}"
             if parent is None:
-                known.append(f"{here} is None")
+                known.append(f"{target} is None")
             elif parent in self._leaves:
-                known.append(f"{here} is {self._leaves[parent]}")
+                known.append(f"{target} is {self._leaves[parent]}")
             elif parent in self._names:
-                known.append(f"{here} is {self._names[parent]}")
+                known.append(f"{target} is {self._names[parent]}")
             else:
-                here = self._names[parent] = f"n{len(self._names)}"
+                target = self._names[parent] = f"n{len(self._names)}"
                 waiting.append(parent)
-            targets.append(here)
+            targets.append(target)
         self._source.line(f"{_targets(targets)}= {name}.parents")
         if known:
             self._unless(" and ".join(known))
@@ -238,23 +238,23 @@ class _Guard:
         self._unless(f"p0 == {constant(lengths)} and p1 == {constant(outputs)}")
         copied = {}
         for need, value in saved.items():
-            here = f"{name}_{need}"
-            self._source.line(f"{here} = {name}_saved[{need!r}]")
-            copied[need] = self._compare_value(op, need, value, here)
+            variable = f"{name}_{need}"
+            self._source.line(f"{variable} = {name}_saved[{need!r}]")
+            copied[need] = self._compare_value(op, need, value, variable)
         self._source.line(f"del {name}_saved")
         return lengths, copied, outputs, attributes, {}
 
     def _compare_value(self, op: Op, need: str, value: Any, name: str) -> Any:
-        arrays = {one.name for one in op.inputs} | {*op.outputs, *op.residuals}
+        arrays = {parameter.name for parameter in op.inputs} | {*op.outputs, *op.residuals}
         if need not in arrays:
-            form = next((one.form for one in op.attributes if one.name == need), "ShapeLike")
+            form = next((a.form for a in op.attributes if a.name == need), "ShapeLike")
             if form == "DeviceLike":
                 raise NotTraceableError  # the rule goes to another device
             if value is None or type(value) is bool:
                 self._unless(f"{name} is {value}")
-            elif form in _CANONICAL and type(value) is float and (value == 0 or value != value):
+            elif form in COMPARABLE and type(value) is float and (value == 0 or value != value):
                 self._unless(f"{name}.hex() == {value.hex()!r}")
-            elif form in _CANONICAL:
+            elif form in COMPARABLE:
                 self._unless(f"{name} == {self._source.constant(value)}")
             else:
                 self._unless(f"frozen({name}) == {self._source.constant(frozen(value))}")
@@ -266,7 +266,7 @@ class _Guard:
             return self._compare_array(value, name)
         items = [f"{name}_{i}" for i in range(len(value))]
         self._source.line(f"{_targets(items)}= {name}", f"del {name}")
-        return [self._compare_array(one, item) for one, item in zip(value, items, strict=True)]
+        return [self._compare_array(array, item) for array, item in zip(value, items, strict=True)]
 
     def _compare_array(self, array: Any, name: str) -> Traced:
         before = self._kept.get(id(array))

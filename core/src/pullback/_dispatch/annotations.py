@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, ForwardRef, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, ForwardRef, TypeAlias, Union, get_args, get_origin
 
 from pullback.devices import DeviceLike
 from pullback.dtypes import DTypeLike
@@ -32,7 +32,7 @@ ARITIES = {
     "Sequence[TensorLike]": Arity.MANY,
 }
 
-_ALIASES: dict[str, Any] = {
+_ALIASES: dict[str, object] = {
     "Tensor": Tensor,
     "TensorLike": TensorLike,
     "Axis": Axis,
@@ -45,13 +45,13 @@ _ALIASES: dict[str, Any] = {
 }
 _KNOWN = frozenset([*_ALIASES, "bool", "int", "float", "str"])
 #: The annotations of nearly all parameters, which are canonical already.
-_CANONICAL = frozenset([*_KNOWN, *(f"{name} | None" for name in _KNOWN), *ARITIES])
+_CANONICAL_TEXTS = frozenset([*_KNOWN, *(f"{name} | None" for name in _KNOWN), *ARITIES])
 # Compiled at the first use, which `import pullback` is spared.
 _NAME = r"[A-Za-z_][\w.]*"
 _OPTIONAL = r"(?:Optional\[(.*)\]|None \| (.*))"
 
 
-def canonical(annotation: Any, names: Mapping[str, Any]) -> str:
+def canonical(annotation: object, names: Mapping[str, object]) -> str:
     """The text of an annotation with the names of this module: "TensorLike | None".
 
     Args:
@@ -60,7 +60,7 @@ def canonical(annotation: Any, names: Mapping[str, Any]) -> str:
     """
     if not isinstance(annotation, str):
         return _text_of(annotation)
-    if annotation in _CANONICAL:
+    if annotation in _CANONICAL_TEXTS:
         return annotation
 
     def name(match: re.Match[str]) -> str:
@@ -75,11 +75,11 @@ def canonical(annotation: Any, names: Mapping[str, Any]) -> str:
     return f"{optional[1] or optional[2]} | None" if optional else text
 
 
-def _alias(value: Any) -> str:
+def _alias(value: object) -> str:
     return next((name for name, alias in _ALIASES.items() if alias is value), "")
 
 
-def _text_of(annotation: Any) -> str:
+def _text_of(annotation: object) -> str:
     """The text of an annotation that is an object."""
     alias = _alias(annotation)
     if alias:

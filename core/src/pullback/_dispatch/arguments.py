@@ -17,13 +17,13 @@ _LONGEST = 80
 _VARARGS = 0x04
 
 
-def _is_scalar(value: Any, kinds: str) -> bool:
+def _is_scalar(value: object, kinds: str) -> bool:
     """True for a 0-d array, or a NumPy scalar, whose dtype is of one of NumPy's kinds `kinds`."""
     dtype = getattr(value, "dtype", None)
     return getattr(dtype, "kind", "-") in kinds and getattr(value, "shape", None) == ()
 
 
-def as_bool(value: Any, name: str) -> bool:
+def as_bool(value: object, name: str) -> bool:
     """A boolean from a bool, or from an integer 0 or 1.
 
     Raises:
@@ -34,7 +34,7 @@ def as_bool(value: Any, name: str) -> bool:
     raise errors.InputTypeError(f"{name} must be True or False, got {value!r}")
 
 
-def as_int(value: Any, name: str) -> int:
+def as_int(value: object, name: str) -> int:
     """An integer from anything with `__index__`.
 
     Raises:
@@ -63,7 +63,7 @@ def as_float(value: Any, name: str) -> float:
         raise errors.InputValueError(f"{name} is out of the range of floats") from None
 
 
-def as_str(value: Any, name: str) -> str:
+def as_str(value: object, name: str) -> str:
     """A str.
 
     Raises:
@@ -86,6 +86,8 @@ PLAIN: dict[str, Callable[[Any, str], Any]] = {
 
 #: The forms in which None has no meaning, unless the annotation adds "| None".
 REQUIRED = frozenset({*PLAIN, "Axis", "ShapeLike", "DTypeLike"})
+#: The forms whose canonical values have one type each, so that == tells them apart.
+COMPARABLE = REQUIRED | {"Axes"}
 
 
 def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
             result[attribute.name] = PLAIN[form](value, attribute.name)
         elif form in ("Axis", "Axes"):
             ndim = _leading(inputs).ndim
-            canonical = shapes.normal_axis if form == "Axis" else shapes.normal_axes
+            canonical = shapes.canonical_axis if form == "Axis" else shapes.canonical_axes
             result[attribute.name] = canonical(value, ndim)
         elif form == "ShapeLike":
             result[attribute.name] = shapes.as_shape(value)
@@ -113,7 +115,7 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     return result
 
 
-def asked_dtypes(op: Op) -> list[str]:
+def dtype_attributes(op: Op) -> list[str]:
     """The names of the attributes that give the dtypes of the results."""
     return [attribute.name for attribute in op.attributes if attribute.form == "DTypeLike"]
 
@@ -149,7 +151,7 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> E
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
-        if of_a_handler(error):
+        if is_from_signal_handler(error):
             raise
         # It sees the call's arguments only: they are at fault.
         wrong = _wrong_argument(error) or errors.InputTypeError
@@ -159,13 +161,13 @@ def explain(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> E
     except errors.PullbackError as error:
         return _named(op, error)
     except Exception as error:
-        if of_a_handler(error):
+        if is_from_signal_handler(error):
             raise
         return None
     return None
 
 
-def of_a_handler(error: Exception) -> bool:
+def is_from_signal_handler(error: Exception) -> bool:
     """Returns whether a signal handler raised the error: it has nothing to do with the call.
 
     Python runs handlers between any two of its instructions, those of kernels among them. It gives
@@ -180,7 +182,7 @@ def of_a_handler(error: Exception) -> bool:
         values = at.tb_frame.f_locals
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]:
             value = values.get(name)
-            if value is below or (type(value) is tuple and any(one is below for one in value)):
+            if value is below or (type(value) is tuple and any(item is below for item in value)):
                 return True
     return False
 
@@ -203,7 +205,7 @@ def _call(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
     return f"({', '.join([*values, *(f'{name}={_short(attributes[name])}' for name in names)])})"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
@@ -228,7 +230,7 @@ def raise_explained(
 
     An error of a signal handler is raised as it is: code that waits for a TimeoutError sees it.
     """
-    if of_a_handler(error):
+    if is_from_signal_handler(error):
         raise error
     explained = explain(op, inputs, attributes)
     if explained is not None:
@@ -257,7 +259,7 @@ def unsupported_dtype(
     return None
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list):
@@ -265,7 +267,7 @@ def _describe(value: Any) -> str:
     return _short(value)
 
 
-def for_dtype(flat: Sequence[Tensor | None]) -> str:
+def dtype_remark(flat: Sequence[Tensor | None]) -> str:
     """A remark on the dtype of the inputs, for an error on a missing kernel."""
     first = next((tensor for tensor in flat if tensor is not None), None)
     return "" if first is None else f" (or none for {first.dtype})"

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.arguments import explain, of_a_handler, raise_explained, wrap_op_error
+from pullback._dispatch.arguments import (
+    explain,
+    is_from_signal_handler,
+    raise_explained,
+    wrap_op_error,
+)
 from pullback.spec import Op
 
 
@@ -24,7 +29,7 @@ def run_body(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> An
     try:
         return op.body(*positional, **keywords)
     except Exception as error:
-        if getattr(error, "op", None) == op.name or of_a_handler(error):
+        if getattr(error, "op", None) == op.name or is_from_signal_handler(error):
             raise
         # The op that the caller named explains its shapes better than one inside its body.
         explained = explain(op, tuple(inputs), attributes)

@@ -15,19 +15,19 @@ from weakref import ref
 from pullback import shapes
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
-from pullback._dispatch.arguments import PLAIN, REQUIRED, asked_dtypes, raise_explained
+from pullback._dispatch.arguments import PLAIN, REQUIRED, dtype_attributes, raise_explained
 from pullback._dispatch.convert import SCALAR_TYPES, read
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
-from pullback._dispatch.results import refuse
+from pullback._dispatch.results import reject
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Input, Op
 from pullback.tensor import Tensor
 
 _CANONICAL_FORMS = {
-    "Axis": "{0} = _normal_axis({0}, len(_a0.shape))",
-    "Axes": "{0} = _normal_axes({0}, len(_a0.shape))",
+    "Axis": "{0} = _canonical_axis({0}, len(_a0.shape))",
+    "Axes": "{0} = _canonical_axes({0}, len(_a0.shape))",
     "ShapeLike": "{0} = _as_shape({0})",
     "DTypeLike": "{0} = _as_dtype({0})",
     **{form: "{0} = _plain_" + form + "({0}, {0!r})" for form in PLAIN},
@@ -51,10 +51,10 @@ def namespace(op: Op) -> dict[str, Any]:
         "_general": general.call,
         "_record": general_vjp.record,
         "_raise_explained": raise_explained,
-        "_refuse": refuse,
+        "_reject": reject,
         "_unbroadcast": vjp_code.unbroadcast,
-        "_normal_axis": shapes.normal_axis,
-        "_normal_axes": shapes.normal_axes,
+        "_canonical_axis": shapes.canonical_axis,
+        "_canonical_axes": shapes.canonical_axes,
         "_as_shape": shapes.as_shape,
         "_as_dtype": as_dtype,
         "_as_device": as_device,
@@ -97,16 +97,16 @@ def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_fixed(source: Source, op: Op) -> None:
-    """The call of an op with a fixed number of inputs."""
+    """Writes the call of an op with a fixed number of inputs."""
     arrays = [f"_a{i}" for i in range(len(op.inputs))]
-    tracked = " or ".join(_present(one, f"{one.name}._node is not None") for one in op.inputs)
+    tracked = " or ".join(_present(x, f"{x.name}._node is not None") for x in op.inputs)
     _write_tensors(source, op)
     _write_arrays(source, op)
     _write_look_up(source, "_key", _general(op))
     _write_detour(source, op, tracked)
     _write_kernel_call(source, op, arrays, _inputs(op))
     if op.simple:
-        _write_adoption(source, "_out")
+        _write_native(source, "_out")
         _write_tensor(source, "_result", "_out")
         _write_recording(source, op, tracked, ["_result"], ["_out"])
         source.line("return _result")
@@ -115,12 +115,12 @@ def _write_fixed(source: Source, op: Op) -> None:
 
 
 def _write_creation(source: Source, op: Op) -> None:
-    """The call of an op without inputs, which makes its result on the device it is told."""
+    """Writes the call of an op without inputs, which makes a tensor on a given device."""
     with source.block("try:"):
         source.line("_device = device = _as_device(device)")
         _write_canonical(source, op, [])
     _write_failure(source, op, "()")
-    _write_look_up(source, tuple_of(asked_dtypes(op)), _general(op))
+    _write_look_up(source, tuple_of(dtype_attributes(op)), _general(op))
     keywords = [f"{a.name}={a.name}" for a in op.attributes if a.form != "DeviceLike"]
     source.write(f"""
         try:
@@ -136,11 +136,11 @@ def _write_creation(source: Source, op: Op) -> None:
 
 def _is_one_sequence(op: Op) -> bool:
     single = len(op.outputs) + len(op.residuals) == 1
-    return [one.arity for one in op.inputs] == [Arity.MANY] and op.dtype.uniform and single
+    return [x.arity for x in op.inputs] == [Arity.MANY] and op.dtype.uniform and single
 
 
 def _write_sequence(source: Source, op: Op) -> None:
-    """The call of an op on one sequence of tensors."""
+    """Writes the call of an op on one sequence of tensors."""
     x = op.inputs[0].name
     inputs = f"(list({x}),)"
     source.write(f"""
@@ -160,7 +160,7 @@ def _write_sequence(source: Source, op: Op) -> None:
     _write_look_up(source, "_key", _general(op))
     _write_detour(source, op, "_tracked")
     _write_kernel_call(source, op, ["_arrays"], inputs)
-    _write_adoption(source, "_out")
+    _write_native(source, "_out")
     _write_tensor(source, "_result", "_out")
     source.write(f"""
         if _RECORDING.count:
@@ -178,9 +178,9 @@ def _write_sequence(source: Source, op: Op) -> None:
 
 
 def _write_tensors(source: Source, op: Op) -> None:
-    """Every input is a tensor, or is made one."""
-    inputs = [one.name for one in op.inputs]
-    foreign = " or ".join(_present(one, f"type({one.name}) is not _Tensor") for one in op.inputs)
+    """Writes the conversion of inputs that are not tensors."""
+    inputs = [x.name for x in op.inputs]
+    foreign = " or ".join(_present(x, f"type({x.name}) is not _Tensor") for x in op.inputs)
     align = f"{', '.join(inputs)}{',' * (len(inputs) == 1)} = _align(_OP, {_inputs(op)})"
     with source.block(f"if {foreign}:"):
         if len(inputs) == 2 and op.dtype.uniform and op.inputs[1].arity is Arity.ONE:
@@ -207,7 +207,7 @@ def _write_tensors(source: Source, op: Op) -> None:
 
 
 def _write_number(source: Source, word: str, number: str, x: str, side: str, align: str) -> None:
-    """A tensor and a Python number, over and over: `align` left the number as a tensor.
+    """Writes the look-up of a Python number beside a tensor, which `align` left in a table.
 
     On the left a number has a key of its own (`side`): a rule may look at the first input alone.
     The device comes before the dtype: those of two libraries are not to be compared.
@@ -226,7 +226,7 @@ def _write_number(source: Source, word: str, number: str, x: str, side: str, ali
 
 
 def _write_arrays(source: Source, op: Op) -> None:
-    """The arrays of the inputs, all on one device; and the key of the kernel."""
+    """Writes the arrays of the inputs, which must be on one device, and the key of the kernel."""
     first, *others = op.inputs
     source.write(f"""
         _device = {first.name}._device
@@ -234,12 +234,12 @@ def _write_arrays(source: Source, op: Op) -> None:
         _key = _a0.dtype
     """)
     keys = ["_key"]
-    for i, one in enumerate(others, 1):
-        x = one.name
+    for i, parameter in enumerate(others, 1):
+        x = parameter.name
         apart = f"{x}._device is not _device"
         if op.dtype.uniform:
             apart += f" or _a{i}.dtype is not _key"
-        if one.arity is Arity.OPTIONAL:
+        if parameter.arity is Arity.OPTIONAL:
             source.write(f"""
                 if {x} is None:
                     _a{i} = None
@@ -261,7 +261,7 @@ def _write_arrays(source: Source, op: Op) -> None:
 
 
 def _write_look_up(source: Source, key: str, general: str) -> None:
-    """The kernel for a key of the op's table."""
+    """Writes the look-up of the kernel in the op's table."""
     source.write(f"""
         try:
             _kernel = _device.tables[_INDEX][{key}]
@@ -271,7 +271,7 @@ def _write_look_up(source: Source, key: str, general: str) -> None:
 
 
 def _write_detour(source: Source, op: Op, tracked: str) -> None:
-    """A kernel without a rule: while a tape listens, the body is what can be differentiated."""
+    """Writes the call of the body in place of a kernel without a rule, while a tape records."""
     if op.differentiable and not op.primitive and not op.rules:
         source.write(f"""
             if _RECORDING.count and ({tracked}):
@@ -288,7 +288,7 @@ def _write_kernel_call(source: Source, op: Op, arrays: list[str], inputs: str) -
 
 
 def _write_canonical(source: Source, op: Op, arrays: list[str]) -> None:
-    """The attributes in their canonical form."""
+    """Writes what makes the attributes canonical."""
     for attribute in op.attributes:
         line = _CANONICAL_FORMS.get(attribute.form, "").format(attribute.name)
         test = _test_of_form(attribute)
@@ -299,12 +299,12 @@ def _write_canonical(source: Source, op: Op, arrays: list[str]) -> None:
             source.line(line)
     if op.normalize is None:
         return
-    given = [_shape_of(one, array) for one, array in zip(op.inputs, arrays, strict=True)]
+    input_shapes = [_shape_of(x, array) for x, array in zip(op.inputs, arrays, strict=True)]
     keywords = [f"{a.name}={a.name}" for a in op.attributes]
     if isinstance(op.normalize, shapes.Checked):
-        source.line(f"_check({', '.join([*given, *keywords])})")
+        source.line(f"_check({', '.join([*input_shapes, *keywords])})")
     else:
-        source.line(f"_canonical = _normalize({', '.join([tuple_of(given), *keywords])})")
+        source.line(f"_canonical = _normalize({', '.join([tuple_of(input_shapes), *keywords])})")
         source.lines(f"{a.name} = _canonical[{a.name!r}]" for a in op.attributes)
 
 
@@ -318,10 +318,10 @@ def _test_of_form(attribute: Attribute) -> str:
     return " and ".join(tests)
 
 
-def _shape_of(one: Input, array: str) -> str:
-    if one.arity is Arity.OPTIONAL:
+def _shape_of(x: Input, array: str) -> str:
+    if x.arity is Arity.OPTIONAL:
         return f"None if {array} is None else tuple({array}.shape)"
-    if one.arity is Arity.MANY:
+    if x.arity is Arity.MANY:
         return f"[tuple(_a.shape) for _a in {array}]"
     return f"tuple({array}.shape)"
 
@@ -333,14 +333,14 @@ def _write_failure(source: Source, op: Op, inputs: str) -> None:
     """)
 
 
-def _write_adoption(source: Source, result: str) -> None:
-    """A kernel may return something else than an array, such as a NumPy scalar: an array of it."""
+def _write_native(source: Source, result: str) -> None:
+    """Writes the conversion of a result that is not an array, such as a NumPy scalar."""
     source.write(f"""
         if type({result}) is not type(_a0):
             try:
                 {result} = _device.backend.native({result})
             except Exception as _error:
-                _refuse(_OP, _device, _kernel, {result}, _error)
+                _reject(_OP, _device, _kernel, {result}, _error)
     """)
 
 
@@ -355,7 +355,7 @@ def _write_tensor(source: Source, tensor: str, array: str) -> None:
 def _write_recording(
     source: Source, op: Op, tracked: str, tensors: list[str], results: list[str]
 ) -> None:
-    """The node of each result."""
+    """Writes what sets the node of each result."""
     nodes = [f"{tensor}._node" for tensor in tensors]
     every = " = ".join(nodes)
     recorded = op.rules or (op.simple and op.primitive)
@@ -379,17 +379,17 @@ def _write_recording(
 def _recorded(op: Op, results: list[str]) -> list[str]:
     """The arguments of `op.record`."""
     nodes = [
-        f"None if {one.name} is None else {one.name}._node"
-        if one.arity is Arity.OPTIONAL
-        else f"{one.name}._node"
-        for one in op.inputs
+        f"None if {x.name} is None else {x.name}._node"
+        if x.arity is Arity.OPTIONAL
+        else f"{x.name}._node"
+        for x in op.inputs
     ]
     arrays = [f"_a{i}" for i in range(len(nodes))]
     return [*nodes, *arrays, *results, "_device", *(a.name for a in op.attributes)]
 
 
 def _write_several_results(source: Source, op: Op, tracked: str) -> None:
-    """Several results, or residuals behind them, from what the kernel returned."""
+    """Writes the tensors of several results, or of results with residuals after them."""
     count = len(op.outputs) + len(op.residuals)
     results = [f"_r{i}" for i in range(count)]
     tensors = [f"_t{i}" for i in range(len(op.outputs))]
@@ -399,7 +399,7 @@ def _write_several_results(source: Source, op: Op, tracked: str) -> None:
         {", ".join(results)} = _out
     """)
     for result in results:
-        _write_adoption(source, result)
+        _write_native(source, result)
     for tensor, result in zip(tensors, results, strict=False):
         _write_tensor(source, tensor, result)
     _write_recording(source, op, tracked, tensors, results)
@@ -416,7 +416,7 @@ def _signature(op: Op) -> str:
     defaults = len(op.body.__defaults__ or ())
     parts: list[str] = []
     for i in range(code.co_argcount):
-        # The values of the defaults are set on the function; the text only marks who has one.
+        # The values of the defaults are set on the function; the text only marks which have one.
         parts.append(names[i] + ("=None" if i >= code.co_argcount - defaults else ""))
         if i + 1 == code.co_posonlyargcount:
             parts.append("/")
@@ -429,7 +429,7 @@ def _signature(op: Op) -> str:
 
 
 def _inputs(op: Op) -> str:
-    return tuple_of([one.name for one in op.inputs])
+    return tuple_of([x.name for x in op.inputs])
 
 
 def _attributes(op: Op) -> str:
@@ -440,6 +440,6 @@ def _general(op: Op) -> str:
     return f"return _general(_OP, {_inputs(op)}, {_attributes(op)})"
 
 
-def _present(one: Input, test: str) -> str:
+def _present(x: Input, test: str) -> str:
     """A test of an input that may be absent."""
-    return f"({one.name} is not None and {test})" if one.arity is Arity.OPTIONAL else test
+    return f"({x.name} is not None and {test})" if x.arity is Arity.OPTIONAL else test

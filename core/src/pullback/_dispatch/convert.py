@@ -22,8 +22,8 @@ SCALAR_TYPES = frozenset(_SCALARS)
 _CACHED_SCALARS = 4096
 
 
-def as_tensor(value: Any) -> Tensor | None:
-    """A tensor from what already lives on a device, such as a Variable; None for host data."""
+def as_tensor(value: object) -> Tensor | None:
+    """The tensor of a tensor or a Variable; None for host data."""
     if type(value) is Tensor:
         return value
     read = getattr(type(value), "__pullback_tensor__", None)
@@ -31,7 +31,7 @@ def as_tensor(value: Any) -> Tensor | None:
 
 
 def read(value: Any) -> Any:
-    """A tensor from what is read as one, such as a Variable; everything else as it is."""
+    """The tensor of a Variable or a similar object; any other value as it is."""
     reader = getattr(type(value), "__pullback_tensor__", None)
     return value if reader is None else reader(value)
 
@@ -66,9 +66,9 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
         cached = is_cached(value)
     key = (value, kind, dtype)
     if cached:
-        found: Tensor | None = device.constants.get(key)
-        if found is not None:
-            return found
+        known: Tensor | None = device.constants.get(key)
+        if known is not None:
+            return known
     if dtype not in device.backend.dtypes:
         raise errors.DTypeError(device.backend.unsupported_dtype_message(dtype))
     try:
@@ -79,7 +79,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
             f"{value} is out of range for {dtype}; convert the tensor with x.astype(...) first"
         ) from None
     except TypeError:
-        raise errors.ConversionError(f"{value!r} is no {dtype}") from None
+        raise errors.ConversionError(f"cannot convert {value!r} to {dtype}") from None
     tensor = wrap(device.backend.from_host(array, device.native, copy=True), device)
     if cached:
         if len(device.constants) >= _CACHED_SCALARS:
@@ -92,7 +92,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
 # Host data.
 
 
-def _leaves(value: Any) -> Iterable[Any]:
+def _leaves(value: object) -> Iterable[object]:
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item)
@@ -100,7 +100,7 @@ def _leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-def _first_tensor(value: Any) -> Tensor | None:
+def _first_tensor(value: object) -> Tensor | None:
     """The first tensor in nested lists."""
     for leaf in _leaves(value):
         tensor = as_tensor(leaf)
@@ -109,7 +109,7 @@ def _first_tensor(value: Any) -> Tensor | None:
     return None
 
 
-def host_array(value: Any) -> np.ndarray[Any, Any]:
+def host_array(value: object) -> np.ndarray[Any, Any]:
     """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
 
     Raises:
@@ -167,7 +167,7 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def from_host(
-    value: Any, dtype: DType | None = None, device: Device | None = None, *, copy: bool = True
+    value: object, dtype: DType | None = None, device: Device | None = None, *, copy: bool = True
 ) -> Tensor:
     """A tensor with the values of host data.
 
@@ -176,17 +176,17 @@ def from_host(
         DTypeError: when the device's backend does not hold the dtype.
     """
     if isinstance(value, (list, tuple)):
-        held = _first_tensor(value)
-        if held is not None:
-            return _stacked(value, held.device, dtype, device)
+        tensor = _first_tensor(value)
+        if tensor is not None:
+            return _stack(value, tensor.device, dtype, device)
     device = as_device(None) if device is None else device
     if type(value) in SCALAR_TYPES:
         if dtype is None and type(value) is int:
-            found = _integer(value, device)
+            cached = _integer(value, device)
         else:
-            found = constant(value, dtype or dtypes.promote([type(value)]), device)
+            cached = constant(value, dtype or dtypes.promote([type(value)]), device)
         # The caller may watch or assign to its handle; the cached one serves every other number.
-        return wrap(found._array, device)
+        return wrap(cached._array, device)
     array = host_array(value)
     if dtype is not None and array.dtype != dtype:
         array = _cast_host(value, array, dtype)
@@ -196,7 +196,9 @@ def from_host(
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
 
 
-def _stacked(value: Any, beside: Device, dtype: DType | None, device: Device | None) -> Tensor:
+def _stack(
+    value: Sequence[object], beside: Device, dtype: DType | None, device: Device | None
+) -> Tensor:
     """Nested lists with tensors among them, side by side: gradients flow into these."""
     parts = [
         # Numbers stay weak beside tensors.
@@ -206,7 +208,7 @@ def _stacked(value: Any, beside: Device, dtype: DType | None, device: Device | N
     return from_any(OPERATORS.stack(parts), dtype, device)
 
 
-def _device_of(value: Any) -> Device | None:
+def _device_of(value: object) -> Device | None:
     tensor = as_tensor(value)
     return None if tensor is None else tensor.device
 
@@ -217,10 +219,12 @@ def _integer(value: int, device: Device) -> Tensor:
         info = np.iinfo(dtype)
         if info.min <= value <= info.max:
             return constant(value, dtype, device)
-    raise errors.ConversionError(f"{value} is out of every integer dtype's range")
+    raise errors.ConversionError(
+        f"{value} is out of every integer dtype's range; write it as a float"
+    )
 
 
-def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     if not isinstance(value, np.ndarray):
         # From the source again, so that no digit is lost through the default dtype, and a Python
         # integer out of range is an error.
@@ -231,25 +235,25 @@ def _cast_host(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndar
                 raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
     if array.dtype.kind == "c" and not dtypes.is_complex(dtype):
         raise errors.ConversionError(
-            f"complex data are no {dtype} array; take pb.real(x) or pb.abs(x)"
+            f"complex data cannot be converted to {dtype}; take pb.real(x) or pb.abs(x)"
         )
     with np.errstate(all="ignore"):
         return _rounded(value, array, dtype)
 
 
-def _rounded(value: Any, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _rounded(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
     # Integers beside floats, or beyond int64 beside others, have gone through float64.
     listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
     if listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any():
         leaves = list(_leaves(value))
         if all(type(leaf) in SCALAR_TYPES for leaf in leaves):
-            found = [number(leaf, dtype) for leaf in leaves]
-            return np.asarray(found, dtype).reshape(array.shape)
+            rounded = [number(leaf, dtype) for leaf in leaves]
+            return np.asarray(rounded, dtype).reshape(array.shape)
     return cast(array, dtype)
 
 
-def from_any(value: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
+def from_any(value: object, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """A tensor from a tensor, a variable or host data, on `device` if given."""
     tensor = as_tensor(value)
     if tensor is None:
@@ -261,13 +265,13 @@ def from_any(value: Any, dtype: DType | None = None, device: Device | None = Non
     return tensor
 
 
-def as_tensors(values: Sequence[Any]) -> list[Tensor]:
+def as_tensors(values: Sequence[object]) -> list[Tensor]:
     """Tensors of all values; host data go to where the first tensor among them is."""
-    found = [as_tensor(value) for value in values]
-    device = next((tensor.device for tensor in found if tensor is not None), None)
+    tensors = [as_tensor(value) for value in values]
+    device = next((tensor.device for tensor in tensors if tensor is not None), None)
     return [
         from_host(value, None, device) if tensor is None else tensor
-        for value, tensor in zip(values, found, strict=True)
+        for value, tensor in zip(values, tensors, strict=True)
     ]
 
 
@@ -277,14 +281,14 @@ def as_tensors(values: Sequence[Any]) -> list[Tensor]:
 
 def _flatten(op: Op, values: tuple[Any, ...]) -> list[Any]:
     flat: list[Any] = []
-    for one, value in zip(op.inputs, values, strict=True):
-        if one.arity is Arity.MANY:
+    for parameter, value in zip(op.inputs, values, strict=True):
+        if parameter.arity is Arity.MANY:
             if any(item is None for item in value):
-                raise errors.InputTypeError(f"{one.name} holds None in place of a tensor")
+                raise errors.InputTypeError(f"{parameter.name} holds None in place of a tensor")
             flat.extend(value)
         else:
-            if value is None and one.arity is Arity.ONE:
-                raise errors.InputTypeError(f"{one.name} is missing, got None")
+            if value is None and parameter.arity is Arity.ONE:
+                raise errors.InputTypeError(f"{parameter.name} is missing, got None")
             flat.append(value)
     return flat
 
@@ -293,26 +297,26 @@ def sequences(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values of the inputs with every sequence as a list.
 
     Raises:
-        InputTypeError: for a single value in the place of a sequence.
+        InputTypeError: for a single value in place of a sequence.
     """
     listed = list(values)
-    for i, one in enumerate(op.inputs):
-        if one.arity is Arity.MANY and not isinstance(listed[i], (list, tuple)):
+    for i, parameter in enumerate(op.inputs):
+        if parameter.arity is Arity.MANY and not isinstance(listed[i], (list, tuple)):
             try:
                 listed[i] = list(listed[i])
             except TypeError:
                 raise errors.InputTypeError(
-                    f"{op.name}: {one.name} is a sequence of tensors, "
+                    f"{op.name}: {parameter.name} is a sequence of tensors, "
                     f"got {type(listed[i]).__name__}"
                 ) from None
     return tuple(listed)
 
 
-def counts(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
-    """For each input: how many tensors a sequence has, or None for a single one."""
+def sequence_lengths(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
+    """The number of tensors in each input that is a sequence; None for the others."""
     return tuple(
-        len(value) if one.arity is Arity.MANY else None
-        for one, value in zip(op.inputs, values, strict=True)
+        len(value) if parameter.arity is Arity.MANY else None
+        for parameter, value in zip(op.inputs, values, strict=True)
     )
 
 
@@ -357,12 +361,12 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
             if value is None or kind in SCALAR_TYPES:
                 operands.append(None if value is None else kind)
                 continue
-            found = as_tensor(value)
-            if found is None:
+            tensor = as_tensor(value)
+            if tensor is None:
                 operands.append(None)
                 hosts.append(i)
                 continue
-            flat[i] = value = found
+            flat[i] = value = tensor
         if device is None:
             device = value._device
         elif value._device is not device:
@@ -376,10 +380,10 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         flat[i] = from_host(flat[i], None, device)
         operands[i] = flat[i].dtype
     key = tuple(operands)
-    wanted = op.resolutions.get(key)
-    if wanted is None:
-        wanted = op.resolutions[key] = op.dtype(key).inputs
-    for i, dtype in enumerate(wanted):
+    resolved = op.resolutions.get(key)
+    if resolved is None:
+        resolved = op.resolutions[key] = op.dtype(key).inputs
+    for i, dtype in enumerate(resolved):
         if operands[i] is dtype:
             continue
         value = flat[i]

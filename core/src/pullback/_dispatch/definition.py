@@ -1,7 +1,7 @@
 """`@op`: one function is the signature, the docstring, the rules and, for a composite, the body.
 
 What `@op` returns is a plain function. Until its first call it holds a stub; the first call
-compiles code for exactly this signature (see `generate`) and puts it in the stub's place, so
+compiles code for exactly this signature (see `call_code`) and puts it in the stub's place, so
 importing hundreds of ops costs nothing and calling one goes through no `*args`.
 """
 
@@ -45,7 +45,7 @@ class OpFunction(Protocol[P, R_co]):
 class GeneratedCode:
     """The text of the code that dispatch generates for an op: `print(pb.add.source)`.
 
-    Tracebacks and debuggers show the lines of code that has run. The text is written anew when it
+    Tracebacks and debuggers show the lines of code that has run. The text is generated when it
     is read, for the gradient rules that the op then has.
 
     >>> print(pb.full.source.call.splitlines()[0])
@@ -113,14 +113,20 @@ class VJP:
 
     def _add(self, targets: tuple[str, ...], function: Callable[..., Any] | None) -> None:
         op = self._op
-        inputs = {one.name for one in op.inputs}
+        inputs = {parameter.name for parameter in op.inputs}
         for target in targets:
             if target not in inputs:
-                raise errors.DefinitionError(f"{op.name}.vjp: there is no input {target!r}")
+                raise errors.DefinitionError(
+                    f"{op.name}.vjp: there is no input {target!r}; use one of {sorted(inputs)}"
+                )
             if target in op.rules:
-                raise errors.DefinitionError(f"{op.name}.vjp: {target!r} has two rules")
+                raise errors.DefinitionError(
+                    f"{op.name}.vjp: {target!r} has a rule already; an input takes one"
+                )
         if not op.differentiable:
-            raise errors.DefinitionError(f"{op.name} is not differentiable, yet has a rule")
+            raise errors.DefinitionError(
+                f"{op.name} is not differentiable, yet has a rule; leave one of them out"
+            )
         if function is None:
             op.rules.update(dict.fromkeys(targets))
             _forget(op)
@@ -178,6 +184,8 @@ def op(
     residuals: Sequence[str] = (),
     normalize: Checked | Callable[..., dict[str, Any]] | None = None,
     identity_when: Callable[..., bool] | None = None,
+    identity_element: int | None = None,
+    copies_elements: bool = False,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -201,6 +209,10 @@ def op(
             that kernels and body get.
         identity_when: gets the inputs' shapes and the attributes, as the shape rule does; returns
             True if the result is the first input, element by element.
+        identity_element: the number that leaves the other input unchanged, bit for bit, if either
+            of two real inputs consists of it: 1 for a product. 0 for a sum it is not: -0.0 + 0 is
+            0.0.
+        copies_elements: True if every element of the result is an element of the one input.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -217,9 +229,9 @@ def op(
     def decorator(body: Callable[P, R]) -> OpFunction[P, R]:
         assert isinstance(body, FunctionType)
         inputs, attributes = _parameters(body)
-        placed = [one.name for one in attributes if one.form == "DeviceLike"]
+        placed = [attribute.name for attribute in attributes if attribute.form == "DeviceLike"]
         single = len(outputs) == 1 and not residuals
-        arities = [one.arity for one in inputs]
+        arities = [parameter.arity for parameter in inputs]
         fixed = arities[:1] == [Arity.ONE] and Arity.MANY not in arities and not placed
         spec = Op(
             name=name or body.__name__,
@@ -237,6 +249,8 @@ def op(
             residuals=tuple(residuals),
             normalize=normalize,
             identity_when=identity_when,
+            identity_element=identity_element,
+            copies_elements=copies_elements,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,
@@ -252,12 +266,12 @@ def op(
     return decorator
 
 
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    return SPECIALISE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+def _stub(*args: object, **kwargs: object) -> object:
+    return SPECIALIZE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _forget(op: Op) -> None:
-    """Has the code for an op made anew at its next call: what there is was made for other rules."""
+    """Puts the stub back: the next call generates code for the op's new rules."""
     with _LOCK:
         function = op.function
         if function is not None and function.__code__ is not _stub.__code__:
@@ -269,7 +283,7 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     names: dict[str, Any] = {"__name__": body.__module__}
     function = FunctionType(_stub.__code__, names, body.__name__)
 
-    def specialise() -> FunctionType:
+    def specialize() -> FunctionType:
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))
@@ -281,7 +295,7 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
                 function.__code__ = code
         return function
 
-    names["SPECIALISE"] = specialise
+    names["SPECIALIZE"] = specialize
     function.__doc__ = body.__doc__
     function.__qualname__ = body.__qualname__
     function.__module__ = body.__module__

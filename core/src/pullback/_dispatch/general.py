@@ -1,4 +1,4 @@
-"""One op call, in full generality: the reference for the specialized code of `call_code`.
+"""The general call of an op: the reference for the specialized code of `call_code`.
 
 The four cases of an op, on a device:
   kernel                     call it, record one node
@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.arguments import for_dtype
+from pullback._dispatch.arguments import dtype_remark
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.convert import (
     SCALAR_TYPES,
     align_inputs,
     as_tensor,
-    counts,
     is_cached,
+    sequence_lengths,
     sequences,
     unflatten,
 )
@@ -73,7 +73,7 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
     if not op.simple:
         values = sequences(op, values)
     flat, device = align_inputs(op, values)
-    inputs = flat if op.fixed else unflatten(flat, counts(op, values))
+    inputs = flat if op.fixed else unflatten(flat, sequence_lengths(op, values))
     plan = resolve(op, inputs, attributes, device)
     device, attributes = plan.device, plan.attributes
 
@@ -83,14 +83,14 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
     if plan.kernel is not None and not body_is_recorded:
         arrays = plan.run(arrays_of(inputs))
     elif op.primitive:
-        raise _missing_kernel(op, device, for_dtype(flat))
+        raise _missing_kernel(op, device, dtype_remark(flat))
     elif tracked and (op.rules or not op.differentiable):
         with paused():
             result = run_body(op, inputs, attributes)
         results = result if isinstance(result, (tuple, list)) else (result,)
         arrays = [tensor._array for tensor in results]
     else:
-        result = _own(without_residuals(op, run_body(op, inputs, attributes)), flat)
+        result = _new_handles(without_residuals(op, run_body(op, inputs, attributes)), flat)
         return result if len(op.outputs) == 1 else named(op, result)
 
     count = len(op.outputs)
@@ -115,12 +115,12 @@ def result_type(op: Op) -> Any:
     return namedtuple("".join(map(str.capitalize, words)) + "Result", op.outputs)
 
 
-def _own(result: Any, flat: Sequence[Tensor | None]) -> Any:
-    """The result of a body, as other handles than the inputs': `x[0] = 1` changes x alone."""
+def _new_handles(result: Any, flat: Sequence[Tensor | None]) -> Any:
+    """The result of a body, never the handle of an input: `x[0] = 1` changes x alone."""
     if isinstance(result, Tensor):
-        taken = any(result is tensor for tensor in flat)
-        return wrap(result._array, result._device, result._node) if taken else result
-    return tuple(_own(tensor, flat) for tensor in result)
+        is_input = any(result is tensor for tensor in flat)
+        return wrap(result._array, result._device, result._node) if is_input else result
+    return tuple(_new_handles(tensor, flat) for tensor in result)
 
 
 def _missing_kernel(op: Op, device: Device, dtype: str) -> errors.MissingKernelError:

@@ -1,14 +1,14 @@
-"""Recording and the vjp of an op, in full generality: for what has no specialized code."""
+"""Recording and the vjp of an op in general: for calls without specialized code."""
 
 from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pullback._dispatch.bodies import run_body
-from pullback._dispatch.convert import counts, unflatten
+from pullback._dispatch.convert import sequence_lengths, unflatten
 from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, reachable
 from pullback._operators import OPERATORS
 from pullback.devices import Device
@@ -34,8 +34,9 @@ def record(
         arrays = [None if value is None else value._array for value in inputs]
         results = [tensor._array for tensor in outputs] + residuals
         others = [attributes[attribute.name] for attribute in op.attributes]
-        made = op.record(*nodes, *arrays, *results, device, *others)
-        for tensor, node in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
+        recorded = op.record(*nodes, *arrays, *results, device, *others)
+        new_nodes = recorded if len(outputs) > 1 else [recorded]
+        for tensor, node in zip(outputs, new_nodes, strict=True):
             tensor._node = node
         return
     oldest = state.oldest_serial
@@ -64,19 +65,19 @@ def record(
     node.parents = tuple(parents)
     node.device = device
     # The nodes of the results, by position: this node must not keep them alive.
-    marks: dict[int, weakref.ref[Node]] = {}
+    nodes_of_results: dict[int, weakref.ref[Node]] = {}
     kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
     sources = _sources(op)
     values = inputs, [tensor._array for tensor in outputs] + residuals, attributes
     saved = {need: _saved(*sources[need], values) for need in needs}
-    node.saved = (counts(op, tuple(inputs)), saved, kinds, attributes, marks)
+    node.saved = (sequence_lengths(op, tuple(inputs)), saved, kinds, attributes, nodes_of_results)
     if len(outputs) == 1 and not residuals:
         outputs[0]._node = node
         return
     for position, tensor in enumerate(outputs):
         if is_floating(kinds[position][1]):
-            tensor._node = mark = Output(state.next_serial(), node, position)
-            marks[position] = weakref.ref(mark)
+            tensor._node = output = Output(state.next_serial(), node, position)
+            nodes_of_results[position] = weakref.ref(output)
 
 
 @functools.cache
@@ -104,7 +105,9 @@ def _saved(group: int, key: Any, part: str, values: tuple[Any, ...]) -> Any:
     return getattr(value, part)
 
 
-def vjp(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
+def vjp(
+    node: Node, g: Tensor | dict[int, Tensor], needed: Collection[Node] | None
+) -> list[tuple[Node, Tensor]]:
     """The cotangents of a node's inputs, each with its node, from those of its results.
 
     Args:
@@ -114,21 +117,22 @@ def vjp(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
     """
     op = node.op
     assert op is not None
-    lengths, saved, outputs, attributes, marks = node.saved
+    lengths, saved, outputs, attributes, nodes_of_results = node.saved
     device = node.device
     names = [parameter.name for parameter in op.inputs]
     parents = unflatten(list(node.parents), lengths)
     nodes: dict[str, Any] = dict(zip(names, parents, strict=True))
     if isinstance(g, dict):
-        nodes.update(_output_nodes(op, node, marks))
+        nodes.update(_output_nodes(op, node, nodes_of_results))
         if any(position >= len(outputs) for position in g):
             return pairs(node, _vjp_of_body(op, saved, nodes, attributes, g, lengths, device))
         parts = tuple(
             g[position] if position in g else OPERATORS.full(shape, 0, dtype=dtype, device=device)
             for position, (shape, dtype) in enumerate(outputs)
         )
-        g = parts if len(parts) > 1 else parts[0]
+        cotangent: Tensor | tuple[Tensor, ...] = parts if len(parts) > 1 else parts[0]
     else:
+        cotangent = g
         nodes[op.outputs[0]] = node
     wanted = {
         name: any(
@@ -151,7 +155,7 @@ def vjp(node: Node, g: Any, needed: Any) -> list[tuple[Node, Tensor]]:
         split = rule.function.__code__.co_argcount - 1
         values = [need(rule, each) for each in rule.needs]
         named = dict(zip(rule.needs[split:], values[split:], strict=True))
-        result = rule.function(g, *values[:split], **named)
+        result = rule.function(cotangent, *values[:split], **named)
         results.update(
             zip(rule.targets, result, strict=True) if rule.joint else {rule.targets[0]: result}
         )
@@ -182,14 +186,16 @@ def _restore(value: Any, node: Any, device: Device) -> Any:
     return wrap(value, device, node)
 
 
-def _output_nodes(op: Op, node: Node, marks: dict[int, weakref.ref[Node]]) -> dict[str, Any]:
+def _output_nodes(
+    op: Op, node: Node, nodes_of_results: dict[int, weakref.ref[Node]]
+) -> dict[str, Node]:
     # Results and residuals as the rules see them: for a tape further out, each is a result of
     # `node` again, and the very tensor that the caller has as long as there is one.
     next_serial = LOCAL.state.next_serial
-    nodes: dict[str, Any] = {}
+    nodes: dict[str, Node] = {}
     for position, name in enumerate((*op.outputs, *op.residuals)):
-        mark = marks[position]() if position in marks else None
-        nodes[name] = Output(next_serial(), node, position) if mark is None else mark
+        output = nodes_of_results[position]() if position in nodes_of_results else None
+        nodes[name] = Output(next_serial(), node, position) if output is None else output
     return nodes
 
 
@@ -210,10 +216,10 @@ def _vjp_of_body(
     present = [i for i, value in enumerate(flat) if value is not None and is_floating(value.dtype)]
 
     def run(*values: Tensor) -> list[Tensor]:
-        again = list(flat)
+        inputs = list(flat)
         for i, value in zip(present, values, strict=True):
-            again[i] = value
-        result = run_body(op, unflatten(again, lengths), attributes)
+            inputs[i] = value
+        result = run_body(op, unflatten(inputs, lengths), attributes)
         return [result[position] for position in g]
 
     cotangents = HOOKS.vjp(run, [flat[i] for i in present], list(g.values()))

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pullback._dispatch.arguments import (
-    asked_dtypes,
     canonicalize,
+    dtype_attributes,
     raise_explained,
     unsupported_dtype,
 )
@@ -93,9 +93,9 @@ class Plan:
                         break
                 else:
                     return result
-        made = native_arrays(self.op, self.device, kernel, inputs, result)
+        arrays = native_arrays(self.op, self.device, kernel, inputs, result)
         self._checked = len(inputs) > 0
-        return made
+        return arrays
 
     def shapes(self, inputs: Sequence[Any]) -> list[Shape | None]:
         """The shapes of the results, by the op's rule; None for one that depends on the data.
@@ -114,7 +114,7 @@ class Plan:
         """
         return self.op.dtype(operands, **self.attributes).outputs
 
-    def _tensors(self, value: Any) -> Aligned:
+    def _tensors(self, value: Native | list[Native] | None) -> Aligned:
         if isinstance(value, list):
             return [wrap(array, self.device) for array in value]
         return None if value is None else wrap(value, self.device)
@@ -141,9 +141,9 @@ def resolve(
     except Exception as error:
         raise_explained(op, error, tuple(inputs), attributes)
     if "device" in canonical:
-        asked: Device = canonical["device"]
-        device = asked
-        unsupported = unsupported_dtype(op, asked, canonical)
+        requested: Device = canonical["device"]
+        device = requested
+        unsupported = unsupported_dtype(op, requested, canonical)
         if unsupported is not None:
             raise unsupported
     first: Tensor | None = inputs[0] if op.fixed else _first(inputs)
@@ -184,9 +184,9 @@ def _find(
     kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
     if kernel is None:
         return None
-    key: Any
+    key: object
     if first is None:
-        key = tuple(attributes[name] for name in asked_dtypes(op))
+        key = tuple(attributes[name] for name in dtype_attributes(op))
     elif keyed_by_first(op):
         key = first._array.dtype
     else:

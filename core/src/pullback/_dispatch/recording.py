@@ -48,10 +48,10 @@ class Node:
 
 
 class Leaf(Node):
-    """The node at which a tape collects a gradient; `tape.watch(x)` hangs it on a tensor.
+    """The node at which a tape collects a gradient; `tape.watch(x)` makes it the node of x.
 
     It stands for the identity. Its parents are the nodes that were there before: the tensor's
-    node, or the leaves of other tapes. A tape that has not made this leaf looks through it.
+    node, or the leaves of other tapes. A tape that has not made this leaf goes on to its parents.
     """
 
     __slots__ = ()
@@ -140,8 +140,8 @@ class ThreadState:
         self.oldest_serial = min([tape.start for tape in tapes], default=0)
 
 
-class _End:
-    """Goes with its thread, whose tapes then stop recording, whoever still holds them."""
+class _ThreadEnd:
+    """Stops the tapes of a thread when the thread ends, even if other threads refer to them."""
 
     __slots__ = ("_tapes",)
 
@@ -156,14 +156,14 @@ class _End:
 class _Local(threading.local):
     def __init__(self) -> None:
         self.state = state = ThreadState()
-        self._end = _End(state)
+        self._end = _ThreadEnd(state)
 
 
 LOCAL = _Local()
 
 
 class paused:
-    """Nothing is recorded in this thread inside `with paused():`."""
+    """Pauses recording in this thread: `with paused(): ...`."""
 
     __slots__ = ("_state",)
 
@@ -181,7 +181,7 @@ class paused:
 def reachable(node: Node, oldest_serial: int) -> Node | None:
     """`node` if a recording tape may see it, else None: stale nodes are released.
 
-    A leaf made by a tape of another thread hides an older node of this thread: look through it.
+    A leaf made by a tape of another thread hides an older node of this thread.
     """
     behind: Node | None = node
     while behind is not None:

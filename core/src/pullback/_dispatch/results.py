@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from pullback import errors
 from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.plugins.backend import Kernel
 from pullback.spec import Op
 
 
 def native_arrays(
-    op: Op, device: Device, kernel: Any, inputs: Sequence[Any], result: Any
+    op: Op, device: Device, kernel: Kernel, inputs: Sequence[Any], result: object
 ) -> list[Any]:
     """The native arrays that a kernel returned for native inputs, the residuals last.
 
@@ -21,7 +23,7 @@ def native_arrays(
     arrays = list(result) if isinstance(result, (tuple, list)) else [result]
     expected = len(op.outputs) + len(op.residuals)
     if len(arrays) != expected:
-        forget(op, device)
+        drop_kernels(op, device)
         raise errors.BackendError(
             f"{op.name}: {_maker(op, device, kernel)} returned {len(arrays)} arrays, "
             f"not the {expected} that the op defines; {_fix(op, device, kernel)}"
@@ -30,28 +32,28 @@ def native_arrays(
     leaves = (leaf for a in inputs for leaf in (a if isinstance(a, list) else [a]))
     kind = next((type(leaf) for leaf in leaves if leaf is not None), None)
     for i, array in enumerate(arrays):
-        if (kind is not None and type(array) is not kind) or not _held(array, native_dtypes):
+        if (kind is not None and type(array) is not kind) or not _is_native(array, native_dtypes):
             try:
                 arrays[i] = device.backend.native(array)
             except Exception as error:
-                refuse(op, device, kernel, array, error)
+                reject(op, device, kernel, array, error)
     return arrays
 
 
-def _held(array: Any, native_dtypes: dict[Any, Any]) -> bool:
+def _is_native(array: object, native_dtypes: Mapping[Any, DType]) -> bool:
     try:
         return getattr(array, "dtype", None) in native_dtypes
     except TypeError:  # a dtype that has no hash
         return False
 
 
-def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -> NoReturn:
+def reject(op: Op, device: Device, kernel: Kernel, result: object, error: Exception) -> NoReturn:
     """Raises the error for a kernel's result that its backend cannot make an array of.
 
     Raises:
         BackendError: it names the op, the kernel's plugin, and what to do.
     """
-    forget(op, device)
+    drop_kernels(op, device)
     dtype = getattr(result, "dtype", None)
     of = "" if dtype is None else f" of {dtype}"
     raise errors.BackendError(
@@ -60,27 +62,28 @@ def refuse(op: Op, device: Device, kernel: Any, result: Any, error: Exception) -
     ) from error
 
 
-def forget(op: Op, device: Device) -> None:
-    """Specialized code finds no kernel of `op` there: the general way checks results."""
+def drop_kernels(op: Op, device: Device) -> None:
+    """Empties the table of an op, so that its calls take the general path, which checks results."""
     for table in device.tables[op.index : op.index + 1]:
         table.clear()
 
 
-def _source(op: Op, device: Device, kernel: Any) -> str:
+def _source(op: Op, device: Device, kernel: Kernel) -> str:
     """The name of the kernel's pack; that of the backend if it is the backend's own."""
     own = device.backend.name
     return next(
-        (one.source for one in device.backend.kernels_for(op.name) if one.kernel is kernel), own
+        (entry.source for entry in device.backend.kernels_for(op.name) if entry.kernel is kernel),
+        own,
     )
 
 
-def _maker(op: Op, device: Device, kernel: Any) -> str:
+def _maker(op: Op, device: Device, kernel: Kernel) -> str:
     source, own = _source(op, device, kernel), device.backend.name
     pack = f" in the kernel pack {source!r}" * (source != own)
     return f"the kernel of the backend {own!r}{pack}"
 
 
-def _fix(op: Op, device: Device, kernel: Any, *, or_taken: bool = False) -> str:
+def _fix(op: Op, device: Device, kernel: Kernel, *, or_taken: bool = False) -> str:
     if _source(op, device, kernel) != device.backend.name:
         return "fix or upgrade the pack, or leave it out with PULLBACK_KERNEL_PACKS"
     backend = type(device.backend).__name__

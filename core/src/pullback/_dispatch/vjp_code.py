@@ -2,7 +2,7 @@
 
 Both are compiled at their first use: gradient rules come after definitions. An op with a fixed
 number of inputs is recorded by specialized code; if it has one result as well, its vjp is
-specialized code too. All others go through `record` and `vjp` of `pullback._dispatch.general`.
+specialized code too. All others go through `record` and `vjp` of `pullback._dispatch.general_vjp`.
 """
 
 from __future__ import annotations
@@ -114,24 +114,24 @@ def record_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_outputs(source: Source, op: Op) -> None:
-    """The parts that `general.vjp` takes apart: several results meet in it again."""
+    """Writes what an op with several results saves for `general_vjp.vjp`, and a node for each."""
     kinds = [
         f"(r{i}.shape, _device.backend.public_dtypes[r{i}.dtype])" for i in range(len(op.outputs))
     ]
     saved = ", ".join(f"{need!r}: {value}" for need, value in _saved(op).items())
     attributes = ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes)
     lengths = [None] * len(op.inputs)
-    # _marks has the nodes of the results, by position: the node must not keep them alive.
+    # The nodes of the results by position, as weak references: the node must not keep them alive.
     source.write(f"""
         _kinds = {tuple_of(kinds)}
-        _marks = {{}}
-        _node.saved = ({lengths}, {{{saved}}}, _kinds, {{{attributes}}}, _marks)
+        _outputs = {{}}
+        _node.saved = ({lengths}, {{{saved}}}, _kinds, {{{attributes}}}, _outputs)
     """)
     for i in range(len(op.outputs)):
         source.write(f"""
             if _is_floating(_kinds[{i}][1]):
                 o{i} = _Output(_state.next_serial(), _node, {i})
-                _marks[{i}] = _weak(o{i})
+                _outputs[{i}] = _weak(o{i})
             else:
                 o{i} = _CONSTANT
         """)
@@ -147,7 +147,7 @@ def _saved(op: Op) -> dict[str, str]:
     """
     conditions = layout(op)
     if op.residuals:
-        conditions = dict.fromkeys([*conditions, *(one.name for one in op.inputs)], "")
+        conditions = dict.fromkeys([*conditions, *(parameter.name for parameter in op.inputs)], "")
     always = {a.name for a in op.attributes}
     values = {}
     for need, condition in conditions.items():
@@ -196,7 +196,7 @@ def vjp_source(op: Op, names: dict[str, Any] | None = None) -> Source:
 
 
 def _write_rule(source: Source, op: Op, rule: Rule, function: str, add: str) -> None:
-    """The call of one rule; `add` says what becomes of a cotangent and its node."""
+    """Writes the call of one rule; `add` is the text that collects a cotangent and its node."""
     inputs = [parameter.name for parameter in op.inputs]
     positions = [inputs.index(target) for target in rule.targets]
     wanted = [f"n{i} is not None and (needed is None or n{i} in needed)" for i in positions]
@@ -228,7 +228,7 @@ def _write_rule(source: Source, op: Op, rule: Rule, function: str, add: str) -> 
 
 
 def _write_restored(source: Source, need: str, node: str) -> None:
-    """A tensor of a saved array."""
+    """Writes what makes a tensor of a saved array."""
     source.write(f"""
         if s_{need} is None:
             t_{need} = None

@@ -44,7 +44,7 @@ _FAMILIES = (
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """A kernel for every primitive that the array API namespace `xp` can serve, by op name."""
-    found: dict[str, Kernel] = {}
+    table: dict[str, Kernel] = {}
     for family in _FAMILIES:
-        found.update(family.kernels(xp))
-    return found
+        table.update(family.kernels(xp))
+    return table

@@ -17,13 +17,13 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
         def kernel(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
             working, result = dtypes_of(x, dtype)
-            found = function(
+            totals = function(
                 xp.astype(x, working, copy=False),
                 axis=axis,
                 dtype=working,
                 include_initial=include_initial,
             )
-            return xp.astype(found, result, copy=False)
+            return xp.astype(totals, result, copy=False)
 
         return kernel
 

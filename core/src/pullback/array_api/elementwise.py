@@ -90,16 +90,16 @@ def kernels(xp: Any) -> dict[str, Kernel]:
             return xp.floor_divide(x1, x2)
         if x1.dtype != xp.float64:
             # In float64 the quotient has all digits that matter.
-            wide = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
-            return xp.astype(xp.floor(wide), x1.dtype)
+            quotient = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
+            return xp.astype(xp.floor(quotient), x1.dtype)
         return division.floor_divide(xp, x1, x2, 53)
 
     def expm1(x: Any) -> Any:
-        found = xp.expm1(x)
+        result = xp.expm1(x)
         if not is_complex(x):
-            return found
+            return result
         # Parts that are infinite or NaN, which namespaces do not treat as the standard says.
-        return xp.where(xp.isfinite(x), found, xp.exp(x) - 1) + POSITIVE_ZERO
+        return xp.where(xp.isfinite(x), result, xp.exp(x) - 1) + POSITIVE_ZERO
 
     def pow(x1: Any, x2: Any) -> Any:
         if xp.isdtype(x2.dtype, "signed integer") and xp.any(x2 < 0):
@@ -119,13 +119,14 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return xp.real(x), xp.imag(x)
 
     def complex_(real: Any, imag: Any) -> Any:
-        whole = xp.complex64 if real.dtype == xp.float32 else xp.complex128
+        dtype = xp.complex64 if real.dtype == xp.float32 else xp.complex128
         # Infinity times 1j would have a real part of NaN.
-        turned = xp.astype(xp.where(xp.isfinite(imag), imag, 0.0), whole) * 1j
+        imaginary = xp.astype(xp.where(xp.isfinite(imag), imag, 0.0), dtype) * 1j
         for value in (math.inf, -math.inf):
-            turned = xp.where(imag == value, xp.asarray(complex(0, value), dtype=whole), turned)
-        undefined = xp.asarray(complex(0, math.nan), dtype=whole)
-        return xp.astype(real, whole) + xp.where(xp.isnan(imag), undefined, turned)
+            infinite = xp.asarray(complex(0, value), dtype=dtype)
+            imaginary = xp.where(imag == value, infinite, imaginary)
+        undefined = xp.asarray(complex(0, math.nan), dtype=dtype)
+        return xp.astype(real, dtype) + xp.where(xp.isnan(imag), undefined, imaginary)
 
     def log1p(x: Any) -> Any:
         if not is_complex(x):
@@ -136,18 +137,18 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         far = xp.log(xp.hypot(1 + a, b))
         return complex_(xp.where(xp.abs(x) < 0.5, near, far), xp.atan2(b, 1 + a))
 
-    found: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
-    found |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
-    found |= {"positive": positive, "pow": pow, "integer_floor_divide": xp.floor_divide}
+    table: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
+    table |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
+    table |= {"positive": positive, "pow": pow, "integer_floor_divide": xp.floor_divide}
     if hasattr(xp, "complex64"):
-        found |= {"complex": complex_, "complex_parts": complex_parts}
-        found |= {"conj": conj, "imag": imag, "real": real}
-    return found
+        table |= {"complex": complex_, "complex_parts": complex_parts}
+        table |= {"conj": conj, "imag": imag, "real": real}
+    return table
 
 
 def negative_power(dtype: Any) -> Exception:
     """The error for an integer to a negative integer power."""
     return errors.InputValueError(
-        f"an integer to a negative power is no {dtype}; "
+        f"an integer to a negative power cannot be {dtype}; "
         f"convert the base to a floating dtype with x.astype(...)"
     )

@@ -34,17 +34,17 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         # The standard has no assignment to several positions: they are assigned one by one. All
         # updates of a position are added at once, with the accuracy of the namespace's sum.
         order = xp.argsort(flat)
-        places = [int(flat[int(order[number])]) for number in range(count)]
+        positions = [int(flat[int(order[i])]) for i in range(count)]
         begin = 0
         for end in range(1, count + 1):
-            if end < count and places[end] == places[begin]:
+            if end < count and positions[end] == positions[begin]:
                 continue
-            place = (*before, places[begin], ...)
+            key = (*before, positions[begin], ...)
             if add:
                 group = xp.take(updates, order[begin:end], axis=axis)
-                result[place] = result[place] + xp.sum(group, axis=axis, dtype=x.dtype)
+                result[key] = result[key] + xp.sum(group, axis=axis, dtype=x.dtype)
             else:
-                result[place] = updates[(*before, int(order[end - 1]), ...)]
+                result[key] = updates[(*before, int(order[end - 1]), ...)]
             begin = end
         return result
 

@@ -37,19 +37,19 @@ def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
             return xp.astype(x, native)
         single = xp.astype(x, xp.float32)
         short = xp.astype(xp.astype(single, native), xp.float32)
-        # Only at a midpoint is the neighbour on the other side a 16-bit float too.
+        # Only at a midpoint is the neighbor on the other side a 16-bit float too.
         other = single + (single - short)
-        there = xp.astype(xp.astype(other, native), xp.float32) == other
+        is_midpoint = xp.astype(xp.astype(other, native), xp.float32) == other
         # float64 holds these integers exactly, and not every library compares uint32.
         wide = xp.astype(x, xp.float64) if x.dtype in small else x
         back = xp.astype(single, wide.dtype)
         above, below = wide > back, wide < back
-        moved = there & ((above & (other > short)) | (below & (other < short)))
-        found = xp.where(moved & xp.isfinite(short), other, short)
+        moved = is_midpoint & ((above & (other > short)) | (below & (other < short)))
+        rounded = xp.where(moved & xp.isfinite(short), other, short)
         if x.dtype == xp.float64:
             largest, edge = limits
-            found = xp.where(xp.isinf(short) & (x < edge) & (x > 0), largest, found)
-            found = xp.where(xp.isinf(short) & (x > -edge) & (x < 0), -largest, found)
-        return xp.astype(found, native)
+            rounded = xp.where(xp.isinf(short) & (x < edge) & (x > 0), largest, rounded)
+            rounded = xp.where(xp.isinf(short) & (x > -edge) & (x < 0), -largest, rounded)
+        return xp.astype(rounded, native)
 
     return astype

@@ -32,14 +32,14 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
     dtypes_of = accumulation(xp)
 
-    def total(name: str) -> Kernel:
+    def accumulated(name: str) -> Kernel:
         reduce = getattr(xp, name)
 
         def kernel(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
             working, result = dtypes_of(x, dtype)
             x = xp.astype(x, working, copy=False)
-            found = reduce(x, axis=axis, dtype=working, keepdims=keepdims)
-            return xp.astype(found, result, copy=False)
+            total = reduce(x, axis=axis, dtype=working, keepdims=keepdims)
+            return xp.astype(total, result, copy=False)
 
         return kernel
 
@@ -52,6 +52,6 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return kernel
 
     return {
-        **{name: total(name) for name in ("prod", "sum")},
+        **{name: accumulated(name) for name in ("prod", "sum")},
         **{name: plain(name) for name in ("all", "any", "max", "min")},
     }

@@ -1,4 +1,4 @@
-"""Kernels that find things."""
+"""Kernels of indices: of extreme and nonzero elements, and into sorted vectors."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
     def argwhere(x: Any) -> Any:
         if x.ndim == 0:
-            found = xp.nonzero(xp.reshape(x, (1,)))[0]
-            return xp.zeros((found.shape[0], 0), dtype=xp.int64)
+            indices = xp.nonzero(xp.reshape(x, (1,)))[0]
+            return xp.zeros((indices.shape[0], 0), dtype=xp.int64)
         return xp.astype(xp.stack(xp.nonzero(x), axis=1), xp.int64, copy=False)
 
     def searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
         # As a vector: not every namespace takes more than one dimension here.
-        line = xp.reshape(x2, (-1,))
-        found = xp.searchsorted(x1, line, side=side, sorter=sorter)
-        return xp.astype(xp.reshape(found, x2.shape), xp.int64, copy=False)
+        flat = xp.reshape(x2, (-1,))
+        indices = xp.searchsorted(x1, flat, side=side, sorter=sorter)
+        return xp.astype(xp.reshape(indices, x2.shape), xp.int64, copy=False)
 
     return {
         "argmax": arg("argmax"),

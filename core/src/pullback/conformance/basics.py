@@ -46,25 +46,27 @@ def _kind(device: Device) -> str:
 
 
 def _round_trip(device: Device, host: Array) -> None:
-    backend, what = device.backend, f"{host.dtype}{list(host.shape)}"
+    backend, argument = device.backend, f"{host.dtype}{list(host.shape)}"
     for copy in (True, False):
-        who = f"{_kind(device)}.from_host"
-        native = _called(who, what, backend.from_host, host, device.native, copy=copy)
+        subject = f"{_kind(device)}.from_host"
+        native = _called(subject, argument, backend.from_host, host, device.native, copy=copy)
         for name in ("shape", "dtype"):
-            require(hasattr(native, name), who, f"returned {native!r}, which has no .{name}")
+            require(hasattr(native, name), subject, f"returned {native!r}, which has no .{name}")
         require(
             tuple(native.shape) == host.shape,
-            who,
-            f"returned an array of shape {tuple(native.shape)} for {what}",
+            subject,
+            f"returned an array of shape {tuple(native.shape)} for {argument}",
         )
-        public = _called(who, what, backend.public_dtypes.__getitem__, native.dtype)
-        require(public == host.dtype, who, f"returned an array of {public} for {what}")
-        who = f"{_kind(device)}.to_host"
-        back = _called(who, what, backend.to_host, native)
+        public = _called(subject, argument, backend.public_dtypes.__getitem__, native.dtype)
+        require(public == host.dtype, subject, f"returned an array of {public} for {argument}")
+        subject = f"{_kind(device)}.to_host"
+        back = _called(subject, argument, backend.to_host, native)
         require(
-            isinstance(back, np.ndarray), who, f"returned {type(back).__name__}, not a NumPy array"
+            isinstance(back, np.ndarray),
+            subject,
+            f"returned {type(back).__name__}, not a NumPy array",
         )
-        identical(who, back, host, f"the array back from {what}")
+        identical(subject, back, host, f"the array back from {argument}")
 
 
 def _owns_copies(device: Device, dtype: DType) -> None:
@@ -79,17 +81,19 @@ def _owns_copies(device: Device, dtype: DType) -> None:
 
 
 def _adds(device: Device, dtype: DType) -> None:
-    who = f"{_kind(device)}.kernels['add']"
+    subject = f"{_kind(device)}.kernels['add']"
     a, b = np.asarray([1, 2, 3], dtype), np.asarray([10, 20, 30], dtype)
     pair = [wrap(device.backend.from_host(x, device.native, copy=True), device) for x in (a, b)]
-    total = _called(who, f"{dtype}[3]", lambda: add(*pair).numpy())
-    identical(who, total, np.asarray([11, 22, 33], dtype), "1 2 3 + 10 20 30")
+    total = _called(subject, f"{dtype}[3]", lambda: add(*pair).numpy())
+    identical(subject, total, np.asarray([11, 22, 33], dtype), "1 2 3 + 10 20 30")
 
 
-def _called(who: str, what: str, function: Callable[..., T], *args: object, **kwargs: object) -> T:
+def _called(
+    subject: str, argument: str, function: Callable[..., T], *args: object, **kwargs: object
+) -> T:
     try:
         return function(*args, **kwargs)
     except errors.MissingKernelError:
-        raise ConformanceError(f"{who} is missing; every backend needs it") from None
+        raise ConformanceError(f"{subject} is missing; every backend needs it") from None
     except Exception as error:
-        raise ConformanceError(f"{who}: raised {error!r} for {what}") from error
+        raise ConformanceError(f"{subject}: raised {error!r} for {argument}") from error

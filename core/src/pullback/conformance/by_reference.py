@@ -28,7 +28,7 @@ class ReferenceLoss:
         self.case = case
         self.d = Differentiation(case)
         outputs = as_tuple(case.call())
-        self.floating = [i for i, one in enumerate(outputs) if dtypes.is_floating(one.dtype)]
+        self.floating = [i for i, output in enumerate(outputs) if dtypes.is_floating(output.dtype)]
         self.cotangents = self.d.cotangents()
         # As the reference gets them: integers that the op takes as floats are converted.
         self.flat = [
@@ -53,7 +53,7 @@ class ReferenceLoss:
         ]
         with np.errstate(all="ignore"):
             expected = results(self.case.suite.reference(*inputs, **self.case.sample.attributes))
-        wide = [np.asarray(widen(one, np.float64)) for one in self.cotangents]
+        wide = [np.asarray(widen(g, np.float64)) for g in self.cotangents]
         return inner(wide, [expected[i] for i in self.floating])
 
 
@@ -80,7 +80,7 @@ def first_order(case: Case) -> None:
         names,
         elements=FIRST_ELEMENTS,
         tolerance=NARROW_EPS * eps(case.dtype),
-        what="the gradient",
+        quantity="the gradient",
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import canonicalize, shapes_of
-from pullback._dispatch.convert import SCALAR_TYPES, align_inputs, counts, unflatten
+from pullback._dispatch.convert import SCALAR_TYPES, align_inputs, sequence_lengths, unflatten
 from pullback._dispatch.plan import Plan
 from pullback._dispatch.plan import resolve as plan_of
 from pullback.casting import cast
@@ -194,11 +194,11 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     """
     bound = bind(op, inputs, attributes)
     bound.apply_defaults()
-    values = tuple(bound.arguments[one.name] for one in op.inputs)
+    values = tuple(bound.arguments[parameter.name] for parameter in op.inputs)
     flat, device = align_inputs(op, values)
-    aligned = unflatten(flat, counts(op, values))
-    given = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
-    plan = plan_of(op, aligned, given, device)
+    aligned = unflatten(flat, sequence_lengths(op, values))
+    named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
+    plan = plan_of(op, aligned, named, device)
     shapes = plan.shapes(shapes_of(aligned))
     return Resolved(aligned, plan, shapes, plan.dtypes(operands(values)))
 
@@ -295,15 +295,15 @@ def touched(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> set[
     """
     bound = bind(op, list(inputs), attributes)
     bound.apply_defaults()
-    given = {one.name: bound.arguments[one.name] for one in op.attributes}
-    for one in op.attributes:
-        if one.form == "DTypeLike" and given[one.name] is not None:
-            given[one.name] = dtypes.as_dtype(given[one.name])
+    named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
+    for attribute in op.attributes:
+        if attribute.form == "DTypeLike" and named[attribute.name] is not None:
+            named[attribute.name] = dtypes.as_dtype(named[attribute.name])
     if not op.inputs:
-        given = canonicalize(op, [], given)
-    values = tuple(bound.arguments[one.name] for one in op.inputs)
-    resolution = op.dtype(operands(values), **given)
-    return {one for one in (*resolution.inputs, *resolution.outputs) if one is not None}
+        named = canonicalize(op, [], named)
+    values = tuple(bound.arguments[parameter.name] for parameter in op.inputs)
+    resolution = op.dtype(operands(values), **named)
+    return {dtype for dtype in (*resolution.inputs, *resolution.outputs) if dtype is not None}
 
 
 def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:

@@ -144,8 +144,8 @@ def layouts(case: Case) -> None:
             identical(case, leaf, copy, f"{name} input {i} after the call")
         # One layout has other values, which need their own reference.
         measured = laid if name == "repeated" else case
-        what = f"the result for {name} inputs"
-        _measure(measured, outputs, what, through_body=through_body)
+        quantity = f"the result for {name} inputs"
+        _measure(measured, outputs, quantity, through_body=through_body)
 
 
 def gradient(case: Case) -> None:
@@ -202,7 +202,7 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
         described = ", ".join(
             f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x) for x in inputs
         )
-        who = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
+        subject = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
         try:
             args, kwargs = arguments(op, tensors, attributes)
             result = op.function(*args, **kwargs)
@@ -210,12 +210,14 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
             device.synchronize()
         except errors.PullbackError as error:
             name = type(error).__name__
-            require(isinstance(error, kind), who, f"raised {name} ({error}), not {kind.__name__}")
-            require(op.name in str(error), who, f"the message does not name the op: {error}")
+            require(
+                isinstance(error, kind), subject, f"raised {name} ({error}), not {kind.__name__}"
+            )
+            require(op.name in str(error), subject, f"the message does not name the op: {error}")
         except Exception as error:
-            require(False, who, f"raised {error!r}, not {kind.__name__}")
+            require(False, subject, f"raised {error!r}, not {kind.__name__}")
         else:
-            require(False, who, f"returned {result!r}; {kind.__name__} was to be raised")
+            require(False, subject, f"returned {result!r}; {kind.__name__} was to be raised")
 
 
 #: The checks of one case, by name. `wrong_calls` checks an op as a whole.
@@ -244,7 +246,7 @@ def _is_wide(case: Case) -> bool:
 def _measure(
     case: Case,
     outputs: Any,
-    what: str,
+    quantity: str,
     *,
     through_body: bool,
 ) -> None:
@@ -257,7 +259,7 @@ def _measure(
         len(actual) == len(reference), case, f"{len(actual)} results, reference {len(reference)}"
     )
     for i, (result, goal) in enumerate(zip(actual, reference, strict=True)):
-        named = what if len(actual) == 1 else f"{what} {names[i] if i < len(names) else i}"
+        named = quantity if len(actual) == 1 else f"{quantity} {names[i] if i < len(names) else i}"
         bound = np.zeros(goal.shape)
         dtype = result.dtype
         if dtype in dtypes.FLOATING:
@@ -282,7 +284,7 @@ def _reference(case: Case, kinds: list[DType]) -> tuple[list[Array], bool]:
     return case.reference(np.float64), False
 
 
-def _promotes(case: Case, changed: dict[int, object], what: str) -> None:
+def _promotes(case: Case, changed: dict[int, object], quantity: str) -> None:
     inputs = [
         to_tensor(changed.get(i, value), case.device) for i, value in enumerate(case.tensors())
     ]
@@ -293,7 +295,7 @@ def _promotes(case: Case, changed: dict[int, object], what: str) -> None:
             case.call(inputs)
         except errors.DTypeError:
             return
-        require(False, case, f"{what}: the rule rejects these dtypes, the op takes them")
+        require(False, case, f"{quantity}: the rule rejects these dtypes, the op takes them")
     except errors.PullbackError:
         return  # a Python number has no axes
     try:
@@ -306,5 +308,7 @@ def _promotes(case: Case, changed: dict[int, object], what: str) -> None:
         raise
     for name, output, dtype in zip(case.op.outputs, outputs, expected.dtypes, strict=False):
         require(
-            output.dtype == dtype, case, f"{what}: {name} is {output.dtype}, the rule says {dtype}"
+            output.dtype == dtype,
+            case,
+            f"{quantity}: {name} is {output.dtype}, the rule says {dtype}",
         )

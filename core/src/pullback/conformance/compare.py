@@ -15,13 +15,13 @@ class ConformanceError(AssertionError):
     """A backend, or an op's definition, violates the specification."""
 
 
-def require(condition: bool, who: object, message: str) -> None:
+def require(condition: bool, subject: object, message: str) -> None:
     """Raises a ConformanceError that names the case unless `condition` holds."""
     if not condition:
-        raise ConformanceError(f"{who}: {message}")
+        raise ConformanceError(f"{subject}: {message}")
 
 
-def identical(who: object, actual: Array, expected: Array, what: str) -> None:
+def identical(subject: object, actual: Array, expected: Array, quantity: str) -> None:
     """Checks that two arrays have the same bits (all NaNs are equal).
 
     Raises:
@@ -29,8 +29,8 @@ def identical(who: object, actual: Array, expected: Array, what: str) -> None:
     """
     require(
         actual.shape == expected.shape and actual.dtype == expected.dtype,
-        who,
-        f"{what}: {actual.dtype}{list(actual.shape)} instead of "
+        subject,
+        f"{quantity}: {actual.dtype}{list(actual.shape)} instead of "
         f"{expected.dtype}{list(expected.shape)}",
     )
     same = (actual == expected) | ((actual != actual) & (expected != expected))
@@ -39,12 +39,12 @@ def identical(who: object, actual: Array, expected: Array, what: str) -> None:
     if not np.all(same):
         index = _first(~same)
         raise ConformanceError(
-            f"{who}: {what}: {actual[index]!s} instead of {expected[index]!s} at {index}"
+            f"{subject}: {quantity}: {actual[index]!s} instead of {expected[index]!s} at {index}"
         )
 
 
 def near(
-    who: object, actual: Array, reference: Array, bound: Array, dtype: DType, what: str
+    subject: object, actual: Array, reference: Array, bound: Array, dtype: DType, quantity: str
 ) -> None:
     """Checks that all elements are within `bound` of the reference, with NaN and infinities equal.
 
@@ -53,28 +53,30 @@ def near(
     """
     require(
         actual.shape == reference.shape,
-        who,
-        f"{what} has shape {actual.shape}, the reference {reference.shape}",
+        subject,
+        f"{quantity} has shape {actual.shape}, the reference {reference.shape}",
     )
     if not dtypes.is_floating(dtype):
         wrong = np.asarray(actual != reference)
         if wrong.any():
             index = _first(wrong)
-            _differ(who, what, actual, reference, index, int(wrong.sum()), "allowed: none")
+            _differ(subject, quantity, actual, reference, index, int(wrong.sum()), "allowed: none")
         return
     with np.errstate(all="ignore"):
         rounded = cast(reference, dtype)
         wide = _wide(actual)
         wrong = np.isnan(wide) != np.isnan(_wide(rounded))
         if wrong.any():
-            _differ(who, what, actual, reference, _first(wrong), int(wrong.sum()), "NaN")
+            _differ(subject, quantity, actual, reference, _first(wrong), int(wrong.sum()), "NaN")
         infinite = np.isinf(wide) | np.isinf(_wide(rounded))
         alike = (actual == rounded) if dtype.kind != "c" else np.isinf(wide) & np.isinf(rounded)
         # At the edge of the range a last-index error decides between the largest number and inf.
         edge = np.abs(reference) - float(finfo(dtype).max) < 2 * bound
         wrong = infinite & ~alike & ~(edge & (np.abs(reference) > 0.9 * float(finfo(dtype).max)))
         if wrong.any():
-            _differ(who, what, actual, reference, _first(wrong), int(wrong.sum()), "infinities")
+            _differ(
+                subject, quantity, actual, reference, _first(wrong), int(wrong.sum()), "infinities"
+            )
         finite = np.isfinite(wide) & np.isfinite(_wide(rounded))
         # The reference is compared before it is rounded; `bound` includes its half ulp. A bound of
         # 0 means equality after rounding.
@@ -85,8 +87,8 @@ def near(
         unit = ulp(reference, dtype)
         worst = np.unravel_index(int(np.argmax(np.where(wrong, distance / unit, 0.0))), wrong.shape)
         _differ(
-            who,
-            what,
+            subject,
+            quantity,
             actual,
             reference,
             tuple(map(int, worst)),
@@ -97,8 +99,8 @@ def near(
 
 
 def _differ(
-    who: object,
-    what: str,
+    subject: object,
+    quantity: str,
     actual: Array,
     reference: Array,
     index: tuple[int, ...],
@@ -106,7 +108,8 @@ def _differ(
     why: str,
 ) -> None:
     raise ConformanceError(
-        f"{who}: {what} is {actual[index]!s} at {index}, the reference {reference[index]!s}: "
+        f"{subject}: {quantity} is {actual[index]!s} at {index}, "
+        f"the reference {reference[index]!s}: "
         f"{why}; {count} of {actual.size} elements"
     )
 

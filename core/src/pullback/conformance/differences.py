@@ -106,7 +106,7 @@ def inner(left: list[Array], right: list[Array]) -> float:
 
 
 def differences(
-    who: Case,
+    subject: Case,
     loss: Callable[[list[Array]], float],
     point: list[Array],
     gradients: list[Array],
@@ -114,7 +114,7 @@ def differences(
     *,
     elements: int,
     tolerance: float,
-    what: str,
+    quantity: str,
 ) -> None:
     """Checks that central differences of `loss` at `point` agree with `gradients`.
 
@@ -140,7 +140,8 @@ def differences(
                 actual, expected = inner(steps, gradients), along(steps)
                 if not abs(actual - expected) <= tolerance * max(scale, abs(expected)):
                     raise ConformanceError(
-                        f"{who}: {what} with respect to {names[k]} at {tuple(map(int, index))} is "
+                        f"{subject}: {quantity} with respect to {names[k]} at "
+                        f"{tuple(map(int, index))} is "
                         f"{actual:.9g}, by central differences {expected:.9g}"
                         f"{' (imaginary step)' if unit == 1j else ''}"
                     )
@@ -149,8 +150,8 @@ def differences(
         actual, expected = inner(steps, gradients), along(steps)
         require(
             abs(actual - expected) <= tolerance * max(scale, abs(expected)) * len(point) * 4,
-            who,
-            f"{what} along a random direction is {actual:.9g}, by central differences "
+            subject,
+            f"{quantity} along a random direction is {actual:.9g}, by central differences "
             f"{expected:.9g}",
         )
 

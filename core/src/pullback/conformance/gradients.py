@@ -49,7 +49,7 @@ def first_order(case: Case) -> None:
         names,
         elements=FIRST_ELEMENTS,
         tolerance=FIRST_TOLERANCE,
-        what="the gradient",
+        quantity="the gradient",
     )
 
 
@@ -93,7 +93,7 @@ def second_order(case: Case) -> None:
         names,
         elements=SECOND_ELEMENTS,
         tolerance=SECOND_TOLERANCE,
-        what="the second gradient",
+        quantity="the second gradient",
     )
     # The gradient is linear in the cotangent: its derivative along v is the forward derivative.
     ahead, behind = list(point), list(point)
@@ -131,7 +131,7 @@ def narrow(case: Case) -> None:
         return  # a result that is correct in several ways has several gradients
     wide = Differentiation(replace(case.with_inputs(_wide(case.inputs)), dtype=None))
     expected = wide.gradient(
-        wide.tensors(wide.point), wide.tensors([_wider(one) for one in cotangents])
+        wide.tensors(wide.point), wide.tensors([_wider(g) for g in cotangents])
     )
     for k, (name, g, goal) in enumerate(zip(names, gradients, expected, strict=True)):
         if goal is None:
@@ -153,12 +153,12 @@ def _moved(wide: Differentiation, cotangents: list[Array]) -> list[float]:
     """The sensitivity of each gradient to the inputs, by which a stable method may be off too."""
 
     def function(point: list[Array]) -> list[Array]:
-        found = wide.gradient(
-            wide.tensors(point), wide.tensors([_wider(one) for one in cotangents])
+        gradients = wide.gradient(
+            wide.tensors(point), wide.tensors([_wider(g) for g in cotangents])
         )
         return [
-            np.zeros_like(value) if one is None else one.numpy()
-            for one, value in zip(found, point, strict=True)
+            np.zeros_like(value) if gradient is None else gradient.numpy()
+            for gradient, value in zip(gradients, point, strict=True)
         ]
 
     return moves(function, wide.point)
@@ -178,7 +178,7 @@ def _wide(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def settle(
-    case: Case, gradients: list[Tensor | None], point: list[Array], names: list[str], what: str
+    case: Case, gradients: list[Tensor | None], point: list[Array], names: list[str], quantity: str
 ) -> list[Array]:
     """Returns gradients on the host, zeros for None, after a check of shape, dtype and device.
 
@@ -193,9 +193,9 @@ def settle(
         require(
             gradient.shape == value.shape and gradient.dtype == value.dtype,
             case,
-            f"{what} with respect to {name} is {gradient.dtype}{list(gradient.shape)}, "
+            f"{quantity} with respect to {name} is {gradient.dtype}{list(gradient.shape)}, "
             f"the input {value.dtype}{list(value.shape)}",
         )
-        require(gradient.device is case.device, case, f"{what} is on {gradient.device}")
+        require(gradient.device is case.device, case, f"{quantity} is on {gradient.device}")
         host.append(gradient.numpy())
     return host

@@ -7,18 +7,22 @@ what it records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from operator import is_not
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pullback._dispatch.results import native_arrays
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.graph import Argument, Call, Graph, Input, Value
+from pullback.graph.graph import Argument, Call, Graph, Input, Operand, Value
 from pullback.plugins.backend import Backend, Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
+
+R = TypeVar("R")
 
 
 class Traced:
@@ -44,16 +48,18 @@ class Traced:
 class Trace(Backend):
     """Records the kernels that are called on tensors of `trace.device`.
 
+    Dispatch resolves, keys and checks the calls there as everywhere; this backend is below it. A
+    kernel's results become arrays here already (`native_arrays`), because the graph has to know
+    which of them `emit` must convert at each run.
+
     Args:
         device: the device whose kernels run.
-        array: any array of that device.
     """
 
-    def __init__(self, device: Device, array: Native) -> None:
+    def __init__(self, device: Device) -> None:
         super().__init__()
         self._real_device = device
         self._real = real = device.backend
-        self._array_type = type(array)
         self.dtypes = real.dtypes
         self.public_dtypes = real.public_dtypes
         self._inputs: list[Input] = []
@@ -61,12 +67,12 @@ class Trace(Backend):
         self._constants: dict[str, Native] = {}
         #: False if values were read: the recorded calls may then depend on them.
         self.sound = True
-        self.device = here = Device()
-        here.backend = self
-        here.kind, here.index, here.native = device.kind, device.index, device.native
-        here.tables = self.tables
-        here.constants = {}
-        here._str = str(device)
+        self.device = traced = Device()
+        traced.backend = self
+        traced.kind, traced.index, traced.native = device.kind, device.index, device.native
+        traced.tables = self.tables
+        traced.constants = {}
+        traced._str = str(device)
 
     # Making a graph -------------------------------------------------------------------------------
 
@@ -104,22 +110,17 @@ class Trace(Backend):
         kernel = self._real.kernel(op_name, dtype)
         return None if kernel is None else partial(self._run, OPS[op_name], kernel)
 
-    def _run(self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
-        result = kernel(*(_each(value, _array) for value in inputs), **attributes)
+    def _run(
+        self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
+    ) -> Traced | tuple[Traced, ...]:
+        native = [_each(value, _array) for value in inputs]
+        result = kernel(*native, **attributes)
+        arrays = native_arrays(op, self._real_device, kernel, native, result)
         several = isinstance(result, (tuple, list))
-        if several and len(result) == 1:
+        returned = result if several else [result]
+        foreign = tuple(map(is_not, arrays, returned))
+        if several and len(arrays) == 1:
             kernel = partial(_only_result, kernel)
-        arrays = list(result) if several else [result]
-        foreign = tuple(
-            type(array) is not self._array_type or array.dtype not in self.public_dtypes
-            for array in arrays
-        )
-        if any(foreign):
-            native = self._real.native
-            arrays = [
-                native(array) if strange else array
-                for array, strange in zip(arrays, foreign, strict=True)
-            ]
         if _depends_on_values(op, inputs, attributes):
             self.sound = False
         number = len(self._calls)
@@ -145,7 +146,7 @@ class Trace(Backend):
         self.sound = False
         return self._real.to_host(array.array)
 
-    def native(self, value: Any) -> Any:
+    def native(self, value: Traced) -> Traced:
         """The value itself: results became arrays when the call was recorded."""
         return value
 
@@ -155,21 +156,25 @@ def _only_result(kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
     return kernel(*inputs, **attributes)[0]
 
 
-def _each(value: Any, function: Callable[[Traced], Any]) -> Any:
+def _each(
+    value: Traced | list[Traced] | None, function: Callable[[Traced], R]
+) -> R | list[R] | None:
     if type(value) is Traced:
         return function(value)
     if isinstance(value, list):
-        return [_each(item, function) for item in value]
-    return value
+        return [function(item) for item in value]
+    return None
 
 
-def _operand(value: Any) -> Any:
+def _operand(value: Traced | list[Traced] | None) -> Operand:
     if isinstance(value, list):
         return tuple(item.value for item in value)
     return None if value is None else value.value
 
 
-def _depends_on_values(op: Op, inputs: Any, attributes: dict[str, Any]) -> bool:
+def _depends_on_values(
+    op: Op, inputs: Sequence[Traced | list[Traced] | None], attributes: Mapping[str, object]
+) -> bool:
     """Returns whether the shapes of the results depend on the values of the inputs."""
     shapes = op.shape(*(_each(value, _shape) for value in inputs), **attributes)
     return shapes is None or (isinstance(shapes, list) and None in shapes)

@@ -22,7 +22,7 @@ def release_last_use(graph: Graph) -> LastUse:
         unread = [value for value in call.results if value not in alive]
         released.append([value for value in read if value.name not in graph.constants] + unread)
         alive.update(read)
-    released.append([one.value for one in graph.inputs if one.value not in alive])
+    released.append([source.value for source in graph.inputs if source.value not in alive])
     return released[::-1]
 
 
@@ -67,12 +67,12 @@ def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None
 
     >>> from pullback.graph.capture import Trace
     >>> x = pb.asarray([1.0, 2.0])
-    >>> trace = Trace(x.device, x._array)
+    >>> trace = Trace(x.device)
     >>> y = pb.negative(trace.argument(x._array, "x"))
     >>> emit(trace.graph([y._array.value]))(x._array)
     (array([-1., -2.], dtype=float32),)
     """
-    parameters = ", ".join(one.value.name for one in graph.inputs)
+    parameters = ", ".join(source.value.name for source in graph.inputs)
     source = Source(name, parameters, dict(names or {}))
     source.line(f"return {tuple_of(write_calls(source, graph))}")
     return source.compile()

@@ -117,7 +117,7 @@ class Graph(NamedTuple):
 
     >>> from pullback.graph.capture import Trace
     >>> x = pb.asarray([1.0, 2.0])
-    >>> trace = Trace(x.device, x._array)
+    >>> trace = Trace(x.device)
     >>> y = pb.exp(trace.argument(x._array, "x"))
     >>> print(trace.graph([y._array.value]))
     graph on cpu:0
@@ -144,16 +144,16 @@ class Graph(NamedTuple):
 
     def __str__(self) -> str:
         lines = [f"graph on {self.device}"]
-        lines += [f"  {_origin(one)} {one.value!r}" for one in self.inputs]
+        lines += [f"  {_origin(source)} {source.value!r}" for source in self.inputs]
         lines += [f"  constant {name}" for name in self.constants]
         lines += [f"  {call}" for call in self.calls]
-        lines += [f"  write {value.name} to {one.value.name}" for one, value in self.writes]
+        lines += [f"  write {value.name} to {target.value.name}" for target, value in self.writes]
         lines.append("  return " + ", ".join(value.name for value in self.outputs))
         return "\n".join(lines)
 
 
-def _origin(one: Input) -> str:
-    kind = type(one)
+def _origin(source: Input) -> str:
+    kind = type(source)
     return "input" if kind in (Input, Argument) else f"input ({kind.__name__.lower()})"
 
 
@@ -202,8 +202,8 @@ def check(graph: Graph) -> None:
             a result of another kind than its value says, a call that does not fit its op.
     """
     known: dict[str, Value | None] = {}
-    for value in (one.value for one in graph.inputs):
-        _make(known, value)
+    for source in graph.inputs:
+        _make(known, source.value)
     for name, array in graph.constants.items():
         if name in known:
             raise InvalidGraphError(f"{name} is an input and a constant")
@@ -218,11 +218,13 @@ def check(graph: Graph) -> None:
             _make(known, value)
     for value in graph.ends:
         _use(known, value, graph.constants)
-    for one, value in graph.writes:
-        if one not in graph.inputs:
-            raise InvalidGraphError(f"{one} is written but is not an input of the graph")
-        if (one.value.shape, one.value.dtype) != (value.shape, value.dtype):
-            raise InvalidGraphError(f"{value} is written to {one.value}, which is of another kind")
+    for target, value in graph.writes:
+        if target not in graph.inputs:
+            raise InvalidGraphError(f"{target} is written but is not an input of the graph")
+        if (target.value.shape, target.value.dtype) != (value.shape, value.dtype):
+            raise InvalidGraphError(
+                f"{value} is written to {target.value}, which is of another kind"
+            )
 
 
 def _make(known: dict[str, Value | None], value: Value) -> None:
@@ -252,11 +254,11 @@ def _check_call(device: Device, call: Call) -> None:
     op = call.op
     if len(call.inputs) != len(op.inputs):
         raise InvalidGraphError(f"{call} has {len(call.inputs)} inputs, the op {len(op.inputs)}")
-    for one, operand in zip(op.inputs, call.inputs, strict=True):
-        kind = {Arity.ONE: Value, Arity.MANY: tuple}.get(one.arity, (Value, type(None)))
+    for parameter, operand in zip(op.inputs, call.inputs, strict=True):
+        kind = {Arity.ONE: Value, Arity.MANY: tuple}.get(parameter.arity, (Value, type(None)))
         if not isinstance(operand, kind):
-            raise InvalidGraphError(f"{call}: the input {one.name} is {operand!r}")
-    if not {*call.attributes} <= {one.name for one in op.attributes}:
+            raise InvalidGraphError(f"{call}: the input {parameter.name} is {operand!r}")
+    if not {*call.attributes} <= {attribute.name for attribute in op.attributes}:
         raise InvalidGraphError(f"{call} has attributes that the op does not have")
     symbols = [value for value in call.attributes.values() if isinstance(value, Value)]
     for name, value in call.attributes.items():

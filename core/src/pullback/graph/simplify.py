@@ -1,6 +1,6 @@
 """Passes over graphs: each takes a graph and returns one that gives the same bits with fewer calls.
 
-The passes know ops by their definitions; two ops, which make and take ones, they know by name.
+The passes know ops by their definitions, and no op by its name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from pullback.plugins.backend import Native
 #: The number of elements up to which a value computed from constants becomes a constant.
 LARGEST_CONSTANT = 1 << 14
 
-# The ops that a pass knows by name: the cotangent of a sum is ones, broadcast and multiplied.
-_PRODUCT, _BROADCAST = "multiply", "broadcast_to"
-
 
 def simplify(graph: Graph) -> Graph:
     """The graph after all passes, in their order."""
-    for one in PASSES:
-        graph = one(graph)
+    for simplification in PASSES:
+        graph = simplification(graph)
     return graph
 
 
@@ -59,7 +56,9 @@ def fold_constants(graph: Graph) -> Graph:
         if not known or symbolic or not small:
             calls.append(call)
             continue
-        arrays = call.kernel(*(_arrays(one, constants) for one in call.inputs), **call.attributes)
+        arrays = call.kernel(
+            *(_arrays(operand, constants) for operand in call.inputs), **call.attributes
+        )
         for value, array, foreign in zip(
             call.results,
             arrays if len(call.results) > 1 else [arrays],
@@ -90,23 +89,24 @@ def drop_identities(graph: Graph) -> Graph:
     return _with_ends(graph._replace(calls=tuple(calls)), same)
 
 
-def drop_products_with_one(graph: Graph) -> Graph:
-    """Products with 1, as in the gradient of a sum, are left out.
+def drop_identity_elements(graph: Graph) -> Graph:
+    """Calls with the identity element of their op, such as products with 1, are left out.
 
-    Such a product may have another memory layout than the other factor, and a sum of it would then
-    add in another order. So it stays where a call reads it whose bits depend on layouts.
+    The gradient of a sum has them: its cotangent is ones, broadcast and multiplied. The result may
+    have another memory layout than the other input, and a sum of it would then add in another
+    order. So the call stays where another one reads it whose bits depend on layouts.
     """
     same: dict[Value, Value] = {}
-    ones = _Ones(graph)
+    filled = _Filled(graph)
     by_layout = {value for call in graph.calls if not call.ignores_layout for value in call.values}
     calls = []
     for call in graph.calls:
-        ones.learn(call)
-        factor = None if call.results[0] in by_layout else ones.other_factor(call)
-        if factor is None:
+        filled.learn(call)
+        unchanged = None if call.results[0] in by_layout else filled.unchanged_input(call)
+        if unchanged is None:
             calls.append(_with_inputs(call, same))
         else:
-            same[call.results[0]] = same.get(factor, factor)
+            same[call.results[0]] = same.get(unchanged, unchanged)
     return _with_ends(graph._replace(calls=tuple(calls)), same)
 
 
@@ -121,45 +121,51 @@ def _identity(call: Call) -> Value | None:
     return operand if when(operand.shape, **call.attributes) else None
 
 
-class _Ones:
-    """Finds the values of a graph that are 1 at every element."""
+class _Filled:
+    """Finds the values of a graph whose elements are all equal to one number."""
 
     def __init__(self, graph: Graph) -> None:
         self._backend = graph.device.backend
         self._constants = graph.constants
-        self._known: dict[str, bool] = {}
-
-    def __contains__(self, value: Value) -> bool:
-        known = self._known.get(value.name)
-        if known is None:
-            array = self._constants.get(value.name)
-            known = array is not None and bool((self._backend.to_host(array) == 1).all())
-            self._known[value.name] = known
-        return known
+        self._sources: dict[str, str] = {}
+        self._known: dict[tuple[str, int], bool] = {}
 
     def learn(self, call: Call) -> None:
-        """Ones that are broadcast are ones, also where they are too large to be a constant."""
-        if call.op.name == _BROADCAST:
+        """Follows a value to the one that its elements are copied from.
+
+        That may be a constant where the value itself is too large to be one.
+        """
+        if call.op.copies_elements:
             value = call.inputs[0]
             assert isinstance(value, Value)
-            self._known[call.results[0].name] = value in self
+            self._sources[call.results[0].name] = self._sources.get(value.name, value.name)
 
-    def other_factor(self, call: Call) -> Value | None:
-        """The factor that a product is equal to because the other one is 1.
+    def unchanged_input(self, call: Call) -> Value | None:
+        """The input that is the result, because the other one is the op's identity element.
 
         None for complex numbers: 1 times infinity is infinity + NaN i there.
         """
-        if call.op.name != _PRODUCT:
+        element = call.op.identity_element
+        if element is None:
             return None
-        one, other = call.inputs
-        assert isinstance(one, Value)
-        assert isinstance(other, Value)
-        if is_complex(self._backend.public_dtypes[one.dtype]):
+        x1, x2 = call.inputs
+        assert isinstance(x1, Value)
+        assert isinstance(x2, Value)
+        if is_complex(self._backend.public_dtypes[x1.dtype]):
             return None
-        for factor, result in ((one, other), (other, one)):
-            if factor.shape in ((), result.shape) and factor in self:
-                return result
+        for neutral, unchanged in ((x1, x2), (x2, x1)):
+            if neutral.shape in ((), unchanged.shape) and self._is_filled(neutral, element):
+                return unchanged
         return None
+
+    def _is_filled(self, value: Value, number: int) -> bool:
+        key = self._sources.get(value.name, value.name), number
+        known = self._known.get(key)
+        if known is None:
+            array = self._constants.get(key[0])
+            known = array is not None and bool((self._backend.to_host(array) == number).all())
+            self._known[key] = known
+        return known
 
 
 def drop_dead(graph: Graph) -> Graph:
@@ -180,13 +186,13 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     drop_identities,
     common_subexpressions,
     fold_constants,
-    drop_products_with_one,
+    drop_identity_elements,
     drop_dead,
 )
 
 
 def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
-    """The call with other values in the place of those that are gone."""
+    """The call with each value of `same` replaced."""
     if same.keys().isdisjoint(call.values):
         return call
     inputs = tuple(
@@ -201,8 +207,8 @@ def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
 
 
 def _with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
-    """The graph with other outputs and writes in the place of those that are gone."""
+    """The graph with each output and write of `same` replaced."""
     return graph._replace(
         outputs=tuple(same.get(value, value) for value in graph.outputs),
-        writes=tuple((one, same.get(value, value)) for one, value in graph.writes),
+        writes=tuple((target, same.get(value, value)) for target, value in graph.writes),
     )

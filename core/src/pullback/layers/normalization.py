@@ -11,7 +11,7 @@ from pullback.layers.layer import Layer
 from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
 from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
-from pullback.shapes import Shape, normal_axes
+from pullback.shapes import Shape, canonical_axes
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -58,7 +58,7 @@ class LayerNormalization(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Makes gamma and beta, with the sizes of the axes."""
-        axes = normal_axes(self.axis, len(input_shape)) or ()
+        axes = canonical_axes(self.axis, len(input_shape)) or ()
         sizes = [input_shape[axis] for axis in axes]
         if self.scale:
             self.gamma = self.add_variable("gamma", sizes, initializer="ones")
@@ -100,7 +100,7 @@ class RMSNormalization(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Makes gamma, with the sizes of the axes."""
-        axes = normal_axes(self.axis, len(input_shape)) or ()
+        axes = canonical_axes(self.axis, len(input_shape)) or ()
         if self.scale:
             sizes = [input_shape[axis] for axis in axes]
             self.gamma = self.add_variable("gamma", sizes, initializer="ones")

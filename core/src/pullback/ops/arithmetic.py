@@ -78,6 +78,7 @@ subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
     shape=broadcast,
     dtype=numeric,
     accuracy=ROUNDED,
+    identity_element=1,
     primitive="exp(log(x1) + log(x2)) rounds more than once and takes neither signs nor integers.",
 )
 def multiply(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -322,7 +323,7 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 # Maximum and minimum -----------------------------------------------------------------------
 
 
-def _shared(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
+def _winner_gradient(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
     """The cotangent of one of two inputs: all of g if it is chosen, half of it for a tie."""
     return where(loses, 0, where(tied, g * 0.5, g))
 
@@ -340,8 +341,8 @@ def maximum(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 maximum.vjp(
-    x1=lambda g, x1, x2: _shared(g, x1 < x2, x1 == x2),
-    x2=lambda g, x1, x2: _shared(g, x2 < x1, x1 == x2),
+    x1=lambda g, x1, x2: _winner_gradient(g, x1 < x2, x1 == x2),
+    x2=lambda g, x1, x2: _winner_gradient(g, x2 < x1, x1 == x2),
 )
 
 
@@ -358,8 +359,8 @@ def minimum(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 minimum.vjp(
-    x1=lambda g, x1, x2: _shared(g, x1 > x2, x1 == x2),
-    x2=lambda g, x1, x2: _shared(g, x2 > x1, x1 == x2),
+    x1=lambda g, x1, x2: _winner_gradient(g, x1 > x2, x1 == x2),
+    x2=lambda g, x1, x2: _winner_gradient(g, x2 > x1, x1 == x2),
 )
 
 
@@ -390,11 +391,11 @@ def _(g: Tensor, x: Tensor, min: Tensor | None, max: Tensor | None) -> Tensor:
 
 @clip.vjp("min")
 def _(g: Tensor, x: Tensor, min: Tensor, max: Tensor | None) -> Tensor:
-    taken = x < min
-    return where(taken if max is None else taken & (min <= max), g, 0)
+    is_result = x < min
+    return where(is_result if max is None else is_result & (min <= max), g, 0)
 
 
 @clip.vjp("max")
 def _(g: Tensor, x: Tensor, min: Tensor | None, max: Tensor) -> Tensor:
-    taken = x > max
-    return where(taken if min is None else taken | (min > max), g, 0)
+    is_result = x > max
+    return where(is_result if min is None else is_result | (min > max), g, 0)

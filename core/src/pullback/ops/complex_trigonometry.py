@@ -29,7 +29,7 @@ def _parts(z: Tensor) -> tuple[Tensor, Tensor]:
 
 def _roots(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The real and imaginary parts of sqrt(1 - z) and of sqrt(1 + z)."""
-    minus, plus = (_parts(sqrt(late.complex(one, two))) for one, two in ((1 - x, -y), (1 + x, y)))
+    minus, plus = (_parts(sqrt(late.complex(*z))) for z in ((1 - x, -y), (1 + x, y)))
     return (*minus, *plus)
 
 
@@ -57,8 +57,8 @@ def acosh(z: Tensor) -> Tensor:
 def asinh(z: Tensor) -> Tensor:
     """The inverse of sinh: i asin(-i z)."""
     x, y = _parts(z)
-    turned = asin(late.complex(y, -x))
-    return late.complex(-late.imag(turned), late.real(turned))
+    rotated = asin(late.complex(y, -x))
+    return late.complex(-late.imag(rotated), late.real(rotated))
 
 
 def atanh(z: Tensor) -> Tensor:

@@ -135,10 +135,10 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
         raise errors.DeviceError(
             f"from_dlpack: no installed backend has devices of DLPack type {number}"
         )
-    place = (kind, int(index) if kind == "gpu" else 0)
+    index = int(index) if kind == "gpu" else 0
     target = None if device is None else as_device(device)
-    if target is None or (target.kind, target.index) != place:
-        source = as_device("{}:{}".format(*place))
+    if target is None or (target.kind, target.index) != (kind, index):
+        source = as_device(f"{kind}:{index}")
         target = source if target is None else target
     else:
         # x is already on the requested device; that device's backend takes it.
@@ -162,9 +162,8 @@ def _move(
     """x on `device`; its gradient goes back to `source`, the device of x."""
     source, target = as_device(source), as_device(device)
     if x.dtype not in target.backend.dtypes:
-        raise errors.DTypeError(
-            f"the backend {target.backend.name!r} holds no {x.dtype}; convert with x.astype(...)"
-        )
+        message = target.backend.unsupported_dtype_message(x.dtype)
+        raise errors.DTypeError(f"{message}; convert the tensor with x.astype(...) first")
     backend = source.backend
     if target.backend is backend:
         array = backend.copy_to_device(x._array, target.native)

@@ -11,7 +11,7 @@ from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
 from pullback.ops import late
 from pullback.ops.selection import where
-from pullback.shapes import Shape, ShapeLike, as_int, given
+from pullback.shapes import Shape, ShapeLike, as_int, shape_attribute
 from pullback.spec import EXACT, FEW_ULP
 from pullback.tensor import Tensor, TensorLike
 
@@ -68,7 +68,7 @@ def _python_number(value: TensorLike, dtype: DType | None) -> tuple[Any, DType]:
 
 
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=EXACT,
     differentiable=False,

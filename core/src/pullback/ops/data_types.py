@@ -176,16 +176,16 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
     (True, True)
     """
-    wanted = as_dtype(dtype)
+    canonical = as_dtype(dtype)
     if isinstance(kind, tuple):
-        return any(isdtype(wanted, one) for one in kind)
+        return any(isdtype(canonical, item) for item in kind)
     if isinstance(kind, str):
         if kind not in _KINDS:
             raise errors.InputValueError(
                 f"isdtype: unknown kind {kind!r}; use {', '.join(map(repr, _KINDS))}"
             )
-        return wanted in _KINDS[kind]
-    return wanted == as_dtype(kind)
+        return canonical in _KINDS[kind]
+    return canonical == as_dtype(kind)
 
 
 class FloatInfo(NamedTuple):
@@ -229,10 +229,10 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
     3.3895313892515355e+38
     """
     dtype = as_dtype(type.dtype if hasattr(type, "dtype") else type)
-    found = dtypes.real_of(dtype)
-    if found not in _FORMATS:
+    real = dtypes.real_of(dtype)
+    if real not in _FORMATS:
         raise errors.DTypeError(f"finfo: {dtype} is not a floating dtype; use iinfo for integers")
-    exponent, fraction = _FORMATS[found]
+    exponent, fraction = _FORMATS[real]
     bias = 2 ** (exponent - 1) - 1
     largest = (2 - 2.0**-fraction) * 2.0**bias
     return FloatInfo(
@@ -241,7 +241,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
         max=largest,
         min=-largest,
         smallest_normal=2.0 ** (1 - bias),
-        dtype=found,
+        dtype=real,
     )
 
 

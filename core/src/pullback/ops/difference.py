@@ -7,7 +7,7 @@ from pullback._dispatch.convert import from_any
 from pullback.ops.arithmetic import subtract
 from pullback.ops.joining import concat, part
 from pullback.ops.slicing import strided_slice
-from pullback.shapes import as_int, normal_axis
+from pullback.shapes import as_int, canonical_axis
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["diff"]
@@ -40,13 +40,13 @@ def diff(
     ([3, 5, 7], [2, 2])
     """
     result = from_any(x)
-    axis = normal_axis(axis, result.ndim)
+    axis = canonical_axis(axis, result.ndim)
     times = as_int(n, "an integer number of times")
     if times < 0:
         raise errors.InputValueError(f"diff: n must not be negative, got {times}")
     if result.dtype == dtypes.bool_:
         raise errors.DTypeError("diff: booleans have no difference; use x.astype('int32')")
-    parts = [one for one in (prepend, result, append) if one is not None]
+    parts = [value for value in (prepend, result, append) if value is not None]
     if len(parts) > 1:
         result = concat(parts, axis=axis)
     for _ in range(min(times, result.shape[axis])):

@@ -49,15 +49,15 @@ def expm1(x: Tensor, /) -> Tensor:
         # exp(a) cos(b) - 1, without subtracting numbers near 1.
         half = late.sin(b * 0.5)
         real = expm1(a) * late.cos(b) - 2 * half * half
-        found = late.complex(real, exp(a) * late.sin(b))
-        return where(isfinite(x), found, exp(x) - 1)
+        accurate = late.complex(real, exp(a) * late.sin(b))
+        return where(isfinite(x), accurate, exp(x) - 1)
     wide = widened(x)
     near = abs(wide) < 8
     # (u - 1) / log(u) varies slowly, so the error of exp does not matter.
     small = where(near, wide, 1)
     u = exp(small)
-    same = u == 1
-    small = where(same, small, (u - 1) * (small / log(where(same, 2, u))))
+    is_one = u == 1
+    small = where(is_one, small, (u - 1) * (small / log(where(is_one, 2, u))))
     return narrowed(where(near, small, exp(wide) - 1), x)
 
 
@@ -102,17 +102,16 @@ def log1p(x: Tensor, /) -> Tensor:
     near = abs(wide) < 1
     small = where(near, wide, 1)
     u = 1 + small
-    gained = u - 1
-    same = gained == 0
-    # log(u) times the part of x that is in u.
-    small = where(same, small, log(u) * (small / where(same, 1, gained)))
+    exact = u - 1  # the part of x that is in u
+    is_zero = exact == 0
+    small = where(is_zero, small, log(u) * (small / where(is_zero, 1, exact)))
     return narrowed(where(near, small, log(1 + wide)), x)
 
 
 log1p.vjp(x=lambda g, x: over(g, 1 + x))
 
 
-def _per(y: Tensor, base: float, x: Tensor) -> Tensor:
+def _divided(y: Tensor, base: float, x: Tensor) -> Tensor:
     """y / base in the dtype of x, part by part: a complex quotient makes infinite parts NaN."""
     if is_complex(y.dtype):
         return late.complex(late.real(y) / base, late.imag(y) / base)
@@ -126,7 +125,7 @@ def log2(x: Tensor, /) -> Tensor:
     >>> pb.log2([1.0, 8.0]).tolist()
     [0.0, 3.0]
     """
-    return _per(log(widened(x)), math.log(2), x)
+    return _divided(log(widened(x)), math.log(2), x)
 
 
 log2.vjp(x=lambda g, x: over(g, x * math.log(2)))
@@ -139,16 +138,16 @@ def log10(x: Tensor, /) -> Tensor:
     >>> pb.log10([1.0, 100.0]).tolist()
     [0.0, 2.0]
     """
-    return _per(log(widened(x)), math.log(10), x)
+    return _divided(log(widened(x)), math.log(10), x)
 
 
 log10.vjp(x=lambda g, x: over(g, x * math.log(10)))
 
 
-def _apart(x1: Tensor, x2: Tensor) -> Tensor:
+def _difference(x1: Tensor, x2: Tensor) -> Tensor:
     """x1 - x2, and 0 for equal infinities."""
-    alike = (x1 == x2) & (abs(x1) == math.inf)
-    return where(alike, 0, x1 - x2)
+    equal_infinities = (x1 == x2) & (abs(x1) == math.inf)
+    return where(equal_infinities, 0, x1 - x2)
 
 
 # ACCUMULATED: a sum of two terms that may cancel; near 0 it has their absolute error.
@@ -159,12 +158,12 @@ def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
     >>> pb.logaddexp(1000.0, 1000.0)
     Tensor(1000.6931, shape=(), dtype=float32, device=cpu:0)
     """
-    return maximum(x1, x2) + log1p(exp(-abs(_apart(x1, x2))))
+    return maximum(x1, x2) + log1p(exp(-abs(_difference(x1, x2))))
 
 
 def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are 0."""
-    return where(out == -math.inf, 0, exp(-late.logaddexp(0, _apart(x2, x1))))
+    return where(out == -math.inf, 0, exp(-late.logaddexp(0, _difference(x2, x1))))
 
 
 logaddexp.vjp(

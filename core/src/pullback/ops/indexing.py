@@ -18,7 +18,7 @@ from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import reshape
 from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
-from pullback.shapes import Axis, Shape, as_int, broadcast, broadcast_shapes, first, normal_axis
+from pullback.shapes import Axis, Shape, as_int, broadcast, broadcast_shapes, canonical_axis, first
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor, TensorLike
 
@@ -47,13 +47,13 @@ def index_dtype(operand: Operand) -> DType:
         DTypeError: for other dtypes, and for uint64, which does not fit into int64.
     """
     dtype = dtypes.promote([operand]) if isinstance(operand, type) else operand
-    found = _INDEX_DTYPES.get(dtype)
-    if found is None:
+    converted = _INDEX_DTYPES.get(dtype)
+    if converted is None:
         raise errors.DTypeError(
             f"indices must be of an integer dtype that fits into int64, got {dtype}; "
             f"convert them with x.astype('int64')"
         )
-    return found
+    return converted
 
 
 def _indexed(operands: Operands, **_: object) -> Resolution:
@@ -135,7 +135,7 @@ def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
 
 def fitting_updates(shapes: tuple[Shape, ...], *, axis: object) -> dict[str, object]:
     x, indices, updates = shapes
-    axis = normal_axis(axis, len(x))
+    axis = canonical_axis(axis, len(x))
     wanted = taken_shape(x, indices, axis=axis)
     if updates != wanted:
         raise errors.ShapeError(
@@ -209,8 +209,8 @@ scatter_update.vjp(indices=None)
 
 @scatter_update.vjp("x")
 def _(g: Tensor, indices: Tensor, updates_shape: Shape, axis: int) -> Tensor:
-    nothing = full(tuple(updates_shape), 0, dtype=g.dtype, device=g.device)
-    return scatter_update(g, indices, nothing, axis=axis)
+    zero = full(tuple(updates_shape), 0, dtype=g.dtype, device=g.device)
+    return scatter_update(g, indices, zero, axis=axis)
 
 
 @scatter_update.vjp("updates")
@@ -231,7 +231,7 @@ def _segments(
     shapes: tuple[Shape, ...], *, num_segments: object, axis: object
 ) -> dict[str, object]:
     data, ids = shapes
-    axis = normal_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
+    axis = canonical_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
     if data[axis : axis + len(ids)] != ids:
         raise errors.ShapeError(
             f"segment ids of shape {ids} do not fit data of shape {data} from axis {axis} on"
@@ -364,13 +364,13 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: Axis = -1) -> Tensor
     [[2], [3]]
     """
     shape = _along(x.shape, indices.shape, axis=axis)
-    places = []
-    for one, size in enumerate(shape):
-        if one == axis:
-            places.append(indices)
+    by_axis = []
+    for other, size in enumerate(shape):
+        if other == axis:
+            by_axis.append(indices)
             continue
         index = arange(size, device=x.device)
-        if x.shape[one] != size:
+        if x.shape[other] != size:
             index = index * 0  # one element of x for all indices
-        places.append(reshape(index, (*[1] * one, size, *[1] * (len(shape) - one - 1))))
-    return take(reshape(x, (-1,)), ravel_indices(places, x.shape), axis=0)
+        by_axis.append(reshape(index, (*[1] * other, size, *[1] * (len(shape) - other - 1))))
+    return take(reshape(x, (-1,)), ravel_indices(by_axis, x.shape), axis=0)

@@ -13,7 +13,7 @@ from pullback._dispatch.recording import may_record
 from pullback.dtypes import Operands, Resolution, same
 from pullback.ops.manipulation import expand_dims, reshape, squeeze
 from pullback.ops.slicing import strided_slice
-from pullback.shapes import Axis, Shape, as_int, normal_axis, size_of
+from pullback.shapes import Axis, Shape, as_int, canonical_axis, size_of
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
 
@@ -83,7 +83,7 @@ def _(g: Tensor, arrays_shape: list[Shape], axis: int | None) -> list[Tensor]:
 def _new_axis(shapes: tuple[list[Shape], ...], *, axis: object) -> dict[str, object]:
     if not shapes[0]:
         raise errors.InputValueError("needs at least one tensor, got an empty sequence")
-    return {"axis": normal_axis(axis, len(shapes[0][0]) + 1)}
+    return {"axis": canonical_axis(axis, len(shapes[0][0]) + 1)}
 
 
 def _stacked(arrays: list[Shape], *, axis: int) -> Shape:
@@ -121,7 +121,7 @@ stack.vjp(arrays=lambda g, axis: unstack(g, axis=axis))
 
 
 def _position(shapes: tuple[Shape, ...], *, position: object, axis: object) -> dict[str, object]:
-    axis = normal_axis(axis, len(shapes[0]))
+    axis = canonical_axis(axis, len(shapes[0]))
     at, size = as_int(position, "an integer position"), shapes[0][axis]
     if not -size <= at <= size:
         raise errors.ShapeError(f"position {at} is outside axis {axis} of shape {shapes[0]}")
@@ -206,10 +206,10 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     [[1, 2], [3, 4]]
     """
     x = from_any(x)
-    axis = normal_axis(axis, x.ndim)
+    axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
     if _is_halved(x, size):
-        return tuple([squeeze(one, axis) for one in _halves(x, range(size + 1), axis)])
+        return tuple([squeeze(row, axis) for row in _halves(x, range(size + 1), axis)])
     before = (slice(None),) * axis
     return tuple([strided_slice(x, key=(*before, i, ...)) for i in range(size)])
 
@@ -234,7 +234,7 @@ def split(
     [[1], [2, 3, 4]]
     """
     x = from_any(x)
-    axis = normal_axis(axis, x.ndim)
+    axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
     if isinstance(indices_or_sections, Sequence):
         cuts = [slice(as_int(cut, "an integer position")) for cut in indices_or_sections]

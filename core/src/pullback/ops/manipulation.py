@@ -16,9 +16,9 @@ from pullback.shapes import (
     ShapeLike,
     as_int,
     broadcast_shapes,
+    canonical_axes,
+    canonical_axis,
     first,
-    normal_axes,
-    normal_axis,
     permuted,
     size_of,
 )
@@ -74,6 +74,7 @@ def _same_size(x: Shape, *, shape: Shape) -> Shape:
     accuracy=EXACT,
     normalize=_one_unknown,
     identity_when=_is_own,
+    copies_elements=True,
     primitive="It is a view: no op on values changes their layout.",
 )
 def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) -> Tensor:
@@ -97,10 +98,10 @@ reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
-    normal = tuple([normal_axis(axis, ndim) for axis in axes])
-    if len(normal) != ndim or len(set(normal)) != ndim:
+    canonical = tuple([canonical_axis(axis, ndim) for axis in axes])
+    if len(canonical) != ndim or len(set(canonical)) != ndim:
         raise errors.AxisError(f"axes {tuple(axes)} are not a permutation of {ndim} axes")
-    return {"axes": normal}
+    return {"axes": canonical}
 
 
 def _permuted(x: Shape, *, axes: Shape) -> Shape:
@@ -113,6 +114,7 @@ def _permuted(x: Shape, *, axes: Shape) -> Shape:
     dtype=same,
     accuracy=EXACT,
     normalize=_permutation,
+    copies_elements=True,
     primitive="It is a view: no op on values changes their layout.",
 )
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
@@ -147,6 +149,7 @@ def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
     dtype=same,
     accuracy=EXACT,
     identity_when=_is_own,
+    copies_elements=True,
     primitive="It is a view; adding zeros copies, and changes -0.",
 )
 def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
@@ -192,7 +195,7 @@ def _transposed(x: Shape) -> Shape:
     return (*x[:-2], x[-1], x[-2])
 
 
-@op(shape=_transposed, dtype=same, accuracy=EXACT)
+@op(shape=_transposed, dtype=same, accuracy=EXACT, copies_elements=True)
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """The transpose of the last two axes (array API standard).
 
@@ -215,14 +218,14 @@ def _sources(axis: Any) -> tuple[int, ...]:
 
 def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, object]:
     ndim = len(shapes[0])
-    normal = []
+    canonical = []
     for axes in (source, destination):
-        named = tuple([normal_axis(axis, ndim) for axis in _sources(axes)])
-        normal_axes(named, ndim)
-        normal.append(named)
-    if len(normal[0]) != len(normal[1]):
+        named = tuple([canonical_axis(axis, ndim) for axis in _sources(axes)])
+        canonical_axes(named, ndim)
+        canonical.append(named)
+    if len(canonical[0]) != len(canonical[1]):
         raise errors.AxisError(f"{source} and {destination} must have the same length")
-    return {"source": normal[0], "destination": normal[1]}
+    return {"source": canonical[0], "destination": canonical[1]}
 
 
 def _move(ndim: int, source: Shape, destination: Shape) -> Shape:
@@ -237,7 +240,7 @@ def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
     return permuted(x, _move(len(x), source, destination))
 
 
-@op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves)
+@op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves, copies_elements=True)
 def moveaxis(
     x: Tensor, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
@@ -262,7 +265,7 @@ moveaxis.vjp(x=lambda g, source, destination: moveaxis(g, destination, source))
 
 def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     axes = _sources(axis)
-    return {"axis": normal_axes(axes, len(shapes[0]) + len(axes))}
+    return {"axis": canonical_axes(axes, len(shapes[0]) + len(axes))}
 
 
 def _expanded(x: Shape, *, axis: Shape) -> Shape:
@@ -271,7 +274,7 @@ def _expanded(x: Shape, *, axis: Shape) -> Shape:
     return tuple([1 if i in axis else next(sizes) for i in range(len(x) + len(axis))])
 
 
-@op(shape=_expanded, dtype=same, accuracy=EXACT, normalize=_new_axes)
+@op(shape=_expanded, dtype=same, accuracy=EXACT, normalize=_new_axes, copies_elements=True)
 def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """x with new axes of size 1 (array API standard).
 
@@ -295,13 +298,13 @@ def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
     """The shape without the named axes of size 1, or without all of them."""
     if axis is None:
         return tuple([size for size in x if size != 1])
-    for one in axis:
-        if x[one] != 1:
-            raise errors.ShapeError(f"axis {one} of shape {x} has size {x[one]}, not 1")
+    for removed in axis:
+        if x[removed] != 1:
+            raise errors.ShapeError(f"axis {removed} of shape {x} has size {x[removed]}, not 1")
     return tuple([size for i, size in enumerate(x) if i not in axis])
 
 
-@op(shape=_squeezed, dtype=same, accuracy=EXACT)
+@op(shape=_squeezed, dtype=same, accuracy=EXACT, copies_elements=True)
 def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """x without axes of size 1 (array API standard).
 
@@ -322,7 +325,7 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
 squeeze.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
-@op(shape=first, dtype=same, accuracy=EXACT)
+@op(shape=first, dtype=same, accuracy=EXACT, copies_elements=True)
 def flip(x: Tensor, /, *, axis: Axes = None) -> Tensor:
     """x with the order of elements along axes reversed (array API standard).
 

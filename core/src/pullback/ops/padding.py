@@ -35,9 +35,10 @@ def _widths(
         raise errors.InputValueError(
             f'unknown mode {mode!r}; use "constant", {", ".join(map(repr, _MODES))}'
         )
-    given = pad_width.tolist() if hasattr(pad_width, "tolist") else pad_width
-    pairs = list(given) if isinstance(given, tuple | list) else [given]
-    if len(pairs) == 2 and not any(isinstance(one, tuple | list) for one in pairs):
+    if hasattr(pad_width, "tolist"):
+        pad_width = pad_width.tolist()
+    pairs = list(pad_width) if isinstance(pad_width, tuple | list) else [pad_width]
+    if len(pairs) == 2 and not any(isinstance(pair, tuple | list) for pair in pairs):
         pairs = [tuple(pairs)]
     pairs = [
         (pair[0], pair[-1]) if isinstance(pair, tuple | list) else (pair, pair) for pair in pairs

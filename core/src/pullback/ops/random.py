@@ -26,7 +26,15 @@ from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import cos, sin
-from pullback.shapes import Shape, ShapeLike, as_shape, broadcast_shapes, first, given, size_of
+from pullback.shapes import (
+    Shape,
+    ShapeLike,
+    as_shape,
+    broadcast_shapes,
+    first,
+    shape_attribute,
+    size_of,
+)
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor
 
@@ -64,7 +72,7 @@ def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, o
 
 
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=EXACT,
     differentiable=False,
@@ -108,7 +116,7 @@ def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
 
 
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=EXACT,
     differentiable=False,
@@ -148,7 +156,7 @@ def random_uniform(
 
 # ACCUMULATED: the rounded angle has a sine and a cosine that may be near 0.
 @op(
-    shape=given,
+    shape=shape_attribute,
     dtype=_as_asked,
     accuracy=ACCUMULATED,
     differentiable=False,
@@ -189,8 +197,8 @@ def random_normal(
     u = random_uniform((2 * half,), key=key, counter=counter, dtype=wide, device=device)
     radius = sqrt(log1p(-u[:half]) * -2)
     angle = u[half:] * (2 * math.pi)
-    both = concat([radius * cos(angle), radius * sin(angle)])
-    return reshape(both[:size], shape).astype(dtype)  # type: ignore[arg-type]
+    pairs = concat([radius * cos(angle), radius * sin(angle)])
+    return reshape(pairs[:size], shape).astype(dtype)  # type: ignore[arg-type]
 
 
 # Dropout ---------------------------------------------------------------------------------------
@@ -203,9 +211,9 @@ def _normalize_dropout(
     if not 0 <= rate <= 1:
         raise errors.InputValueError(f"rate must be in [0, 1], got {rate!r}")
     x = shapes[0]
-    wanted = (None,) * len(x) if noise_shape is None else tuple(noise_shape)
-    noise = tuple(size if one is None else one for one, size in zip(wanted, x, strict=False))
-    if len(wanted) != len(x) or broadcast_shapes(x, noise) != x:
+    sizes = (None,) * len(x) if noise_shape is None else tuple(noise_shape)
+    noise = tuple(n if size is None else size for size, n in zip(sizes, x, strict=False))
+    if len(sizes) != len(x) or broadcast_shapes(x, noise) != x:
         raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
     return {"rate": rate, "noise_shape": noise, "key": key, "counter": counter}
 

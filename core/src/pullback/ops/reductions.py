@@ -171,7 +171,7 @@ def reduce_some(
     axes = (axis,) if isinstance(axis, int) else axis
     if count(x, axes) == 0 and size_of(result) != 0:
         raise errors.InputValueError(
-            f"nothing has no largest or smallest value: shape {x} is empty along "
+            f"a maximum or minimum needs at least one element, and shape {x} is empty along "
             f"{'all axes' if axes is None else f'axis {axes}'}"
         )
     return result
@@ -210,14 +210,16 @@ def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return ~max(~x, axis=axis, keepdims=keepdims)
 
 
-def _share(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
-    hit: Tensor = x == expand(out, x.shape, axis, keepdims)
-    ties = sum(hit, axis=axis, keepdims=keepdims, dtype=g.dtype)
-    return hit.astype(g.dtype) * expand(g / ties, x.shape, axis, keepdims)
+def _share_among_ties(
+    g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool
+) -> Tensor:
+    is_extreme: Tensor = x == expand(out, x.shape, axis, keepdims)
+    ties = sum(is_extreme, axis=axis, keepdims=keepdims, dtype=g.dtype)
+    return is_extreme.astype(g.dtype) * expand(g / ties, x.shape, axis, keepdims)
 
 
-max.vjp(x=_share)
-min.vjp(x=_share)
+max.vjp(x=_share_among_ties)
+min.vjp(x=_share_among_ties)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -282,17 +284,17 @@ def var(
     1.25
     """
     wide = widened(x)
-    away = wide - mean(wide, axis=axis, keepdims=True)
+    centered = wide - mean(wide, axis=axis, keepdims=True)
     # The rounding of the mean may be large compared with the differences.
-    away = away - mean(away, axis=axis, keepdims=True)
-    total = sum(away * away, axis=axis, keepdims=keepdims)
+    centered = centered - mean(centered, axis=axis, keepdims=True)
+    total = sum(centered * centered, axis=axis, keepdims=keepdims)
     return (total / _freedom(x.shape, axis, correction)).astype(x.dtype)
 
 
 @var.vjp("x")
 def _(g: Tensor, x: Tensor, axis: Shape | None, correction: float, keepdims: bool) -> Tensor:
-    away = x - mean(x, axis=axis, keepdims=True)
-    return expand(2 * g / _freedom(x.shape, axis, correction), x.shape, axis, keepdims) * away
+    centered = x - mean(x, axis=axis, keepdims=True)
+    return expand(2 * g / _freedom(x.shape, axis, correction), x.shape, axis, keepdims) * centered
 
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
@@ -306,18 +308,19 @@ def std(
     >>> pb.std([2.0, 4.0, 6.0, 8.0], correction=1).item()
     2.5819888114929199
     """
-    spread = var(widened(x), axis=axis, correction=correction, keepdims=keepdims)
-    return sqrt(spread).astype(x.dtype)
+    variance = var(widened(x), axis=axis, correction=correction, keepdims=keepdims)
+    return sqrt(variance).astype(x.dtype)
 
 
 @std.vjp("x")
 def _(
     g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, correction: float, keepdims: bool
 ) -> Tensor:
-    flat = out == 0
+    all_equal = out == 0
     # `where` twice: derivatives of this rule do not divide by 0 either.
-    slope = where(flat, 0, g / (where(flat, 1, out) * _freedom(x.shape, axis, correction)))
-    return expand(slope, x.shape, axis, keepdims) * (x - mean(x, axis=axis, keepdims=True))
+    deviation = where(all_equal, 1, out)
+    factor = where(all_equal, 0, g / (deviation * _freedom(x.shape, axis, correction)))
+    return expand(factor, x.shape, axis, keepdims) * (x - mean(x, axis=axis, keepdims=True))
 
 
 @op(shape=reduce, dtype=real_floating, accuracy=FEW_ULP)
@@ -329,21 +332,21 @@ def logsumexp(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Ten
     """
     axes: Any = axis
     if count(x.shape, axes) == 0:
-        nothing = reduced(x.shape, axes, keepdims)
-        return full(nothing, -float("inf"), dtype=x.dtype, device=x.device)
+        shape = reduced(x.shape, axes, keepdims)
+        return full(shape, -float("inf"), dtype=x.dtype, device=x.device)
     wide = widened(x)
-    top = max(wide, axis=axis, keepdims=True)
+    largest = max(wide, axis=axis, keepdims=True)
     # An infinite maximum is the result. It is not subtracted, since inf - inf is NaN.
-    top = where(isinf(top), 0, top)
-    total = sum(exp(wide - top), axis=axis, keepdims=keepdims)
-    return (log(total) + reshape(top, total.shape)).astype(x.dtype)
+    largest = where(isinf(largest), 0, largest)
+    total = sum(exp(wide - largest), axis=axis, keepdims=keepdims)
+    return (log(total) + reshape(largest, total.shape)).astype(x.dtype)
 
 
 @logsumexp.vjp("x")
 def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool) -> Tensor:
     inf = float("inf")
-    level = expand(out, x.shape, axis, keepdims)
-    # exp(x - out), without NaN for an infinite `out`: only infinite elements count there.
-    infinite = isinf(level)
-    away = where(infinite, where(x == inf, 0, x - inf), x - where(infinite, 0, level))
-    return exp(away) * expand(g, x.shape, axis, keepdims)
+    y = expand(out, x.shape, axis, keepdims)
+    # exp(x - y), without NaN for an infinite y: only infinite elements count there.
+    infinite = isinf(y)
+    difference = where(infinite, where(x == inf, 0, x - inf), x - where(infinite, 0, y))
+    return exp(difference) * expand(g, x.shape, axis, keepdims)

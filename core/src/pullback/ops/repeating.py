@@ -12,7 +12,7 @@ from pullback.ops.indexing import take
 from pullback.ops.joining import concat, part
 from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
 from pullback.ops.slicing import strided_slice
-from pullback.shapes import Shape, as_int, first, normal_axis
+from pullback.shapes import Shape, as_int, canonical_axis, first
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
 
@@ -31,8 +31,8 @@ def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, ob
             f"{len(shifts)} shifts for {len(axes)} axes; give one shift per axis"
         )
     return {
-        "shift": tuple([as_int(one, "an integer shift") for one in shifts]),
-        "axis": tuple([normal_axis(one, len(shapes[0])) for one in axes]),
+        "shift": tuple([as_int(distance, "an integer shift") for distance in shifts]),
+        "axis": tuple([canonical_axis(each, len(shapes[0])) for each in axes]),
     }
 
 
@@ -60,26 +60,27 @@ def roll(
     """
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
-    for distance, one in zip(shift, axis, strict=True):  # type: ignore[arg-type]
-        size = x.shape[one]
+    for distance, along in zip(shift, axis, strict=True):  # type: ignore[arg-type]
+        size = x.shape[along]
         cut = -distance % size if size else 0
         if cut:
-            tail = strided_slice(x, key=part(one, cut, size))
-            x = concat([tail, strided_slice(x, key=part(one, 0, cut))], axis=one)
+            tail = strided_slice(x, key=part(along, cut, size))
+            x = concat([tail, strided_slice(x, key=part(along, 0, cut))], axis=along)
     return x
 
 
 @roll.vjp("x")
 def _(g: Tensor, shift: Shape, axis: Shape) -> Tensor:
-    return roll(g, -shift if axis is None else tuple([-one for one in shift]), axis=axis)
+    return roll(g, -shift if axis is None else tuple([-distance for distance in shift]), axis=axis)
 
 
 def _repetitions(shapes: tuple[Shape, ...], *, repetitions: Any) -> dict[str, object]:
-    given = tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,)
-    normal = tuple([as_int(one, "an integer number of repetitions") for one in given])
-    if normal and min(normal) < 0:
-        raise errors.InputValueError(f"repetitions must not be negative, got {normal}")
-    return {"repetitions": (1,) * (len(shapes[0]) - len(normal)) + normal}
+    if not isinstance(repetitions, tuple | list):
+        repetitions = (repetitions,)
+    counts = tuple([as_int(count, "an integer number of repetitions") for count in repetitions])
+    if counts and min(counts) < 0:
+        raise errors.InputValueError(f"repetitions must not be negative, got {counts}")
+    return {"repetitions": (1,) * (len(shapes[0]) - len(counts)) + counts}
 
 
 def _tiled(x: Shape, *, repetitions: Shape) -> Shape:
@@ -135,7 +136,7 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     x = from_any(x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
-    axis = normal_axis(axis, x.ndim)
+    axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
     if isinstance(repeats, int):
         return _repeated_alike(x, repeats, axis)
@@ -153,8 +154,8 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     if any(count < 0 for count in counts):
         raise errors.InputValueError(f"repeat: repeats must not be negative, got {counts}")
     positions = [i for i, count in enumerate(counts) for _ in range(count)]
-    where = from_any(positions).astype("int32") if not positions else from_any(positions)
-    return take(x, where.to(x.device), axis=axis)
+    indices = from_any(positions) if positions else from_any(positions).astype("int32")
+    return take(x, indices.to(x.device), axis=axis)
 
 
 def _repeated_alike(x: Tensor, count: int, axis: int) -> Tensor:

@@ -71,14 +71,14 @@ def scatter_max(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     order = argsort(values)
     order = take(order, argsort(take(places, order)))
     places, values = take(places, order), take(values, order)
-    others = full((1,), True, device=x.device)
-    last = concat([places[1:] != places[:-1], others])
+    end = full((1,), True, device=x.device)
+    is_last = concat([places[1:] != places[:-1], end])
     # All other updates go to an extra position behind the end.
-    places = where(last, places, x.size)
+    places = where(is_last, places, x.size)
     flat = reshape(x, (-1,))
-    room = concat([flat, flat[:1]])
-    found = scatter_update(room, places, maximum(take(room, places), values))
-    return reshape(found[:-1], x.shape)
+    extended = concat([flat, flat[:1]])
+    updated = scatter_update(extended, places, maximum(take(extended, places), values))
+    return reshape(updated[:-1], x.shape)
 
 
 @op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)
@@ -106,17 +106,17 @@ def scatter_min(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     return ~scatter_max(~x, indices, ~updates, axis=axis)
 
 
-def _shared(
+def _share_among_ties(
     g: Tensor, x: Tensor, indices: Tensor, updates: Tensor, out: Tensor, axis: int
 ) -> tuple[Tensor, Tensor]:
-    hit = (x == out).astype(g.dtype)
-    updates_hit = (updates == take(out, indices, axis=axis)).astype(g.dtype)
-    ties = scatter_add(hit, indices, updates_hit, axis=axis)
+    x_won = (x == out).astype(g.dtype)
+    updates_won = (updates == take(out, indices, axis=axis)).astype(g.dtype)
+    ties = scatter_add(x_won, indices, updates_won, axis=axis)
     # A NaN result has no ties.
     share = g / where(ties == 0, 1, ties)
-    return share * hit, take(share, indices, axis=axis) * updates_hit
+    return share * x_won, take(share, indices, axis=axis) * updates_won
 
 
 for _op in (scatter_max, scatter_min):
-    _op.vjp("x", "updates")(_shared)
+    _op.vjp("x", "updates")(_share_among_ties)
     _op.vjp(indices=None)

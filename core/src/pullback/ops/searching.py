@@ -32,14 +32,14 @@ def argmax(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) ->
     [1, 0]
     """
     if axis is None:
-        place = argmax(reshape(x, (-1,)), axis=0)
-        return reshape(place, (1,) * x.ndim) if keepdims else place
+        index = argmax(reshape(x, (-1,)), axis=0)
+        return reshape(index, (1,) * x.ndim) if keepdims else index
     size = x.shape[axis]
-    places = arange(size, dtype=dtypes.int64, device=x.device)
-    places = reshape(places, (size, *(1,) * (x.ndim - 1 - axis)))
+    indices = arange(size, dtype=dtypes.int64, device=x.device)
+    indices = reshape(indices, (size, *(1,) * (x.ndim - 1 - axis)))
     # A NaN is the maximum, but not equal to itself.
-    found = (x == max(x, axis=axis, keepdims=True)) | (x != x)
-    return min(where(found, places, size), axis=axis, keepdims=keepdims)
+    is_maximum = (x == max(x, axis=axis, keepdims=True)) | (x != x)
+    return min(where(is_maximum, indices, size), axis=axis, keepdims=keepdims)
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)

@@ -62,24 +62,24 @@ def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     >>> values.tolist(), indices.tolist(), inverse.tolist(), counts.tolist()
     ([1, 3], [1, 0], [1, 0, 1], [1, 2])
     """
-    line = x.reshape((x.size,))
-    order = _order(line)
-    ordered = take(line, order, axis=0)
+    flat = x.reshape((x.size,))
+    order = _order(flat)
+    ordered = take(flat, order, axis=0)
     first = full((x.size and 1,), True, device=x.device)
-    begins = concat([first, ordered[1:] != ordered[:-1]])
-    starts = argwhere(begins)[:, 0]
+    is_first = concat([first, ordered[1:] != ordered[:-1]])
+    starts = argwhere(is_first)[:, 0]
     ends = concat([starts[1:], full((x.size and 1,), x.size, dtype=_INDEX, device=x.device)])
-    number = cumulative_sum(begins, axis=0, dtype=_INDEX) - 1
-    inverse = take(number, argsort(order), axis=0).reshape(x.shape)
+    group = cumulative_sum(is_first, axis=0, dtype=_INDEX) - 1
+    inverse = take(group, argsort(order), axis=0).reshape(x.shape)
     return take(ordered, starts, axis=0), take(order, starts, axis=0), inverse, ends - starts
 
 
-def _order(line: Tensor) -> Tensor:
+def _order(x: Tensor) -> Tensor:
     """The stable sorting order of a vector; complex numbers by real, then imaginary part."""
-    if dtypes.is_complex(line.dtype):
-        by_imag = argsort(line.imag)
-        return take(by_imag, argsort(take(line.real, by_imag, axis=0)), axis=0)
-    return argsort(line.astype(dtypes.int32) if line.dtype == dtypes.bool_ else line)
+    if dtypes.is_complex(x.dtype):
+        by_imag = argsort(x.imag)
+        return take(by_imag, argsort(take(x.real, by_imag, axis=0)), axis=0)
+    return argsort(x.astype(dtypes.int32) if x.dtype == dtypes.bool_ else x)
 
 
 @op(
@@ -149,11 +149,11 @@ def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
         return full(x1.shape, invert, device=x1.device)
     if x1.dtype == dtypes.bool_:
         x1, x2 = x1.astype(dtypes.int32), x2.astype(dtypes.int32)
-    line = x2.reshape((x2.size,))
+    values = x2.reshape((x2.size,))
     if dtypes.is_complex(x1.dtype):
-        found = any(x1.reshape((*x1.shape, 1)) == line, axis=-1)
+        is_member = any(x1.reshape((*x1.shape, 1)) == values, axis=-1)
     else:
-        line = sort(line)
-        place = minimum(searchsorted(line, x1), x2.size - 1)
-        found = take(line, place.reshape((x1.size,)), axis=0).reshape(x1.shape) == x1
-    return logical_not(found) if invert else found
+        values = sort(values)
+        index = minimum(searchsorted(values, x1), x2.size - 1)
+        is_member = take(values, index.reshape((x1.size,)), axis=0).reshape(x1.shape) == x1
+    return logical_not(is_member) if invert else is_member

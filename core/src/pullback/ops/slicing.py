@@ -72,18 +72,19 @@ def into_first(operands: Operands, **_: object) -> Resolution:
     dtype: DType = dtypes.promote([head])
     for operand in operands[1:]:
         if operand is not None and dtypes.kind(operand) > dtypes.kind(dtype):
-            given = operand.__name__ if isinstance(operand, type) else operand
+            stored = operand.__name__ if isinstance(operand, type) else operand
             raise errors.DTypeError(
-                f"a {given} value cannot be stored in a {dtype} tensor; "
+                f"a {stored} value cannot be stored in a {dtype} tensor; "
                 f"convert one of them with x.astype(...)"
             )
-    return Resolution(tuple(None if one is None else dtype for one in operands), (dtype,))
+    return Resolution(tuple(None if operand is None else dtype for operand in operands), (dtype,))
 
 
 @op(
     shape=_sliced,
     dtype=dtypes.same,
     accuracy=EXACT,
+    copies_elements=True,
     primitive="It is a view; take reads an index per element, and copies.",
     public=False,
 )

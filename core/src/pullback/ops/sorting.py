@@ -115,7 +115,7 @@ def _several(q: Any) -> Shape:
 
 
 def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, object]:
-    levels = tuple(float(one) for one in q) if isinstance(q, (tuple, list)) else float(q)
+    levels = tuple(float(level) for level in q) if isinstance(q, (tuple, list)) else float(q)
     for level in levels if isinstance(levels, tuple) else (levels,):
         if not 0 <= level <= 1:
             raise errors.InputValueError(f"the level of a quantile must be in [0, 1], got {level}")
@@ -141,23 +141,24 @@ def quantile(
     axes: Any = tuple(range(x.ndim)) if axis is None else axis
     _quantile_shape(x.shape, q=q, axis=axes, keepdims=keepdims)
     kept = tuple(a for a in range(x.ndim) if a not in axes)
-    line = permute_dims(x, (*kept, *axes))
-    line = reshape(line, (*line.shape[: len(kept)], count(x.shape, axes)))
-    line, shape = sort(widened(line)), reduced(x.shape, axes, keepdims)
-    if not line.size:
+    vectors = permute_dims(x, (*kept, *axes))
+    vectors = reshape(vectors, (*vectors.shape[: len(kept)], count(x.shape, axes)))
+    vectors, shape = sort(widened(vectors)), reduced(x.shape, axes, keepdims)
+    if not vectors.size:
         return full((*_several(q), *shape), 0, dtype=x.dtype, device=x.device)
-    last = line.shape[-1] - 1
-    missing = line[..., last] != line[..., last]
+    last = vectors.shape[-1] - 1
+    has_nan = vectors[..., last] != vectors[..., last]
 
     def at(level: float) -> Tensor:
         below = int(level * last)
-        part = level * last - below
-        value = line[..., below]
-        if part:
+        fraction = level * last - below
+        value = vectors[..., below]
+        if fraction:
             # Interpolated from the nearer end, so that both ends are exact.
-            step = line[..., below + 1] - value
-            value = value + step * part if part < 0.5 else line[..., below + 1] - step * (1 - part)
-        value = where(missing, float("nan"), value)
+            above = vectors[..., below + 1]
+            step = above - value
+            value = value + step * fraction if fraction < 0.5 else above - step * (1 - fraction)
+        value = where(has_nan, float("nan"), value)
         return value.reshape(shape).astype(x.dtype)
 
     return at(q) if isinstance(q, float) else stack([at(level) for level in q])

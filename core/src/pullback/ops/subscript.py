@@ -49,7 +49,7 @@ def _get(x: Tensor, key: Any) -> Tensor:
     if kind is int and shape and -shape[0] <= key < shape[0]:
         return strided_slice(x, key=(key if key >= 0 else key + shape[0], ...))
     if kind is slice and shape:
-        return strided_slice(x, key=(_normal_slice(key, shape[0]), ...))
+        return strided_slice(x, key=(_canonical_slice(key, shape[0]), ...))
     if kind is Tensor and shape and dtypes.kind(key.dtype) == dtypes.INT:
         return take(x, key, axis=0)
     if kind is tuple and 1 < len(key) <= len(shape) and all(map(_is_indices, key)):
@@ -77,21 +77,21 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
         axis, mask = plan.tensors[0]
         if mask.dtype == dtypes.bool_:
             # One value for all elements of the mask: `where` does it, without counting them.
-            places = reshape(mask, (*mask.shape, *[1] * (x.ndim - axis - mask.ndim)))
-            return where(places, reshape(values, ()), x)
+            mask = reshape(mask, (*mask.shape, *[1] * (x.ndim - axis - mask.ndim)))
+            return where(mask, reshape(values, ()), x)
     part = x if plan.basic is None else strided_slice(x, key=plan.basic)
     merged, index, axis, order = _merge(part, plan)
-    wanted = taken_shape(merged.shape, index.shape, axis=axis)
-    values = _trimmed(values, len(wanted))
-    if broadcast_shapes(wanted, values.shape) != wanted:
+    target = taken_shape(merged.shape, index.shape, axis=axis)
+    values = _trimmed(values, len(target))
+    if broadcast_shapes(target, values.shape) != target:
         raise errors.ShapeError(
-            f"x[...] = value: a value of shape {values.shape} does not broadcast to {wanted}"
+            f"x[...] = value: a value of shape {values.shape} does not broadcast to {target}"
         )
-    merged = scatter_update(merged, index, broadcast_to(values, wanted), axis=axis)
+    merged = scatter_update(merged, index, broadcast_to(values, target), axis=axis)
     if order is None:
         part = reshape(merged, part.shape)
     else:
-        part = reshape(merged, tuple([part.shape[one] for one in order]))
+        part = reshape(merged, tuple([part.shape[moved] for moved in order]))
         part = permute_dims(part, tuple(sorted(range(len(order)), key=order.__getitem__)))
     return part if plan.basic is None else strided_update(x, part, key=plan.basic)
 
@@ -109,8 +109,8 @@ OPERATORS.set_item = _set
 
 
 def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
-    entries = [_entry(one, x) for one in (key if type(key) is tuple else (key,))]
-    used = sum(_width(one) for one in entries)
+    entries = [_entry(entry, x) for entry in (key if type(key) is tuple else (key,))]
+    used = sum(map(_width, entries))
     if used > len(shape):
         raise errors.IndexingError(f"{used} indices for a tensor of {len(shape)} axes {shape}")
     # By identity: == on a tensor is an op.
@@ -121,7 +121,7 @@ def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
         entries.append(...)
     basic: list[Any] = []
     tensors: list[tuple[int, Tensor]] = []
-    axis = place = 0  # the axis in x, and in the result of `basic`
+    axis = basic_axis = 0  # the axis in x, and in the result of `basic`
     indexed = []  # the numbers of the entries that are ints, tensors and masks
     for number, entry in enumerate(entries):
         if entry is ...:
@@ -129,16 +129,16 @@ def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
             if number + 1 < len(entries):
                 basic += [_EVERYTHING] * rest
             axis += rest
-            place += rest
+            basic_axis += rest
         elif entry is None:
             basic.append(None)
-            place += 1
+            basic_axis += 1
         elif type(entry) is slice:
-            basic.append(_normal_slice(entry, shape[axis]))
+            basic.append(_canonical_slice(entry, shape[axis]))
             axis += 1
-            place += 1
+            basic_axis += 1
         elif type(entry) is int:
-            basic.append(_normal_int(entry, axis, shape))
+            basic.append(_canonical_int(entry, axis, shape))
             indexed.append(number)
             axis += 1
         else:
@@ -146,13 +146,13 @@ def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
             width = _width(entry)
             if entry.dtype == dtypes.bool_:
                 entry = _fitting(entry, axis, shape)
-            tensors.append((place, entry))
+            tensors.append((basic_axis, entry))
             if entry.dtype == dtypes.bool_ and not width:
                 basic.append(None)
-                place += 1
+                basic_axis += 1
             basic += [_EVERYTHING] * width
             axis += width
-            place += width
+            basic_axis += width
     trivial = all(entry is _EVERYTHING for entry in basic)
     apart = indexed != list(range(indexed[0], indexed[-1] + 1)) if indexed else False
     return Plan(None if trivial else (*basic, ...), tensors, apart)
@@ -166,10 +166,10 @@ def _entry(entry: Any, x: Tensor) -> Any:
     tensor = as_tensor(entry)
     if tensor is None:
         if isinstance(entry, np.generic) and entry.dtype != dtypes.bool_:
-            listed = False  # NumPy's integers are read as Python's
+            is_array = False  # NumPy's integers are read as Python's
         else:
-            listed = isinstance(entry, bool | list | tuple) or hasattr(entry, "__array__")
-        if listed:
+            is_array = isinstance(entry, bool | list | tuple) or hasattr(entry, "__array__")
+        if is_array:
             empty = isinstance(entry, list | tuple) and not len(entry)
             tensor = from_any(entry, dtypes.int64 if empty else None, x.device)
         else:
@@ -190,14 +190,15 @@ def _entry(entry: Any, x: Tensor) -> Any:
 
 def _fitting(mask: Tensor, axis: int, shape: Shape) -> Tensor:
     """Checks that a mask has the shape of its axes; an empty mask selects nothing (standard)."""
-    wanted = shape[axis : axis + mask.ndim]
-    if mask.shape == wanted:
+    masked = shape[axis : axis + mask.ndim]
+    if mask.shape == masked:
         return mask
-    if any(size not in (0, own) for size, own in zip(mask.shape, wanted, strict=True)):
+    if any(size not in (0, own) for size, own in zip(mask.shape, masked, strict=True)):
         raise errors.IndexingError(
-            f"a mask of shape {mask.shape} at axis {axis} of a tensor of shape {shape}"
+            f"a mask of shape {mask.shape} does not fit axis {axis} of a tensor of shape {shape}; "
+            f"it must have shape {masked}"
         )
-    return full(wanted, False, device=mask.device)
+    return full(masked, False, device=mask.device)
 
 
 def _width(entry: object) -> int:
@@ -209,7 +210,7 @@ def _width(entry: object) -> int:
     return 1
 
 
-def _normal_slice(entry: slice, size: int) -> slice:
+def _canonical_slice(entry: slice, size: int) -> slice:
     try:
         start, stop, step = entry.indices(size)
     except (TypeError, ValueError) as error:
@@ -224,7 +225,7 @@ def _normal_slice(entry: slice, size: int) -> slice:
     return slice(start, None if stop < 0 else stop, step)
 
 
-def _normal_int(entry: int, axis: int, shape: Shape) -> int:
+def _canonical_int(entry: int, axis: int, shape: Shape) -> int:
     size = shape[axis]
     if not -size <= entry < size:
         raise errors.IndexingError(
@@ -245,14 +246,14 @@ def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] 
     axes: list[int] = []
     sizes: list[int] = []
     indices: list[Tensor] = []
-    for place, tensor in plan.tensors:
+    for first, tensor in plan.tensors:
         width = 1
         index = tensor
         if tensor.dtype == dtypes.bool_:
             width = max(tensor.ndim, 1)
             index = reshape(argwhere(reshape(tensor, (-1,))), (-1,))
-        axes += range(place, place + width)
-        sizes.append(size_of(x.shape[place : place + width]))
+        axes += range(first, first + width)
+        sizes.append(size_of(x.shape[first : first + width]))
         indices.append(index)
     order = None
     start = axes[0]

@@ -154,9 +154,9 @@ def hypot(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def _cosine(x: Tensor, radius: Tensor) -> Tensor:
     """x / radius: 0 at the origin; at infinity 0, or the sign of an infinite x."""
-    off = (radius == 0) | (radius == math.inf)
+    special = (radius == 0) | (radius == math.inf)
     at_infinity = where(abs(x) == math.inf, sign(x), 0)
-    return where(off, at_infinity, x) / where(off, 1, radius)
+    return where(special, at_infinity, x) / where(special, 1, radius)
 
 
 hypot.vjp(
@@ -229,8 +229,8 @@ def sinh(x: Tensor, /) -> Tensor:
     if is_complex(x.dtype):
         return complex_trigonometry.sinh(x)
     size = abs(widened(x))
-    grown = expm1(where(size > _WIDE, _WIDE, size))
-    near = (grown + grown / (1 + grown)) * 0.5
+    e = expm1(where(size > _WIDE, _WIDE, size))
+    near = (e + e / (1 + e)) * 0.5
     return narrowed(copysign(where(size > _WIDE, _half_exp(size), near), x), x)
 
 
@@ -244,8 +244,8 @@ def cosh(x: Tensor, /) -> Tensor:
     if is_complex(x.dtype):
         return complex_trigonometry.cosh(x)
     size = abs(widened(x))
-    grown = exp(where(size > _WIDE, _WIDE, size))
-    near = (grown + 1 / grown) * 0.5
+    e = exp(where(size > _WIDE, _WIDE, size))
+    near = (e + 1 / e) * 0.5
     return narrowed(where(size > _WIDE, _half_exp(size), near), x)
 
 
@@ -263,8 +263,8 @@ def tanh(x: Tensor, /) -> Tensor:
     if is_complex(x.dtype):
         return complex_trigonometry.tanh(x)
     size = abs(widened(x))
-    grown = expm1(2 * where(size > _WIDE, _WIDE, size))
-    return narrowed(copysign(grown / (grown + 2), x), x)
+    e = expm1(2 * where(size > _WIDE, _WIDE, size))
+    return narrowed(copysign(e / (e + 2), x), x)
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP, public=False)
@@ -274,9 +274,9 @@ def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     >>> pb.ops.tanh_gradient([2.0, 2.0], [0.5, 1.0]).tolist()
     [1.5, 0.0]
     """
-    h, wide = widened(g), widened(out)
-    # Both differences are exact where they are small; 1 - out * out loses digits there.
-    return narrowed(h * ((1 - wide) * (1 + wide)), out)
+    g, y = widened(g), widened(out)
+    # Both differences are exact where they are small; 1 - y * y loses digits there.
+    return narrowed(g * ((1 - y) * (1 + y)), out)
 
 
 tanh.vjp(x=lambda g, out: tanh_gradient(g, out))

@@ -19,7 +19,7 @@ from pullback.conformance.sample import (
 
 _X = normal(4, 3, 5)
 _ALL = slice(None)
-# Keys in normal form, as `strided_slice` takes them.
+# Canonical keys, as `strided_slice` takes them.
 _KEYS: tuple[tuple[Any, ...], ...] = (
     (...,),
     (2, ...),

@@ -24,7 +24,7 @@ from pullback.ops.fourier.fft import (
 )
 from pullback.ops.joining import concat
 from pullback.ops.repeating import roll
-from pullback.shapes import Axes, Shape, first, normal_axis
+from pullback.shapes import Axes, Shape, canonical_axis, first
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
 from pullback.tensor import Tensor
 
@@ -51,30 +51,30 @@ def _sizes(
     """The canonical `s` and `axes`; `mirrored` if the last axis of the input is half a spectrum."""
     (shape,) = shapes
     check_norm(norm)
-    for given in (s, axes):
-        if isinstance(given, (str, Mapping, Set)) or not isinstance(given, (Iterable, NoneType)):
-            raise errors.InputTypeError(f"s and axes must be sequences of integers, got {given!r}")
+    for value in (s, axes):
+        if isinstance(value, (str, Mapping, Set)) or not isinstance(value, (Iterable, NoneType)):
+            raise errors.InputTypeError(f"s and axes must be sequences of integers, got {value!r}")
     if axes is None:
         axes = range(len(shape)) if s is None else range(-len(s), 0)
-    places = tuple(normal_axis(axis, len(shape)) for axis in axes)
-    if len(set(places)) != len(places):
+    canonical = tuple(canonical_axis(axis, len(shape)) for axis in axes)
+    if len(set(canonical)) != len(canonical):
         raise errors.AxisError(f"an axis is repeated in {tuple(axes)}")
     if s is None:
-        s = [shape[axis] for axis in places]
-        if mirrored and places:
+        s = [shape[axis] for axis in canonical]
+        if mirrored and canonical:
             s[-1] = 2 * (s[-1] - 1)
-    if len(s) != len(places):
+    if len(s) != len(canonical):
         raise errors.InputValueError(
-            f"got {len(s)} sizes for {len(places)} axes; give one per axis"
+            f"got {len(s)} sizes for {len(canonical)} axes; give one per axis"
         )
-    return {"s": tuple(check_size(n) for n in s), "axes": places, "norm": norm}
+    return {"s": tuple(check_size(n) for n in s), "axes": canonical, "norm": norm}
 
 
 def _with_a_real_side(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
-    found = _sizes(shapes, **attributes)
-    if not found["axes"]:
+    canonical = _sizes(shapes, **attributes)
+    if not canonical["axes"]:
         raise errors.InputValueError("a real transform needs at least one axis")
-    return found
+    return canonical
 
 
 def _from_half(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:

@@ -170,11 +170,11 @@ def _(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Ten
     inverse = reshape(inverse, (*S.shape[:-1], 1, k))
     result = matmul(matmul(left, inner), adjoint(right))
     if U.shape[-2] > k:
-        away = by_left - matmul(left, turn_u) - _beyond(U, by_u, left)
-        result = result + matmul(away * inverse, adjoint(right))
+        outside = by_left - matmul(left, turn_u) - _beyond(U, by_u, left)
+        result = result + matmul(outside * inverse, adjoint(right))
     if Vh.shape[-1] > k:
-        away = by_right - matmul(right, turn_v) - _beyond(adjoint(Vh), by_v, right)
-        result = result + matmul(left * inverse, adjoint(away))
+        outside = by_right - matmul(right, turn_v) - _beyond(adjoint(Vh), by_v, right)
+        result = result + matmul(left * inverse, adjoint(outside))
     return conjugate(result)
 
 
@@ -274,7 +274,7 @@ def matrix_rank(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
 
 
-def _turned(x: Shape, rtol: Shape | None, **_: object) -> Shape:
+def _transposed(x: Shape, rtol: Shape | None, **_: object) -> Shape:
     """The shape of the transposed matrices."""
     _each(x, rtol)
     stack, rows, columns = matrices(x)
@@ -282,11 +282,11 @@ def _turned(x: Shape, rtol: Shape | None, **_: object) -> Shape:
 
 
 @op(
-    shape=_turned,
+    shape=_transposed,
     dtype=_with_tolerance("same"),
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
-    normalize=checked(_turned),
+    normalize=checked(_transposed),
 )
 def pinv(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     """The Moore-Penrose pseudoinverse, which gives the shortest least-squares solution.
@@ -305,21 +305,21 @@ def pinv(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     """
     u, s, vh = svd(x, full_matrices=False)
     inverse = safe_inverse(s, s <= _cutoff(s, x.shape, rtol))
-    weighed = adjoint(vh) * reshape(inverse, (*s.shape[:-1], 1, s.shape[-1]))
-    return matmul(weighed, adjoint(u))
+    weighted = adjoint(vh) * reshape(inverse, (*s.shape[:-1], 1, s.shape[-1]))
+    return matmul(weighted, adjoint(u))
 
 
 @pinv.vjp("x")
 def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares
     # problems whose variables separate" (1973), (4.12), for matrices of constant rank.
-    turned, back = adjoint(out), g.mT
+    adjoint_out, g_t = adjoint(out), g.mT
     rows, columns = x.shape[-2:]
     outside = identity(x, rows) - matmul(x, out)
     inside = identity(x, columns) - matmul(out, x)
-    result = matmul(matmul(outside, back), matmul(out, turned))
-    result = result + matmul(matmul(turned, out), matmul(back, inside))
-    return conjugate(result - matmul(matmul(turned, conjugate(g)), turned))
+    result = matmul(matmul(outside, g_t), matmul(out, adjoint_out))
+    result = result + matmul(matmul(adjoint_out, out), matmul(g_t, inside))
+    return conjugate(result - matmul(matmul(adjoint_out, conjugate(g)), adjoint_out))
 
 
 pinv.vjp(rtol=None)

@@ -25,7 +25,7 @@ __all__ = ["einsum"]
 Labels: TypeAlias = "tuple[str | int, ...]"
 
 
-class _Reading(NamedTuple):
+class _Equation(NamedTuple):
     """An equation, parsed for operands of certain shapes."""
 
     equation: str
@@ -49,7 +49,7 @@ def _labels(term: str, ndim: int, equation: str) -> Labels:
 
 
 @functools.lru_cache(maxsize=1024)
-def _read(equation: str, shapes: tuple[Shape, ...]) -> _Reading:
+def _parse(equation: str, shapes: tuple[Shape, ...]) -> _Equation:
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
@@ -60,7 +60,9 @@ def _read(equation: str, shapes: tuple[Shape, ...]) -> _Reading:
         once = [letter for letter in sorted(set(left) - set(".,")) if left.count(letter) == 1]
         right = "".join(["..."] * ("..." in left) + once)
     elif covered and "..." not in right:
-        raise errors.InputValueError(f"{equation!r}: the result lacks the ellipsis of its operands")
+        raise errors.InputValueError(
+            f"{equation!r}: the result lacks the ellipsis of its operands; write ... behind ->"
+        )
     result = _labels(right, len(right.replace("...", "")) + covered, equation)
     if len(set(result)) != len(result):
         raise errors.InputValueError(f"{equation!r}: the result names an axis twice")
@@ -72,22 +74,22 @@ def _read(equation: str, shapes: tuple[Shape, ...]) -> _Reading:
             if before == 1 and type(name) is int:
                 sizes[name] = size
             elif size != before and not (size == 1 and type(name) is int):
-                what = f"the axis {name!r}" if type(name) is str else "an axis of the ellipsis"
-                raise errors.ShapeError(f"{equation!r}: {what} has sizes {before} and {size}")
+                axis = f"the axis {name!r}" if type(name) is str else "an axis of the ellipsis"
+                raise errors.ShapeError(f"{equation!r}: {axis} has sizes {before} and {size}")
     unknown = [name for name in result if name not in sizes]
     if unknown:
         raise errors.InputValueError(f"{equation!r}: no operand has the axis {unknown[0]!r}")
-    return _Reading(f"{left}->{right}", operands, result, sizes)
+    return _Equation(f"{left}->{right}", operands, result, sizes)
 
 
 def _in_full(shapes: tuple[Sequence[Shape], ...], *, equation: str) -> dict[str, str]:
-    return {"equation": _read(equation, tuple(shapes[0])).equation}
+    return {"equation": _parse(equation, tuple(shapes[0])).equation}
 
 
 def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
     """The sizes of the axes of the result."""
-    read = _read(equation, tuple(operands))
-    return tuple(read.sizes[name] for name in read.result)
+    parsed = _parse(equation, tuple(operands))
+    return tuple(parsed.sizes[name] for name in parsed.result)
 
 
 @op(
@@ -99,15 +101,15 @@ def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
 )
 def _einsum(operands: Sequence[Tensor], /, *, equation: str) -> Tensor:
     """`einsum` with the operands in front."""
-    read = _read(equation, tuple(x.shape for x in operands))
-    terms = [_diagonals(x, names) for x, names in zip(operands, read.operands, strict=True)]
+    parsed = _parse(equation, tuple(x.shape for x in operands))
+    terms = [_diagonals(x, names) for x, names in zip(operands, parsed.operands, strict=True)]
     while len(terms) > 1:
-        first, second = _cheapest([names for _, names in terms], read)
+        first, second = _cheapest([names for _, names in terms], parsed)
         right, left = terms.pop(second), terms.pop(first)
-        later = set(read.result).union(*[names for _, names in terms])
+        later = set(parsed.result).union(*[names for _, names in terms])
         terms.append(_contracted(*left, *right, later))
-    x, names = _summed(*terms[0], read.result)
-    return _arranged(x, names, read.result)
+    x, names = _summed(*terms[0], parsed.result)
+    return _arranged(x, names, parsed.result)
 
 
 def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
@@ -159,15 +161,16 @@ def _arranged(x: Tensor, names: Labels, wanted: Labels) -> Tensor:
     return x if names == wanted else permute_dims(x, tuple(names.index(name) for name in wanted))
 
 
-def _cheapest(terms: list[Labels], read: _Reading) -> tuple[int, int]:
+def _cheapest(terms: list[Labels], parsed: _Equation) -> tuple[int, int]:
     """The pair of terms whose product is smallest compared with the two terms."""
 
     def cost(pair: tuple[int, int]) -> tuple[int, int]:
-        here = [set(terms[i]) for i in pair]
-        both = here[0] | here[1]
-        later = set(read.result).union(*[t for i, t in enumerate(terms) if i not in pair])
+        left, right = (set(terms[i]) for i in pair)
+        both = left | right
+        later = set(parsed.result).union(*[t for i, t in enumerate(terms) if i not in pair])
         result, first, second, work = (
-            size_of(read.sizes[name] for name in names) for names in (both & later, *here, both)
+            size_of(parsed.sizes[name] for name in names)
+            for names in (both & later, left, right, both)
         )
         return result - first - second, work
 

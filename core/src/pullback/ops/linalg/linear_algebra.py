@@ -253,16 +253,16 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
                 f"axes must be an int or two sequences of axes, got {axes!r}"
             )
         left, right = (
-            tuple(shapes.normal_axis(axis, len(shape)) for axis in given)
-            for given, shape in zip(axes, inputs, strict=True)
+            tuple(shapes.canonical_axis(axis, len(shape)) for axis in contracted)
+            for contracted, shape in zip(axes, inputs, strict=True)
         )
     if [x1[a] for a in left] != [x2[a] for a in right]:
         raise errors.ShapeError(
             f"sizes along the contracted axes {left} of {x1} and {right} of {x2} differ"
         )
-    for given in (left, right):
-        if len(set(given)) != len(given):
-            raise errors.AxisError(f"an axis is repeated in {given}")
+    for contracted in (left, right):
+        if len(set(contracted)) != len(contracted):
+            raise errors.AxisError(f"an axis is repeated in {contracted}")
     return {"axes": (left, right)}
 
 

@@ -102,15 +102,15 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
         return g * _conjugate(_direction(x, out))
     # d|x| is Re(direction dx).
     size = abs(x)
-    nothing = size == 0
-    direction = _conjugate(x / where(nothing, 1, size)) if is_complex(x.dtype) else sign(x)
+    is_zero = size == 0
+    direction = _conjugate(x / where(is_zero, 1, size)) if is_complex(x.dtype) else sign(x)
     if ord == 1:
         return g * direction
     if ord == _INF or ord == -_INF:
-        hit: Tensor = (size == out).astype(size.dtype)
-        return g * direction * (hit / sum(hit, axis=axis, keepdims=True))
-    ratio = where(nothing, 1, _direction(size, out))
-    return g * direction * where(nothing, 0, pow(ratio, ord - 1))
+        is_extreme: Tensor = (size == out).astype(size.dtype)
+        return g * direction * (is_extreme / sum(is_extreme, axis=axis, keepdims=True))
+    ratio = where(is_zero, 1, _direction(size, out))
+    return g * direction * where(is_zero, 0, pow(ratio, ord - 1))
 
 
 def _direction(x: Tensor, norm: Tensor) -> Tensor:
@@ -131,9 +131,9 @@ _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 
 def _known_order(shapes: tuple[Shape, ...], *, ord: object, **rest: object) -> dict[str, object]:
     if ord not in _ORDERS:
-        listed = ", ".join(repr(one) for one in _ORDERS)
+        orders = ", ".join(map(repr, _ORDERS))
         raise errors.InputValueError(
-            f"the order of a matrix norm must be one of {listed}, got {ord!r}"
+            f"the order of a matrix norm must be one of {orders}, got {ord!r}"
         )
     return {"ord": ord, **rest}
 

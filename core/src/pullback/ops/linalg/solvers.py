@@ -312,10 +312,10 @@ def _by_cofactors(g: Tensor, x: Tensor) -> Tensor:
     weights = concat([weights, small * 0 + 1], axis=-1)
     p = reshape(weights, (*s.shape, 1)) * reshape(weights, (*s.shape[:-1], 1, n))
     p = p * reshape(prod(large, axis=-1), (*s.shape[:-1], 1, 1)) * (1 - identity(s, n))
-    for place in (n - 2, n - 1):
-        here = identity(s, n)[place]
-        absent = reshape(1 - here, (n, 1)) * (1 - here)
-        p = p * where(absent == 1, reshape(s[..., place], (*s.shape[:-1], 1, 1)), 1)
+    for k in (n - 2, n - 1):
+        others = 1 - identity(s, n)[k]
+        is_factor = reshape(others, (n, 1)) * others == 1
+        p = p * where(is_factor, reshape(s[..., k], (*s.shape[:-1], 1, 1)), 1)
     h = matmul(adjoint(u), matmul(g, adjoint(vh)))
     on_diagonal = sum(p * reshape(diagonal(h), (*s.shape[:-1], 1, n)), axis=-1)
     inner = reshape(on_diagonal, (*s.shape, 1)) * identity(h, n) - (h * p).mT

@@ -226,8 +226,8 @@ def sigmoid_gradient(g: Tensor, out: Tensor, /) -> Tensor:
     >>> pb.ops.sigmoid_gradient([4.0, 4.0], [0.5, 1.0]).tolist()
     [1.0, 0.0]
     """
-    h, wide = widened(g), widened(out)
-    return narrowed(h * (wide * (1 - wide)), out)
+    g, y = widened(g), widened(out)
+    return narrowed(g * (y * (1 - y)), out)
 
 
 sigmoid.vjp(x=lambda g, out: sigmoid_gradient(g, out))
@@ -288,9 +288,9 @@ def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     >>> pb.ops.silu_gradient(2.0, 0.0).item()
     1.0
     """
-    h, wide = widened(g), clip(widened(x), -_FAR, _FAR)
+    g, wide = widened(g), clip(widened(x), -_FAR, _FAR)
     s = sigmoid(wide)
-    return narrowed(h * (s * (wide * (1 - s) + 1)), x)
+    return narrowed(g * (s * (wide * (1 - s) + 1)), x)
 
 
 silu.vjp(x=lambda g, x: silu_gradient(g, x))
@@ -388,15 +388,15 @@ def gelu_gradient(
     >>> print(f"{pb.ops.gelu_gradient(2.0, 0.0).item():.4f}")
     1.0000
     """
-    # Beyond, the derivative is 0 or 1; the products have to stay finite.
-    h, wide = widened(g), clip(widened(x), -100, 100)
+    # Beyond these bounds the derivative is 0 or 1; the products have to stay finite.
+    g, wide = widened(g), clip(widened(x), -100, 100)
     if approximate:
         square = wide * wide
         s = sigmoid(wide * (square * _TANH_CUBIC + 1) * (2 * _TANH_SLOPE))
         slope = (square * (3 * _TANH_CUBIC) + 1) * (2 * _TANH_SLOPE)
-        return narrowed(h * (s + wide * slope * s * (1 - s)), x)
+        return narrowed(g * (s + wide * slope * s * (1 - s)), x)
     density = exp(wide * wide * -0.5) * (_TANH_SLOPE * 0.5)
-    return narrowed(h * (erfc(wide * -_ROOT_HALF) * 0.5 + wide * density), x)
+    return narrowed(g * (erfc(wide * -_ROOT_HALF) * 0.5 + wide * density), x)
 
 
 gelu.vjp(x=lambda g, x, approximate: gelu_gradient(g, x, approximate=approximate))

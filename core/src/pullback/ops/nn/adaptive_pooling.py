@@ -22,7 +22,7 @@ from pullback.tensor import Tensor
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"]
 
 #: The largest size along one dimension: each element needs ops of its own.
-_MOST = 65536
+_LARGEST = 65536
 
 
 def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
@@ -33,28 +33,33 @@ def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
             f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
         )
     spatial = spatial_of(x, data_format)
-    wanted = output_size if isinstance(output_size, (tuple, list)) else [output_size] * len(spatial)
-    if len(wanted) != len(spatial):
+    entries = (
+        output_size if isinstance(output_size, (tuple, list)) else [output_size] * len(spatial)
+    )
+    if len(entries) != len(spatial):
         raise errors.ShapeError(
             f"output_size needs one number or one for each of {len(spatial)} spatial dimensions, "
             f"got {output_size!r}"
         )
-    asked = [None if one is None else as_int(one, "an integer output size") for one in wanted]
-    if not all(one is None or 1 <= one <= _MOST for one in asked):
-        raise errors.ShapeError(f"output_size must be from 1 to {_MOST}, got {output_size!r}")
-    out = tuple(size if one is None else one for size, one in zip(spatial, asked, strict=True))
+    out = tuple(
+        size if entry is None else as_int(entry, "an integer output size")
+        for size, entry in zip(spatial, entries, strict=True)
+    )
+    asked = [size for size, entry in zip(out, entries, strict=True) if entry is not None]
+    if not all(1 <= size <= _LARGEST for size in asked):
+        raise errors.ShapeError(f"output_size must be from 1 to {_LARGEST}, got {output_size!r}")
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
 def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_format: str) -> Tensor:
-    # A window is a product of intervals: one spatial dimension after the other.
+    # A window is a product of intervals, so one spatial dimension is pooled after the other.
     out = spatial_of(_adapted(x.shape, output_size=output_size, data_format=data_format),
                      data_format)  # fmt: skip
     for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):
         size = x.shape[axis]
         lead = (slice(None),) * axis
-        spans = [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-        x = stack([pool(x[(*lead, span)], axis=axis) for span in spans], axis=axis)
+        windows = [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        x = stack([pool(x[(*lead, window)], axis=axis) for window in windows], axis=axis)
     return x
 
 

@@ -91,47 +91,47 @@ def ctc_loss(
     """
     batch, frames, _ = logits.shape
     length = labels.shape[1]
-    scores = log_softmax(widened(logits), axis=-1)
+    log_y = log_softmax(widened(logits), axis=-1)
     # A path runs through blank, label, blank, label, ..., blank: 2 * length + 1 states.
     blanks = full((batch, length, 1), blank, dtype=labels.dtype, device=logits.device)
-    pairs = reshape(
-        concat([blanks, reshape(labels, (batch, length, 1))], axis=2), (batch, 2 * length)
-    )
+    pairs = concat([blanks, reshape(labels, (batch, length, 1))], axis=2)
     end = full((batch, 1), blank, dtype=labels.dtype, device=logits.device)
     path = concat([reshape(pairs, (batch, 2 * length)), end], axis=1)
-    places = 2 * length + 1
+    states = 2 * length + 1
     # A path may go from a label to the next one without the blank, unless both are equal. Blanks
     # need no test: two states before a blank is a blank, which is equal. A label of the blank class
     # is a label too, as in PyTorch and Keras.
-    two_back = concat([end, end, path], axis=1)[:, :places]
-    skips = not_equal(path, two_back)
-    at = arange(places, device=logits.device)
-    never = full((batch, 2), _NEVER, dtype=scores.dtype, device=logits.device)
-    # Before the first frame, paths start at a state in front of the first two.
-    state = where(at == 0, 0.0, _NEVER) + never[:, :1] * 0
-    lasts = reshape(logit_lengths, (batch, 1))
+    two_before = concat([end, end, path], axis=1)[:, :states]
+    may_skip = not_equal(path, two_before)
+    state = arange(states, device=logits.device)
+    never = full((batch, 2), _NEVER, dtype=log_y.dtype, device=logits.device)
+    # log alpha(t, s): the probability of all paths that are in state s at frame t. Before the first
+    # frame, all are in state 0, from which the first frame reaches states 0 and 1.
+    log_alpha = where(state == 0, 0.0, _NEVER) + never[:, :1] * 0
+    frame_counts = reshape(logit_lengths, (batch, 1))
     for frame in range(frames):
         emitted = take_along_axis(
-            strided_slice(scores, key=(slice(0, batch, 1), frame, ...)), path, axis=1
+            strided_slice(log_y, key=(slice(0, batch, 1), frame, ...)), path, axis=1
         )
-        one = concat([never[:, :1], state], axis=1)[:, :places]
+        from_before = concat([never[:, :1], log_alpha], axis=1)[:, :states]
+        sources = [log_alpha, from_before]
         if frame:
-            two = where(skips, concat([never, state], axis=1)[:, :places], _NEVER)
-            arrived = _log_sum([state, one, two])
-        else:
-            arrived = _log_sum([state, one])
-        state = where(lasts > frame, arrived + emitted, state)
-    ends = reshape(label_lengths, (batch, 1)) * 2
-    final = where((at == ends) | (at == ends - 1), state, _NEVER)
+            from_two_before = concat([never, log_alpha], axis=1)[:, :states]
+            sources.append(where(may_skip, from_two_before, _NEVER))
+        log_alpha = where(frame_counts > frame, _log_sum(sources) + emitted, log_alpha)
+    # A path ends in the last label, or in the blank after it.
+    last = reshape(label_lengths, (batch, 1)) * 2
+    final = where((state == last) | (state == last - 1), log_alpha, _NEVER)
     loss = -_log_sum_last(final)
     return narrowed(where(loss < -_NEVER / 2, loss, float("inf")), logits)
 
 
 def _log_sum(terms: list[Tensor]) -> Tensor:
+    """log(sum(exp(term))), element by element."""
     return _log_sum_last(stack(terms, axis=-1))
 
 
 def _log_sum_last(x: Tensor) -> Tensor:
-    top = max(x, axis=-1, keepdims=True)
-    total = sum(exp(x - top), axis=-1)
-    return log(total) + reshape(top, total.shape)
+    largest = max(x, axis=-1, keepdims=True)
+    total = sum(exp(x - largest), axis=-1)
+    return log(total) + reshape(largest, total.shape)

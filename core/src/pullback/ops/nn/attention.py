@@ -57,8 +57,8 @@ def _attention_dtypes(operands: Operands, **_: object) -> Resolution:
     inputs, outputs = dtypes.real_floating(operands[:3])
     dtype = outputs[0]
     mask = operands[3]
-    kept = None if mask is None else (bool_ if mask in (bool, bool_) else dtype)
-    return Resolution((*inputs, kept), (dtype,))
+    mask_dtype = None if mask is None else (bool_ if mask in (bool, bool_) else dtype)
+    return Resolution((*inputs, mask_dtype), (dtype,))
 
 
 def _default_scale(
@@ -113,47 +113,49 @@ def scaled_dot_product_attention(
     assert scale is not None
     q, k, v = widened(query), widened(key), widened(value)
     scores = _scores(q, k, mask, is_causal, scale)
-    top = max(scores, axis=-1, keepdims=True)
-    top = where(top == float("-inf"), 0, top)
-    weights = exp(scores - top)
-    total = sum(weights, axis=-1, keepdims=True)
+    largest = max(scores, axis=-1, keepdims=True)
+    largest = where(largest == float("-inf"), 0, largest)
+    powers = exp(scores - largest)
+    total = sum(powers, axis=-1, keepdims=True)
     # It is at least 1, except for a query that may attend to no key.
     total = where(total == 0, 1, total)
-    y = _times_shared(weights, v) / total
-    return narrowed(y, query), top + log(total)  # type: ignore[return-value]
+    y = _matmul_shared(powers, v) / total
+    return narrowed(y, query), largest + log(total)  # type: ignore[return-value]
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
-    scores = _times_shared(q * scale, k.mT)
+    """q @ k.mT * scale + mask; -inf where a query may not attend to a key."""
+    scores = _matmul_shared(q * scale, k.mT)
     if is_causal:
         length, others = scores.shape[-2:]
-        row = reshape(arange(length, device=q.device), (length, 1))
-        scores = where(arange(others, device=q.device) <= row, scores, float("-inf"))
+        i = reshape(arange(length, device=q.device), (length, 1))
+        j = arange(others, device=q.device)
+        scores = where(j <= i, scores, float("-inf"))
     if mask is None:
         return scores
     return where(mask, scores, float("-inf")) if mask.dtype == bool_ else scores + mask
 
 
-def _times_shared(x: Tensor, shared: Tensor) -> Tensor:
+def _matmul_shared(x: Tensor, shared: Tensor) -> Tensor:
     """x (..., heads, n, m) @ shared (..., fewer heads, m, p), each shared by a group of heads."""
     if x.shape[:-2] == shared.shape[:-2]:
         return matmul(x, shared)
-    split = reshape(x, _split(x, shared))
-    return reshape(matmul(split, expand_dims(shared, -3)), (*x.shape[:-1], shared.shape[-1]))
+    grouped = reshape(x, _grouped_shape(x, shared))
+    return reshape(matmul(grouped, expand_dims(shared, -3)), (*x.shape[:-1], shared.shape[-1]))
 
 
-def _split(x: Tensor, shared: Tensor) -> Shape:
+def _grouped_shape(x: Tensor, shared: Tensor) -> Shape:
     """The shape of x with grouped heads: (..., fewer heads, heads per group, n, m)."""
     *batch, heads, length, depth = x.shape
     fewer = shared.shape[-3]
     return (*batch, fewer, heads // fewer if fewer else 1, length, depth)
 
 
-def _onto_shared(x: Tensor, shared: Tensor) -> Tensor:
+def _sum_groups(x: Tensor, shared: Tensor) -> Tensor:
     """The sum over each group of heads: the transpose of sharing."""
     if x.shape[:-2] == shared.shape[:-2]:
         return x
-    return sum(reshape(x, _split(x, shared)), axis=-3)
+    return sum(reshape(x, _grouped_shape(x, shared)), axis=-3)
 
 
 def _gradient_shapes(
@@ -165,8 +167,8 @@ def _gradient_shapes(
 
 def _gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have those of query, key and value."""
-    kept = dtypes.each("any")(operands).inputs
-    return Resolution(kept, tuple(dtype for dtype in kept[:3] if dtype is not None))
+    inputs = dtypes.each("any")(operands).inputs
+    return Resolution(inputs, tuple(dtype for dtype in inputs[:3] if dtype is not None))
 
 
 def _same_attributes(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
@@ -211,36 +213,36 @@ def scaled_dot_product_attention_gradient(
         scale: as for the op.
 
     >>> query, key, value = pb.zeros((1, 1)), pb.ones((2, 1)), [[1.0], [3.0]]
-    >>> found = pb.ops.scaled_dot_product_attention_gradient(
+    >>> gradients = pb.ops.scaled_dot_product_attention_gradient(
     ...     query, key, value, None, [[2.0]], [[0.6931472]], [[1.0]]
     ... )
-    >>> [one.tolist() for one in found]
+    >>> [gradient.tolist() for gradient in gradients]
     [[[0.0]], [[0.0], [0.0]], [[0.5], [0.5]]]
     """
     assert scale is not None
     q, k, v, g = widened(query), widened(key), widened(value), widened(g)
     weights = exp(_scores(q, k, mask, is_causal, scale) - normalizer)
-    slope = _score_gradient(weights, v, widened(out), g)
-    dq = _times_shared(slope, k) * scale
-    dk = _onto_shared(matmul(slope.mT, q), k) * scale
-    dv = _onto_shared(matmul(weights.mT, g), v)
+    dscores = _score_gradient(weights, v, widened(out), g)
+    dq = _matmul_shared(dscores, k) * scale
+    dk = _sum_groups(matmul(dscores.mT, q), k) * scale
+    dv = _sum_groups(matmul(weights.mT, g), v)
     return narrowed(dq, query), narrowed(dk, key), narrowed(dv, value)
 
 
 def _score_gradient(weights: Tensor, v: Tensor, out: Tensor, g: Tensor) -> Tensor:
-    level = sum(g * out, axis=-1, keepdims=True)
-    return weights * (_times_shared(g, v.mT) - level)
+    """The gradient of softmax, from dweights = g @ v.mT: sum(dweights * weights) = sum(g * out)."""
+    mean = sum(g * out, axis=-1, keepdims=True)
+    return weights * (_matmul_shared(g, v.mT) - mean)
 
 
 @scaled_dot_product_attention.vjp("query", "key", "value")
 def _(
     g: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, out: Tensor,
-    normalizer: Tensor, is_causal: bool, scale: float, wanted: tuple[bool, bool, bool],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = scaled_dot_product_attention_gradient(
+    normalizer: Tensor, is_causal: bool, scale: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return scaled_dot_product_attention_gradient(
         query, key, value, mask, out, normalizer, g, is_causal=is_causal, scale=scale
     )
-    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
 
 
 @scaled_dot_product_attention.vjp("mask")
@@ -250,5 +252,5 @@ def _(
 ) -> Tensor:  # fmt: skip
     scores = _scores(widened(query), widened(key), mask, is_causal, scale)
     weights = exp(scores - normalizer)
-    slope = _score_gradient(weights, widened(value), widened(out), widened(g))
-    return narrowed(unbroadcast(slope, mask.shape), mask)
+    dscores = _score_gradient(weights, widened(value), widened(out), widened(g))
+    return narrowed(unbroadcast(dscores, mask.shape), mask)

@@ -11,8 +11,8 @@ from pullback.ops.nn.normalization import (
     affine,
     check_parameter,
     gradient_dtypes,
-    laid_out,
-    others_of,
+    other_axes,
+    parameter_along,
 )
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean as mean_of
@@ -80,11 +80,11 @@ def batch_norm(
     ([[-1.0, -1.0], [1.0, 1.0]], [2.0, 20.0], [1.0, 100.0])
     """
     wide = widened(x)
-    others = others_of(wide.shape, (axis,))
+    others = other_axes(wide.shape, (axis,))
     center = mean_of(wide, axis=others, keepdims=True)
-    away = wide - center
-    variance = mean_of(away * away, axis=others, keepdims=True)
-    y = affine(away * (1 / sqrt(variance + epsilon)), scale, offset, (axis,))
+    centered = wide - center
+    variance = mean_of(centered * centered, axis=others, keepdims=True)
+    y = affine(centered * (1 / sqrt(variance + epsilon)), scale, offset, (axis,))
     channels = (x.shape[axis],)
     return narrowed(y, x), reshape(center, channels), reshape(variance, channels)
 
@@ -146,35 +146,35 @@ def batch_norm_gradient(
         epsilon: as for the op.
 
     >>> x, mean, variance, none = [[1.0], [3.0]], [2.0], [1.0], [0.0]
-    >>> found = pb.ops.batch_norm_gradient(
+    >>> gradients = pb.ops.batch_norm_gradient(
     ...     x, None, mean, variance, [[1.0], [0.0]], none, none, epsilon=0.0
     ... )
-    >>> [one.tolist() for one in found]
+    >>> [gradient.tolist() for gradient in gradients]
     [[[0.0], [0.0]], [-1.0], [1.0]]
     """
     shape, channel = x.shape, (axis,)
-    others = others_of(shape, channel)
+    others = other_axes(shape, channel)
     count = max(1, x.size // max(1, shape[axis]))
     wide, g = widened(x), widened(g)
-    away = wide - laid_out(mean, shape, channel)
+    centered = wide - parameter_along(mean, shape, channel)
     spread = 1 / sqrt(variance + epsilon)
-    level, slope = sum(g, axis=others), sum(g * away, axis=others) * spread
-    # dx is linear in g and x, with one factor per channel each.
-    factor = spread if scale is None else spread * scale
-    by_x = (variance_g * 2 - factor * spread * slope) / count
-    alone = (mean_g - factor * level) / count
-    dx = g * laid_out(factor, shape, channel) + away * laid_out(by_x, shape, channel)
-    dx = dx + laid_out(alone, shape, channel)
-    return narrowed(dx, x), narrowed(slope, x), narrowed(level, x)
+    doffset, dscale = sum(g, axis=others), sum(g * centered, axis=others) * spread
+    # dx is linear in g and x: per channel, a factor of each and a constant.
+    g_factor = spread if scale is None else spread * scale
+    x_factor = (variance_g * 2 - g_factor * spread * dscale) / count
+    constant = (mean_g - g_factor * doffset) / count
+    dx = g * parameter_along(g_factor, shape, channel)
+    dx = dx + centered * parameter_along(x_factor, shape, channel)
+    dx = dx + parameter_along(constant, shape, channel)
+    return narrowed(dx, x), narrowed(dscale, x), narrowed(doffset, x)
 
 
 @batch_norm.vjp("x", "scale", "offset")
 def _(
     g: tuple[Tensor, Tensor, Tensor], x: Tensor, scale: Tensor | None, mean: Tensor,
-    variance: Tensor, axis: int, epsilon: float, wanted: tuple[bool, bool, bool],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = batch_norm_gradient(x, scale, mean, variance, *g, axis=axis, epsilon=epsilon)
-    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+    variance: Tensor, axis: int, epsilon: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return batch_norm_gradient(x, scale, mean, variance, *g, axis=axis, epsilon=epsilon)
 
 
 def _inference_shape(
@@ -240,5 +240,7 @@ def batch_norm_inference(
     factor = 1 / sqrt(widened(variance) + epsilon)
     if scale is not None:
         factor = factor * scale
-    y = (wide - laid_out(mean, wide.shape, (axis,))) * laid_out(factor, wide.shape, (axis,))
+    y = (wide - parameter_along(mean, wide.shape, (axis,))) * parameter_along(
+        factor, wide.shape, (axis,)
+    )
     return narrowed(affine(y, None, offset, (axis,)), x)

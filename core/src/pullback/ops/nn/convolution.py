@@ -57,10 +57,11 @@ def canonical_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dic
 
 
 @remembered
-def _checked(shapes: tuple[Shape, Shape], *given: Any) -> dict[str, Any]:
+def _checked(shapes: tuple[Shape, Shape], *values_and_names: Any) -> dict[str, Any]:
     shape, kernel = shapes
-    count = len(given) // 2
-    attributes = dict(zip(given[count:], given[:count], strict=True))
+    count = len(values_and_names) // 2
+    values, names = values_and_names[:count], values_and_names[count:]
+    attributes = dict(zip(names, values, strict=True))
     groups, data_format = attributes["groups"], attributes["data_format"]
     check_format(data_format)
     if len(shape) < 3 or len(kernel) != len(shape):
@@ -146,23 +147,23 @@ def conv(
     kernel, like = widened(kernel), kernel
     window, filters = kernel.shape[:-2], kernel.shape[-1]
     out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
-    total = zeros((x.shape[0], *out, filters), dtype=x.dtype, device=x.device)
-    if total.size:
+    y = zeros((x.shape[0], *out, filters), dtype=x.dtype, device=x.device)
+    if y.size:
         matrices = reshape(kernel, (size_of(window), kernel.shape[-2], filters))
-        for tap, part in enumerate(taps(x, window, strides, padding, dilation)):
-            total = total + _by_group(part, matrices[tap], groups)
-    return narrowed(channels_back(total, data_format), like)
+        for i, tap in enumerate(taps(x, window, strides, padding, dilation)):
+            y = y + _matmul_groups(tap, matrices[i], groups)
+    return narrowed(channels_back(y, data_format), like)
 
 
-def _by_group(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
+def _matmul_groups(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
     """x (..., channels) times a matrix (channels // groups, filters), group by group."""
     if groups == 1:
         return matmul(x, matrix)
-    lead, width, filters = x.shape[:-1], *matrix.shape
-    rows = reshape(x, (-1, groups, width))
-    split = reshape(matrix, (width, groups, filters // groups))
-    result = matmul(moveaxis(rows, 1, 0), moveaxis(split, 1, 0))
-    return reshape(moveaxis(result, 0, 1), (*lead, filters))
+    width, filters = matrix.shape
+    grouped_x = reshape(x, (-1, groups, width))
+    grouped_matrix = reshape(matrix, (width, groups, filters // groups))
+    y = matmul(moveaxis(grouped_x, 1, 0), moveaxis(grouped_matrix, 1, 0))
+    return reshape(moveaxis(y, 0, 1), (*x.shape[:-1], filters))
 
 
 # The gradient with respect to the images -------------------------------------------------------
@@ -229,25 +230,26 @@ def conv_input_gradient(
     window = kernel.shape[:-2]
     if not g.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
-    around, crop = [], []
+    g_padding, crop = [], []
     for size, (low, _), width, stride, step, count in zip(
         shape[1:-1], padding, window, strides, dilation, g.shape[1:-1], strict=True
     ):  # fmt: skip
         reach = step * (width - 1)
         before, after = reach - low, size + low - 1 - (count - 1) * stride
-        around.append((max(before, 0), max(after, 0)))
+        g_padding.append((max(before, 0), max(after, 0)))
         start = max(-before, 0)
         crop.append(slice(start, start + size))
-    turned = flip(_exchanged(kernel, groups), axis=tuple(range(len(window))))
-    dx = conv(spread(g, strides), turned, padding=around, dilation=dilation, groups=groups)
+    reversed_kernel = flip(_exchange_channels(kernel, groups), axis=tuple(range(len(window))))
+    dilated_g = spread(g, strides)
+    dx = conv(dilated_g, reversed_kernel, padding=g_padding, dilation=dilation, groups=groups)
     return channels_back(dx[(slice(None), *crop, slice(None))], data_format)
 
 
-def _exchanged(kernel: Tensor, groups: int) -> Tensor:
+def _exchange_channels(kernel: Tensor, groups: int) -> Tensor:
     """(*window, C // groups, O) to (*window, O // groups, C), group by group."""
     *window, width, filters = kernel.shape
-    split = reshape(kernel, (*window, width, groups, filters // groups))
-    return reshape(moveaxis(split, -1, -3).mT, (*window, filters // groups, groups * width))
+    grouped = reshape(kernel, (*window, width, groups, filters // groups))
+    return reshape(moveaxis(grouped, -1, -3).mT, (*window, filters // groups, groups * width))
 
 
 # The gradient with respect to the kernel -------------------------------------------------------
@@ -314,13 +316,13 @@ def conv_kernel_gradient(
     *window, width, filters = kernel_shape
     if not g.size or not size_of(kernel_shape):
         return zeros(kernel_shape, dtype=like.dtype, device=like.device)
-    columns = moveaxis(reshape(g, (-1, groups, filters // groups)), 1, 0)
-    rows = []
-    for part in taps(x, tuple(window), strides, padding, dilation):
-        split = moveaxis(reshape(part, (-1, groups, width)), 1, 0)
-        share = matmul(split.mT, columns)  # (groups, width, filters // groups)
-        rows.append(reshape(moveaxis(share, 0, 1), (width, filters)))
-    return narrowed(reshape(stack(rows), kernel_shape), like)
+    grouped_g = moveaxis(reshape(g, (-1, groups, filters // groups)), 1, 0)
+    matrices = []
+    for tap in taps(x, tuple(window), strides, padding, dilation):
+        grouped_tap = moveaxis(reshape(tap, (-1, groups, width)), 1, 0)
+        products = matmul(grouped_tap.mT, grouped_g)  # (groups, width, filters // groups)
+        matrices.append(reshape(moveaxis(products, 0, 1), (width, filters)))
+    return narrowed(reshape(stack(matrices), kernel_shape), like)
 
 
 @conv.vjp("x")

@@ -34,8 +34,8 @@ __all__ = [
 def times(weight: Tensor, value: Tensor) -> Tensor:
     """weight * value, and 0 where the weight is 0, even for a value of -inf."""
     # The inner `where` avoids 0 * inf in the gradient too.
-    off = weight == 0
-    return where(off, 0, weight * where(off, 0, value))
+    is_zero = weight == 0
+    return where(is_zero, 0, weight * where(is_zero, 0, value))
 
 
 # Cross entropies of logits --------------------------------------------------------------------
@@ -119,16 +119,16 @@ def _(
     target = _smooth(widened(labels), axis, label_smoothing)
     g = widened(g).reshape(normalizer.shape)
     probabilities = exp(wide - normalizer)
-    slope = probabilities * sum(target, axis=axis, keepdims=True) - target
-    return narrowed(g * slope, logits)
+    dlogits = probabilities * sum(target, axis=axis, keepdims=True) - target
+    return narrowed(g * dlogits, logits)
 
 
 @softmax_cross_entropy_with_logits.vjp("labels")
 def _(
     g: Tensor, logits: Tensor, labels_dtype: DType, normalizer: Tensor, label_smoothing: float
 ) -> Tensor:
-    slope = (normalizer - widened(logits)) * (1 - label_smoothing)
-    return (widened(g).reshape(normalizer.shape) * slope).astype(labels_dtype)
+    dlabels = (normalizer - widened(logits)) * (1 - label_smoothing)
+    return (widened(g).reshape(normalizer.shape) * dlabels).astype(labels_dtype)
 
 
 def _logits_and_classes(operands: Operands, **_: object) -> Resolution:
@@ -345,10 +345,10 @@ def huber_loss(predictions: Tensor, targets: Tensor, *, delta: float = 1.0) -> T
     >>> pb.huber_loss([1.0, 4.0], [0.0, 0.0]).tolist()
     [0.5, 3.5]
     """
-    size = abs(predictions - targets)
-    # For size > delta: delta * (size - delta / 2). `near` is at most delta and does not overflow.
-    near = minimum(size, delta)
-    return near * near * 0.5 + (size - near) * delta
+    error = abs(predictions - targets)
+    # For error > delta: delta * (error - delta / 2). The square of `clipped` does not overflow.
+    clipped = minimum(error, delta)
+    return clipped * clipped * 0.5 + (error - clipped) * delta
 
 
 huber_loss.vjp(

@@ -37,14 +37,15 @@ def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None:
         raise errors.ShapeError(f"{name} must have shape {expected}, got {shape}")
 
 
-def laid_out(parameter: Tensor, x: Shape, axes: Any) -> Tensor:
+def parameter_along(parameter: Tensor, x: Shape, axes: Any) -> Tensor:
     """A parameter of the normalized axes, with size 1 at the other axes."""
     if axes is None or len(parameter.shape) == len(x):
         return parameter
     return reshape(parameter, tuple(n if i in axes else 1 for i, n in enumerate(x)))
 
 
-def others_of(x: Shape, axes: Any) -> tuple[int, ...]:
+def other_axes(x: Shape, axes: Any) -> tuple[int, ...]:
+    """The axes that are not normalized; none if all are."""
     return () if axes is None else tuple(i for i in range(len(x)) if i not in axes)
 
 
@@ -94,26 +95,28 @@ def layer_norm(
     """
     wide = widened(x)
     center = mean(wide, axis=axis, keepdims=True)
-    away = wide - center
-    spread = 1 / sqrt(mean(away * away, axis=axis, keepdims=True) + epsilon)
-    y = affine(away * spread, scale, offset, axis)
+    centered = wide - center
+    variance = mean(centered * centered, axis=axis, keepdims=True)
+    spread = 1 / sqrt(variance + epsilon)
+    y = affine(centered * spread, scale, offset, axis)
     return narrowed(y, x), center, spread  # type: ignore[return-value]
 
 
 def affine(y: Tensor, scale: Tensor | None, offset: Tensor | None, axis: Axes) -> Tensor:
+    """y * scale + offset."""
     if scale is not None:
-        y = y * laid_out(scale, y.shape, axis)
+        y = y * parameter_along(scale, y.shape, axis)
     if offset is not None:
-        y = y + laid_out(offset, y.shape, axis)
+        y = y + parameter_along(offset, y.shape, axis)
     return y
 
 
 def gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     """Each input keeps its dtype; the results have that of x."""
-    kept = dtypes.each("any")(operands)
-    dtype = kept.inputs[0]
+    inputs = dtypes.each("any")(operands).inputs
+    dtype = inputs[0]
     assert dtype is not None
-    return Resolution(kept.inputs, (dtype,) * 3)
+    return Resolution(inputs, (dtype,) * 3)
 
 
 def _gradient_shapes(
@@ -156,31 +159,26 @@ def layer_norm_gradient(
         axis: the normalized axes.
 
     >>> x, center, spread = [[1.0, 3.0]], [[2.0]], [[1.0]]
-    >>> found = pb.ops.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
-    >>> [one.tolist() for one in found]
+    >>> gradients = pb.ops.layer_norm_gradient(x, None, center, spread, [[1.0, 0.0]])
+    >>> [gradient.tolist() for gradient in gradients]
     [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]]
     """
     wide, g = widened(x), widened(g)
-    y = (wide - center) * spread
-    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)
-    level = mean(scaled, axis=axis, keepdims=True)
-    slope = mean(scaled * y, axis=axis, keepdims=True)
-    dx = (scaled - level - y * slope) * spread
-    others = others_of(wide.shape, axis)
-    return (
-        narrowed(dx, x),
-        narrowed(sum(g * y, axis=others), x),
-        narrowed(sum(g, axis=others), x),
-    )
+    normalized = (wide - center) * spread
+    dy = g if scale is None else g * parameter_along(scale, wide.shape, axis)
+    dy_mean = mean(dy, axis=axis, keepdims=True)
+    projection = mean(dy * normalized, axis=axis, keepdims=True)
+    dx = (dy - dy_mean - normalized * projection) * spread
+    others = other_axes(wide.shape, axis)
+    dscale, doffset = sum(g * normalized, axis=others), sum(g, axis=others)
+    return narrowed(dx, x), narrowed(dscale, x), narrowed(doffset, x)
 
 
 @layer_norm.vjp("x", "scale", "offset")
 def _(
-    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Axes,
-    wanted: tuple[bool, bool, bool],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = layer_norm_gradient(x, scale, center, spread, g, axis=axis)
-    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+    g: Tensor, x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, axis: Axes
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return layer_norm_gradient(x, scale, center, spread, g, axis=axis)
 
 
 # Root mean square -----------------------------------------------------------------------------
@@ -257,25 +255,23 @@ def rms_norm_gradient(
         g: the gradient with respect to the result.
         axis: the normalized axes.
 
-    >>> found = pb.ops.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
-    >>> [one.tolist() for one in found]
+    >>> gradients = pb.ops.rms_norm_gradient([[1.0, 1.0]], None, [[1.0]], [[1.0, 0.0]])
+    >>> [gradient.tolist() for gradient in gradients]
     [[[0.5, -0.5]], [1.0, 0.0]]
     """
     wide, g = widened(x), widened(g)
-    y = wide * spread
-    scaled = g if scale is None else g * laid_out(scale, wide.shape, axis)
-    dx = (scaled - y * mean(scaled * y, axis=axis, keepdims=True)) * spread
-    total = sum(g * y, axis=others_of(wide.shape, axis))
-    return narrowed(dx, x), narrowed(total, x)
+    normalized = wide * spread
+    dy = g if scale is None else g * parameter_along(scale, wide.shape, axis)
+    dx = (dy - normalized * mean(dy * normalized, axis=axis, keepdims=True)) * spread
+    dscale = sum(g * normalized, axis=other_axes(wide.shape, axis))
+    return narrowed(dx, x), narrowed(dscale, x)
 
 
 @rms_norm.vjp("x", "scale")
 def _(
-    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Axes,
-    wanted: tuple[bool, bool],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = rms_norm_gradient(x, scale, spread, g, axis=axis)
-    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
+    g: Tensor, x: Tensor, scale: Tensor | None, spread: Tensor, axis: Axes
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return rms_norm_gradient(x, scale, spread, g, axis=axis)
 
 
 # Groups of channels ---------------------------------------------------------------------------
@@ -328,9 +324,9 @@ def group_norm(
     [[-1.0, 1.0, -1.0, 1.0]]
     """
     channels = x.shape[axis]
-    split = (*x.shape[:axis], groups, channels // groups, *x.shape[axis + 1 :])
-    inner = tuple(i for i in range(1, len(split)) if i != axis)
-    y = reshape(layer_norm(reshape(widened(x), split), axis=inner, epsilon=epsilon), x.shape)
+    grouped = (*x.shape[:axis], groups, channels // groups, *x.shape[axis + 1 :])
+    within = tuple(i for i in range(1, len(grouped)) if i != axis)
+    y = reshape(layer_norm(reshape(widened(x), grouped), axis=within, epsilon=epsilon), x.shape)
     return narrowed(affine(y, scale, offset, (axis,)), x)
 
 

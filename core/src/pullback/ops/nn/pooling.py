@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-def _normal(
+def _canonical(
     shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
 ) -> dict[str, Any]:
     return {**_checked(shape, window, strides, padding, data_format)}
@@ -66,8 +66,9 @@ def _checked(
             f"images need a batch, one or more spatial dimensions and channels; got shape {shape}"
         )
     spatial = spatial_of(shape, data_format)
-    given = window if strides is None else strides
-    window, strides, padding, _ = canonical_windows(spatial, window, given, padding, 1)
+    if strides is None:
+        strides = window
+    window, strides, padding, _ = canonical_windows(spatial, window, strides, padding, 1)
     return {
         "window": window,
         "strides": strides,
@@ -78,31 +79,31 @@ def _checked(
 
 def _normalize(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
     rest = {k: attributes.pop(k) for k in ("count_include_pad",) if k in attributes}
-    return _normal(shapes[0], **attributes) | rest
+    return _canonical(shapes[0], **attributes) | rest
 
 
 def _normalize_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
-    normal = _normalize((input_shape,), **attributes)
-    expected = _pooled(input_shape, **normal)
+    canonical = _normalize((input_shape,), **attributes)
+    expected = _pooled(input_shape, **canonical)
     for shape in shapes:
         if shape != expected:
             raise errors.ShapeError(
                 f"pooling images {input_shape} gives {expected}, so a gradient or indices cannot "
                 f"have shape {shape}"
             )
-    return {"input_shape": input_shape, **normal}
+    return {"input_shape": input_shape, **canonical}
 
 
 def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    normal = _normalize(shapes, **attributes)
-    if shapes[1] != _pooled(shapes[0], **normal):
+    canonical = _normalize(shapes, **attributes)
+    if shapes[1] != _pooled(shapes[0], **canonical):
         raise errors.ShapeError(
-            f"pooling images {shapes[0]} gives {_pooled(shapes[0], **normal)}, so the indices "
+            f"pooling images {shapes[0]} gives {_pooled(shapes[0], **canonical)}, so the indices "
             f"cannot have shape {shapes[1]}"
         )
-    return normal
+    return canonical
 
 
 def _pooled(
@@ -115,8 +116,8 @@ def _pooled(
     **__: object,
 ) -> Shape:
     """One element per window."""
-    one = (1,) * len(window)
-    out = output_sizes(spatial_of(x, data_format), window, strides, padding, one)
+    undilated = (1,) * len(window)
+    out = output_sizes(spatial_of(x, data_format), window, strides, padding, undilated)
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
@@ -233,10 +234,10 @@ def max_pool_gradient(
     [[[0.0], [1.0], [1.0], [0.0]]]
     """
     shape = channels_last_shape(input_shape, data_format)
-    values, at = channels_last(g, data_format), channels_last(indices, data_format)
+    values, winners = channels_last(g, data_format), channels_last(indices, data_format)
     if not values.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
-    parts = [where(at == tap, values, 0) for tap in range(size_of(window))]
+    parts = [where(winners == i, values, 0) for i in range(size_of(window))]
     dx = untap(parts, shape, window, strides, padding)
     return channels_back(dx, data_format)
 
@@ -268,11 +269,10 @@ def max_pool_gather(
     >>> pb.max_pool_gather(x, indices, window=2).tolist()
     [[[1.0], [0.0]]]
     """
-    at = channels_last(indices, data_format)
-    y = zeros(at.shape, dtype=x.dtype, device=x.device)
-    taken = _taps(channels_last(x, data_format), window, strides, padding)
-    for place, values in enumerate(taken):
-        y = where(at == place, values, y)
+    chosen = channels_last(indices, data_format)
+    y = zeros(chosen.shape, dtype=x.dtype, device=x.device)
+    for i, tap in enumerate(_taps(channels_last(x, data_format), window, strides, padding)):
+        y = where(chosen == i, tap, y)
     return channels_back(y, data_format)
 
 
@@ -376,9 +376,9 @@ def avg_pool_gradient(
     values = widened(channels_last(g, data_format))
     if not values.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
-    like = full(shape, 0, dtype=values.dtype, device=g.device)
-    even = values / _counts(like, window, strides, padding, count_include_pad)
-    dx = untap([even] * size_of(window), shape, window, strides, padding)
+    images = full(shape, 0, dtype=values.dtype, device=g.device)
+    share = values / _counts(images, window, strides, padding, count_include_pad)
+    dx = untap([share] * size_of(window), shape, window, strides, padding)
     return narrowed(channels_back(dx, data_format), g)
 
 

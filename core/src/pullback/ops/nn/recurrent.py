@@ -49,19 +49,19 @@ def check_shapes(
         **{name: (shape, (gates * units,)) for name, shape in biases.items()},
         **{name: (shape, (x[0], units)) for name, shape in states.items()},
     }
-    for name, (shape, wanted) in expected.items():
-        if shape is not None and shape != wanted:
+    for name, (shape, right) in expected.items():
+        if shape is not None and shape != right:
             raise errors.ShapeError(
-                f"{name} must have shape {wanted} for x {x} and {units} units, got {shape}"
+                f"{name} must have shape {right} for x {x} and {units} units, got {shape}"
             )
     return units
 
 
 def check_results(expected: dict[str, tuple[Shape, Shape]]) -> None:
     """Raises ShapeError unless the two shapes of each pair are equal."""
-    for name, (shape, wanted) in expected.items():
-        if shape != wanted:
-            raise errors.ShapeError(f"{name} must have shape {wanted}, got {shape}")
+    for name, (shape, right) in expected.items():
+        if shape != right:
+            raise errors.ShapeError(f"{name} must have shape {right}, got {shape}")
 
 
 def float_and_mask(outputs: int) -> DTypeRule:
@@ -70,18 +70,19 @@ def float_and_mask(outputs: int) -> DTypeRule:
     @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
         """Real floating inputs in one dtype, which the results have; a boolean mask."""
-        inputs, found = dtypes.real_floating(operands[:-1])
+        inputs, outs = dtypes.real_floating(operands[:-1])
         mask = None if operands[-1] is None else bool_
-        return Resolution((*inputs, mask), found * outputs)
+        return Resolution((*inputs, mask), outs * outputs)
 
     return rule
 
 
-def order_of(time: int, reverse: bool) -> range:
+def step_order(time: int, reverse: bool) -> range:
+    """The steps in the order in which they run."""
     return range(time - 1, -1, -1) if reverse else range(time)
 
 
-def projected(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
+def project(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
     """x @ kernel + bias for all steps at once."""
     batch, time, features = x.shape
     y = linear(reshape(x, (batch * time, features)), kernel, bias)
@@ -100,37 +101,38 @@ def gate_of(z: Tensor, index: int, units: int) -> Tensor:
     )
 
 
-def present_at(mask: Tensor | None, step: int) -> Tensor | None:
+def mask_at(mask: Tensor | None, step: int) -> Tensor | None:
     """The mask of one step, (batch, 1)."""
     if mask is None:
         return None
     return reshape(at(mask, step), (mask.shape[0], 1))
 
 
-def chosen(present: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
+def select(present: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
+    """The new state where the step exists, else the old one."""
     return new if present is None else where(present, new, old)
 
 
-def in_time(steps: dict[int, Tensor], like: Tensor, width: int) -> Tensor:
+def stack_steps(steps: dict[int, Tensor], like: Tensor, width: int) -> Tensor:
     """Results per step, stacked to (batch, time, width)."""
     if not steps:
         return zeros((like.shape[0], 0, width), dtype=like.dtype, device=like.device)
     return stack([steps[step] for step in range(len(steps))], axis=1)
 
 
-def rows_of(x: Tensor) -> Tensor:
+def merge_time(x: Tensor) -> Tensor:
     """x with batch and time merged into one axis."""
     return reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
 
 
-def states_before(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
+def previous_states(states: Tensor, initial: Tensor, reverse: bool) -> Tensor:
     """The state before each step."""
     batch, time, units = states.shape
     if not time:
         return states
     first = reshape(initial, (batch, 1, units))
-    cut = slice(1, time, 1) if reverse else slice(0, time - 1, 1)
-    rest = strided_slice(states, key=(slice(0, batch, 1), cut, ...))
+    steps = slice(1, time, 1) if reverse else slice(0, time - 1, 1)
+    rest = strided_slice(states, key=(slice(0, batch, 1), steps, ...))
     return concat([rest, first] if reverse else [first, rest], axis=1)
 
 
@@ -138,10 +140,10 @@ def gradient_dtypes(count: int) -> DTypeRule:
     @DTypeRule
     def rule(operands: Operands, **_: object) -> Resolution:
         """Each input keeps its dtype; the results have that of x."""
-        kept = dtypes.each("any")(operands).inputs
-        dtype = kept[0]
+        inputs = dtypes.each("any")(operands).inputs
+        dtype = inputs[0]
         assert dtype is not None
-        return Resolution(kept, (dtype,) * count)
+        return Resolution(inputs, (dtype,) * count)
 
     return rule
 
@@ -213,12 +215,12 @@ def simple_rnn(
     >>> out.shape, h.shape
     ((2, 3, 5), (2, 5))
     """
-    like, nonlinear = x, tanh if activation == "tanh" else relu
+    like, activate = x, tanh if activation == "tanh" else relu
     x, h, recurrent = widened(x), widened(initial_h), widened(recurrent_kernel)
-    a = projected(x, widened(kernel), None if bias is None else widened(bias))
+    projected = project(x, widened(kernel), None if bias is None else widened(bias))
     outs = {}
-    for step in order_of(x.shape[1], reverse):
-        new = nonlinear(at(a, step) + matmul(h, recurrent))
-        h = chosen(present_at(mask, step), new, h)
+    for step in step_order(x.shape[1], reverse):
+        h_new = activate(at(projected, step) + matmul(h, recurrent))
+        h = select(mask_at(mask, step), h_new, h)
         outs[step] = h
-    return narrowed(in_time(outs, x, recurrent.shape[0]), like), narrowed(h, like)
+    return narrowed(stack_steps(outs, x, recurrent.shape[0]), like), narrowed(h, like)

@@ -13,16 +13,16 @@ from pullback.ops.nn.recurrent import (
     at,
     check_results,
     check_shapes,
-    chosen,
     float_and_mask,
     gate_of,
     gradient_dtypes,
-    in_time,
-    order_of,
-    present_at,
-    projected,
-    rows_of,
-    states_before,
+    mask_at,
+    merge_time,
+    previous_states,
+    project,
+    select,
+    stack_steps,
+    step_order,
 )
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import sum
@@ -104,24 +104,25 @@ def gru(
     """
     like, units = x, recurrent_kernel.shape[0]
     x, h, recurrent = widened(x), widened(initial_h), widened(recurrent_kernel)
-    a = projected(x, widened(kernel), None if bias is None else widened(bias))
+    projected = project(x, widened(kernel), None if bias is None else widened(bias))
     outs, gates, candidates = {}, {}, {}
-    for step in order_of(x.shape[1], reverse):
-        one, b = at(a, step), matmul(h, recurrent)
+    for step in step_order(x.shape[1], reverse):
+        a, b = at(projected, step), matmul(h, recurrent)
         if recurrent_bias is not None:
             b = b + widened(recurrent_bias)
-        z = sigmoid(gate_of(one, 0, units) + gate_of(b, 0, units))
-        r = sigmoid(gate_of(one, 1, units) + gate_of(b, 1, units))
-        q = gate_of(b, 2, units)
-        n = tanh(gate_of(one, 2, units) + r * q)
-        h = chosen(present_at(mask, step), n + z * (h - n), h)
-        outs[step], candidates[step] = h, q
+        z = sigmoid(gate_of(a, 0, units) + gate_of(b, 0, units))
+        r = sigmoid(gate_of(a, 1, units) + gate_of(b, 1, units))
+        b_n = gate_of(b, 2, units)
+        n = tanh(gate_of(a, 2, units) + r * b_n)
+        h_new = n + z * (h - n)  # z * h + (1 - z) * n
+        h = select(mask_at(mask, step), h_new, h)
+        outs[step], candidates[step] = h, b_n
         gates[step] = concat([z, r, n], axis=1)
     return (  # type: ignore[return-value]
-        narrowed(in_time(outs, x, units), like),
+        narrowed(stack_steps(outs, x, units), like),
         narrowed(h, like),
-        in_time(gates, x, 3 * units),
-        in_time(candidates, x, units),
+        stack_steps(gates, x, 3 * units),
+        stack_steps(candidates, x, units),
     )
 
 
@@ -132,9 +133,9 @@ def _gru_same_shapes(*shapes: Shape, **_: object) -> list[Shape]:
 
 
 def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
-    *given, mask, out, gates, candidates, out_g, h_g = shapes
-    units = _gru_units(*given, None, None, mask)
-    batch, time, _ = given[0]
+    *inputs, mask, out, gates, candidates, out_g, h_g = shapes
+    units = _gru_units(*inputs, None, None, mask)
+    batch, time, _ = inputs[0]
     steps = (batch, time, units)
     check_results(
         {
@@ -187,52 +188,49 @@ def gru_gradient(
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
     >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))
-    >>> found = pb.ops.gru_gradient(x, state, weights, weights, None, zeros, gates, zeros, x, state)
-    >>> found[1].tolist(), found[4].tolist()
+    >>> gradients = pb.ops.gru_gradient(
+    ...     x, state, weights, weights, None, zeros, gates, zeros, x, state
+    ... )
+    >>> gradients[1].tolist(), gradients[4].tolist()
     ([[0.5]], [-0.125, 0.0, 0.375])
     """
     like, units = x, recurrent_kernel.shape[0]
     recurrent = widened(recurrent_kernel)
     out_g, dh = widened(out_g), widened(h_g)
-    earlier = states_before(widened(out), widened(initial_h), reverse)
-    by_input: dict[int, Tensor] = {}
-    by_state: dict[int, Tensor] = {}
-    for step in reversed(order_of(x.shape[1], reverse)):
-        gate, present = at(gates, step), present_at(mask, step)
-        z, r, n = (gate_of(gate, index, units) for index in range(3))
+    h_before = previous_states(widened(out), widened(initial_h), reverse)
+    das: dict[int, Tensor] = {}
+    dbs: dict[int, Tensor] = {}
+    for step in reversed(step_order(x.shape[1], reverse)):
+        step_gates, present = at(gates, step), mask_at(mask, step)
+        z, r, n = (gate_of(step_gates, index, units) for index in range(3))
         dh = dh + at(out_g, step)
         dn = dh * (1 - z) * (1 - n * n)
-        dz = dh * (at(earlier, step) - n) * (z * (1 - z))
+        dz = dh * (at(h_before, step) - n) * (z * (1 - z))
         dr = dn * at(candidates, step) * (r * (1 - r))
         da = concat([dz, dr, dn], axis=1)
         db = concat([dz, dr, dn * r], axis=1)
         if present is not None:
             da, db = where(present, da, 0), where(present, db, 0)
-        dh = chosen(present, dh * z + matmul(db, recurrent.mT), dh)
-        by_input[step], by_state[step] = da, db
-    da = rows_of(in_time(by_input, widened(x), 3 * units))
-    db = rows_of(in_time(by_state, widened(x), 3 * units))
-    found = (
-        reshape(matmul(da, widened(kernel).mT), x.shape),
-        dh,
-        matmul(rows_of(widened(x)).mT, da),
-        matmul(rows_of(earlier).mT, db),
-        sum(da, axis=0),
-        sum(db, axis=0),
-    )
-    return tuple(narrowed(one, like) for one in found)
+        dh = select(present, dh * z + matmul(db, recurrent.mT), dh)
+        das[step], dbs[step] = da, db
+    # One product for all steps.
+    da = merge_time(stack_steps(das, widened(x), 3 * units))
+    db = merge_time(stack_steps(dbs, widened(x), 3 * units))
+    dx = reshape(matmul(da, widened(kernel).mT), x.shape)
+    dkernel, drecurrent = matmul(merge_time(widened(x)).mT, da), matmul(merge_time(h_before).mT, db)
+    gradients = (dx, dh, dkernel, drecurrent, sum(da, axis=0), sum(db, axis=0))
+    return tuple(narrowed(gradient, like) for gradient in gradients)
 
 
 @gru.vjp("x", "initial_h", "kernel", "recurrent_kernel", "bias", "recurrent_bias")
 def _(
     g: tuple[Tensor, Tensor], x: Tensor, initial_h: Tensor, kernel: Tensor,
     recurrent_kernel: Tensor, mask: Tensor | None, out: Tensor, gates: Tensor,
-    candidates: Tensor, reverse: bool, wanted: tuple[bool, ...],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = gru_gradient(
+    candidates: Tensor, reverse: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return gru_gradient(
         x, initial_h, kernel, recurrent_kernel, mask, out, gates, candidates, *g, reverse=reverse
     )
-    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
 
 
 gru.vjp(mask=None)

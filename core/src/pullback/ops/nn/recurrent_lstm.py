@@ -13,16 +13,16 @@ from pullback.ops.nn.recurrent import (
     at,
     check_results,
     check_shapes,
-    chosen,
     float_and_mask,
     gate_of,
     gradient_dtypes,
-    in_time,
-    order_of,
-    present_at,
-    projected,
-    rows_of,
-    states_before,
+    mask_at,
+    merge_time,
+    previous_states,
+    project,
+    select,
+    stack_steps,
+    step_order,
 )
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import sum
@@ -105,23 +105,24 @@ def lstm(
     like, units = x, recurrent_kernel.shape[0]
     x, h, c = widened(x), widened(initial_h), widened(initial_c)
     recurrent = widened(recurrent_kernel)
-    z = projected(x, widened(kernel), None if bias is None else widened(bias))
+    projected = project(x, widened(kernel), None if bias is None else widened(bias))
     outs, gates, cells = {}, {}, {}
-    for step in order_of(x.shape[1], reverse):
-        raw = at(z, step) + matmul(h, recurrent)
-        i, f = sigmoid(gate_of(raw, 0, units)), sigmoid(gate_of(raw, 1, units))
-        g, o = tanh(gate_of(raw, 2, units)), sigmoid(gate_of(raw, 3, units))
-        cell = f * c + i * g
-        present = present_at(mask, step)
-        h, c = chosen(present, o * tanh(cell), h), chosen(present, cell, c)
+    for step in step_order(x.shape[1], reverse):
+        z = at(projected, step) + matmul(h, recurrent)
+        i, f = sigmoid(gate_of(z, 0, units)), sigmoid(gate_of(z, 1, units))
+        g, o = tanh(gate_of(z, 2, units)), sigmoid(gate_of(z, 3, units))
+        c_new = f * c + i * g
+        h_new = o * tanh(c_new)
+        present = mask_at(mask, step)
+        h, c = select(present, h_new, h), select(present, c_new, c)
         outs[step], cells[step] = h, c
         gates[step] = concat([i, f, g, o], axis=1)
     return (  # type: ignore[return-value]
-        narrowed(in_time(outs, x, units), like),
+        narrowed(stack_steps(outs, x, units), like),
         narrowed(h, like),
         narrowed(c, like),
-        in_time(gates, x, 4 * units),
-        in_time(cells, x, units),
+        stack_steps(gates, x, 4 * units),
+        stack_steps(cells, x, units),
     )
 
 
@@ -132,9 +133,9 @@ def _same_shapes(*shapes: Shape, **_: object) -> list[Shape]:
 
 
 def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
-    *given, mask, out, gates, cells, out_g, h_g, c_g = shapes
-    units = _lstm_units(*given, None, mask)
-    batch, time, _ = given[0]
+    *inputs, mask, out, gates, cells, out_g, h_g, c_g = shapes
+    units = _lstm_units(*inputs, None, mask)
+    batch, time, _ = inputs[0]
     steps, state = (batch, time, units), (batch, units)
     check_results(
         {
@@ -192,69 +193,57 @@ def lstm_gradient(
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 4))
     >>> gates, cells = pb.full((1, 1, 4), 0.5), pb.zeros((1, 1, 1))
-    >>> found = pb.ops.lstm_gradient(
+    >>> gradients = pb.ops.lstm_gradient(
     ...     x, state, state, weights, weights, None, cells, gates, cells, x, state, state
     ... )
-    >>> found[2].tolist(), found[5].tolist()
+    >>> gradients[2].tolist(), gradients[5].tolist()
     ([[0.25]], [0.0625, 0.0, 0.1875, 0.0])
     """
     like, units = x, recurrent_kernel.shape[0]
     recurrent = widened(recurrent_kernel)
     out_g, dh, dc = widened(out_g), widened(h_g), widened(c_g)
-    earlier = states_before(cells, widened(initial_c), reverse)
-    slopes: dict[int, Tensor] = {}
-    for step in reversed(order_of(x.shape[1], reverse)):
-        gate, present = at(gates, step), present_at(mask, step)
-        i, f, g, o = (gate_of(gate, index, units) for index in range(4))
+    c_before = previous_states(cells, widened(initial_c), reverse)
+    dzs: dict[int, Tensor] = {}
+    for step in reversed(step_order(x.shape[1], reverse)):
+        step_gates, present = at(gates, step), mask_at(mask, step)
+        i, f, g, o = (gate_of(step_gates, index, units) for index in range(4))
         dh = dh + at(out_g, step)
-        # A masked step keeps the old cell, and uses nothing of step t.
-        t = tanh(at(cells, step))
-        dcell = dc + dh * o * (1 - t * t)
+        # A masked step keeps h and c: what is computed of it here is not used.
+        tanh_c = tanh(at(cells, step))
+        dc_new = dc + dh * o * (1 - tanh_c * tanh_c)
         dz = concat(
             [
-                dcell * g * (i * (1 - i)),
-                dcell * at(earlier, step) * (f * (1 - f)),
-                dcell * i * (1 - g * g),
-                dh * t * (o * (1 - o)),
+                dc_new * g * (i * (1 - i)),
+                dc_new * at(c_before, step) * (f * (1 - f)),
+                dc_new * i * (1 - g * g),
+                dh * tanh_c * (o * (1 - o)),
             ],
             axis=1,
         )
         if present is not None:
             dz = where(present, dz, 0)
-        back = matmul(dz, recurrent.mT)
-        dh, dc = chosen(present, back, dh), chosen(present, dcell * f, dc)
-        slopes[step] = dz
-    found = products(x, initial_h, kernel, out, slopes, 4 * units, reverse)
-    dx, dkernel, drecurrent, dbias = found
-    return tuple(narrowed(one, like) for one in (dx, dh, dc, dkernel, drecurrent, dbias))
-
-
-def products(
-    x: Tensor, initial_h: Tensor, kernel: Tensor, out: Tensor, slopes: dict[int, Tensor],
-    width: int, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of x, kernel, recurrent kernel and bias: one product each for all steps."""
-    dz = rows_of(in_time(slopes, widened(x), width))
-    before = rows_of(states_before(widened(out), widened(initial_h), reverse))
-    return (
-        reshape(matmul(dz, widened(kernel).mT), x.shape),
-        matmul(rows_of(widened(x)).mT, dz),
-        matmul(before.mT, dz),
-        sum(dz, axis=0),
-    )
+        dh, dc = select(present, matmul(dz, recurrent.mT), dh), select(present, dc_new * f, dc)
+        dzs[step] = dz
+    # One product for all steps.
+    dz = merge_time(stack_steps(dzs, widened(x), 4 * units))
+    h_before = merge_time(previous_states(widened(out), widened(initial_h), reverse))
+    dx = reshape(matmul(dz, widened(kernel).mT), x.shape)
+    dkernel, drecurrent = matmul(merge_time(widened(x)).mT, dz), matmul(h_before.mT, dz)
+    dbias = sum(dz, axis=0)
+    gradients = (dx, dh, dc, dkernel, drecurrent, dbias)
+    return tuple(narrowed(gradient, like) for gradient in gradients)
 
 
 @lstm.vjp("x", "initial_h", "initial_c", "kernel", "recurrent_kernel", "bias")
 def _(
     g: tuple[Tensor, Tensor, Tensor], x: Tensor, initial_h: Tensor, initial_c: Tensor,
     kernel: Tensor, recurrent_kernel: Tensor, mask: Tensor | None, out: Tensor, gates: Tensor,
-    cells: Tensor, reverse: bool, wanted: tuple[bool, ...],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = lstm_gradient(
+    cells: Tensor, reverse: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return lstm_gradient(
         x, initial_h, initial_c, kernel, recurrent_kernel, mask, out, gates, cells, *g,
         reverse=reverse,
     )  # fmt: skip
-    return tuple(one if want else None for one, want in zip(found, wanted, strict=True))
 
 
 lstm.vjp(mask=None)

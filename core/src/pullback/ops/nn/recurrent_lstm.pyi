@@ -31,12 +31,3 @@ def lstm_gradient(
     *,
     reverse: bool = False,
 ) -> tuple[Tensor, ...]: ...
-def products(
-    x: Tensor,
-    initial_h: Tensor,
-    kernel: Tensor,
-    out: Tensor,
-    slopes: dict[int, Tensor],
-    width: int,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...

@@ -30,7 +30,7 @@ def _resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
 
 
-def _normal(
+def _canonical(
     shapes: tuple[Shape, ...], *, size: Any, method: str, data_format: str
 ) -> dict[str, object]:
     check_format(data_format)
@@ -44,16 +44,15 @@ def _normal(
     spatial = spatial_of(x, data_format)
     if 0 in spatial:
         raise errors.ShapeError(f"images of shape {x} have no pixels to resize")
-    wanted = tuple(size) if isinstance(size, Iterable) else size
     return {
-        "size": sizes(wanted, len(spatial), "size"),
+        "size": sizes(tuple(size) if isinstance(size, Iterable) else size, len(spatial), "size"),
         "method": method,
         "data_format": data_format,
     }
 
 
 # ACCUMULATED: a weighted sum of neighbors that may cancel.
-@op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normal)
+@op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_canonical)
 def resize(
     x: Tensor,
     *,
@@ -89,21 +88,20 @@ def resize(
         if old == count:
             continue
         if method == "nearest":
-            y = take(
-                y, _indices([(2 * i + 1) * old // (2 * count) for i in range(count)], y), axis=axis
-            )
+            nearest = [(2 * i + 1) * old // (2 * count) for i in range(count)]
+            y = take(y, _indices(nearest, y), axis=axis)
             continue
-        places = [max((i + 0.5) * old / count - 0.5, 0.0) for i in range(count)]
-        below = [min(int(place), old - 1) for place in places]
-        above = [min(one + 1, old - 1) for one in below]
+        centers = [max((i + 0.5) * old / count - 0.5, 0.0) for i in range(count)]
+        below = [min(int(center), old - 1) for center in centers]
+        above = [min(index + 1, old - 1) for index in below]
         shape = tuple(count if i == axis else 1 for i in range(y.ndim))
-        share = [place - one for place, one in zip(places, below, strict=True)]
-        weight = reshape(from_any(share, y.dtype, y.device), shape)
+        fractions = [center - index for center, index in zip(centers, below, strict=True)]
+        weight = reshape(from_any(fractions, y.dtype, y.device), shape)
         low = take(y, _indices(below, y), axis=axis)
         high = take(y, _indices(above, y), axis=axis)
         y = low * (1 - weight) + high * weight
     return narrowed(y, x)
 
 
-def _indices(places: list[int], like: Tensor) -> Tensor:
-    return from_any(places).to(like.device)
+def _indices(indices: list[int], like: Tensor) -> Tensor:
+    return from_any(indices).to(like.device)

@@ -39,8 +39,8 @@ def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
     wide = widened(x)
     if not wide.size:
         return narrowed(wide, x)  # an empty axis has no maximum
-    e = exp(wide - max(wide, axis=axis, keepdims=True))
-    return narrowed(e / sum(e, axis=axis, keepdims=True), x)
+    powers = exp(wide - max(wide, axis=axis, keepdims=True))
+    return narrowed(powers / sum(powers, axis=axis, keepdims=True), x)
 
 
 @op(
@@ -56,8 +56,8 @@ def softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tensor:
     >>> pb.ops.softmax_gradient([1.0, 0.0], [0.5, 0.5]).tolist()
     [0.25, -0.25]
     """
-    h, wide = widened(g), widened(out)
-    return narrowed(wide * (h - sum(h * wide, axis=axis, keepdims=True)), out)
+    g, y = widened(g), widened(out)
+    return narrowed(y * (g - sum(g * y, axis=axis, keepdims=True)), out)
 
 
 softmax.vjp(x=lambda g, out, axis: softmax_gradient(g, out, axis=axis))
@@ -70,8 +70,8 @@ def _(h: Tensor, out: Tensor, *, axis: int) -> Tensor:
 
 @softmax_gradient.vjp("out")
 def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
-    mean, passed = sum(g * out, axis=axis, keepdims=True), sum(h * out, axis=axis, keepdims=True)
-    return h * (g - mean) - g * passed
+    g_mean, h_mean = sum(g * out, axis=axis, keepdims=True), sum(h * out, axis=axis, keepdims=True)
+    return h * (g - g_mean) - g * h_mean
 
 
 # ACCUMULATED: x - log(sum(exp(x))) may cancel.
@@ -102,8 +102,8 @@ def log_softmax_gradient(g: Tensor, out: Tensor, /, *, axis: Axis = -1) -> Tenso
     >>> pb.ops.log_softmax_gradient([1.0, 0.0], [0.0, float("-inf")]).tolist()
     [0.0, 0.0]
     """
-    h, wide = widened(g), widened(out)
-    return narrowed(h - exp(wide) * sum(h, axis=axis, keepdims=True), out)
+    g, y = widened(g), widened(out)
+    return narrowed(g - exp(y) * sum(g, axis=axis, keepdims=True), out)
 
 
 log_softmax.vjp(x=lambda g, out, axis: log_softmax_gradient(g, out, axis=axis))

@@ -28,10 +28,10 @@ DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 R = TypeVar("R")
 
 #: The largest number for one spatial dimension: work grows with it.
-_MOST = 2**31 - 1
+_LARGEST = 2**31 - 1
 
 
-def sizes(value: object, count: int, what: str) -> Shape:
+def sizes(value: object, count: int, name: str) -> Shape:
     """`count` positive integers, from one integer or a sequence.
 
     Raises:
@@ -40,19 +40,19 @@ def sizes(value: object, count: int, what: str) -> Shape:
     """
     if isinstance(value, (bytes, Mapping, Set)):
         raise errors.InputTypeError(
-            f"{what} must be an integer or a sequence of integers, got {value!r}"
+            f"{name} must be an integer or a sequence of integers, got {value!r}"
         )
-    found = (
-        tuple(as_int(one, f"an integer in {what}") for one in value)
+    canonical = (
+        tuple(as_int(size, f"an integer in {name}") for size in value)
         if isinstance(value, Iterable)
-        else (as_int(value, f"an integer or a sequence for {what}"),) * count
+        else (as_int(value, f"an integer or a sequence for {name}"),) * count
     )
-    if len(found) != count or not all(1 <= one <= _MOST for one in found):
+    if len(canonical) != count or not all(1 <= size <= _LARGEST for size in canonical):
         raise errors.ShapeError(
-            f"{what} must be from 1 to {_MOST}, one number or one for each of {count} spatial "
+            f"{name} must be from 1 to {_LARGEST}, one number or one for each of {count} spatial "
             f"dimensions, got {value!r}"
         )
-    return found
+    return canonical
 
 
 def pads(padding: object, spatial: Shape, window: Shape, strides: Shape, dilation: Shape) -> Pads:
@@ -81,19 +81,19 @@ def pads(padding: object, spatial: Shape, window: Shape, strides: Shape, dilatio
         raise errors.InputValueError(
             f'padding must be "valid", "same", "causal" or pairs of numbers, got {padding!r}'
         )
-    listed = list(padding) if isinstance(padding, Iterable) else [padding] * len(spatial)
-    found = tuple(
-        (as_int(one[0], "an integer pad"), as_int(one[1], "an integer pad"))
-        if isinstance(one, Sequence) and len(one) == 2
-        else (as_int(one, "an integer pad, or a pair"),) * 2
-        for one in listed
+    entries = list(padding) if isinstance(padding, Iterable) else [padding] * len(spatial)
+    pairs = tuple(
+        (as_int(entry[0], "an integer pad"), as_int(entry[1], "an integer pad"))
+        if isinstance(entry, Sequence) and len(entry) == 2
+        else (as_int(entry, "an integer pad, or a pair"),) * 2
+        for entry in entries
     )
-    if len(found) != len(spatial) or any(min(pair) < 0 for pair in found):
+    if len(pairs) != len(spatial) or any(min(pair) < 0 for pair in pairs):
         raise errors.ShapeError(
             f"padding needs one pair of numbers that are not negative for each of {len(spatial)} "
             f"spatial dimensions, got {padding!r}"
         )
-    return found
+    return pairs
 
 
 def check_format(data_format: object) -> None:
@@ -126,7 +126,7 @@ def _key(value: Any) -> Any:
     """Integers, strings and None in nested tuples, for which equal means identical."""
     kind = type(value)
     if kind is tuple or kind is list:
-        return tuple([one if type(one) is int else _key(one) for one in value])
+        return tuple([item if type(item) is int else _key(item) for item in value])
     if kind is int or kind is str or value is None:
         return value
     try:
@@ -142,17 +142,17 @@ def remembered(function: Callable[..., R]) -> Callable[..., R]:
     Lists are read as tuples, and all integers as Python's. Other values are never looked up, so 2.0
     raises after 2 as it does before it.
     """
-    kept = lru_cache(maxsize=1024)(function)
+    cached = lru_cache(maxsize=1024)(function)
 
     @wraps(function)
-    def call(shapes: Any, *given: Any) -> R:
+    def call(shapes: Any, *attributes: Any) -> R:
         try:
-            key = [one if type(one) is str else _key(one) for one in given]
+            key = [value if type(value) is str else _key(value) for value in attributes]
         except _NoKeyError:
-            return function(shapes, *given)
-        return kept(shapes, *key)
+            return function(shapes, *attributes)
+        return cached(shapes, *key)
 
-    call.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+    call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
     return call
 
 
@@ -180,13 +180,13 @@ def taps(
 
 def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Any, padding: Pads) -> Any:
     """The transpose of `taps`: adds every part to zeros of `shape` at its position."""
-    out, one = parts[0].shape[1:-1], (1,) * len(window)
+    out, undilated = parts[0].shape[1:-1], (1,) * len(window)
     padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]
-    wide = (shape[0], *padded, shape[-1])
+    padded_shape = (shape[0], *padded, shape[-1])
     total = None
-    for key, part in zip(_keys(shape[0], out, window, strides, one), parts, strict=True):
-        laid = strided_place(part, shape=wide, key=key)
-        total = laid if total is None else total + laid
+    for key, part in zip(_keys(shape[0], out, window, strides, undilated), parts, strict=True):
+        placed = strided_place(part, shape=padded_shape, key=key)
+        total = placed if total is None else total + placed
     assert total is not None, "a window has at least one element"
     inner = [slice(low, low + size, 1) for size, (low, _) in zip(shape[1:-1], padding, strict=True)]
     return strided_slice(total, key=(slice(0, shape[0], 1), *inner, ...))
@@ -197,10 +197,10 @@ def _keys(batch: int, out: Shape, window: Shape, strides: Shape, dilation: Shape
         yield (
             slice(0, batch, 1),
             *[
-                slice(place * step, place * step + (count - 1) * stride + 1, stride)
+                slice(i * step, i * step + (count - 1) * stride + 1, stride)
                 if count
                 else slice(0, 0, 1)
-                for place, step, count, stride in zip(tap, dilation, out, strides, strict=True)
+                for i, step, count, stride in zip(tap, dilation, out, strides, strict=True)
             ],
             ...,
         )

@@ -229,12 +229,12 @@ def ftrl_update(
     >>> new[0].tolist(), new[2].tolist()
     ([-0.5], [2.0])
     """
-    p, g, old = widened(parameter), widened(gradient), widened(accumulator)
-    total = old + g * g
-    # An accumulator of 0 to a negative power would be infinite, upside down it is 0.
-    rate, before = total ** (-power), old ** (-power)
-    direction = widened(linear) + g - (rate - before) / learning_rate * p
-    pull = sign(direction) * l1 - direction
-    slope = (rate + beta) / learning_rate + 2 * l2
-    moved = where(abs(direction) > l1, pull / where(slope == 0, 1, slope), 0)
-    return narrowed(moved, parameter), narrowed(total, accumulator), narrowed(direction, linear)
+    p, g, n_old = widened(parameter), widened(gradient), widened(accumulator)
+    n = n_old + g * g
+    # n ** power, of which an accumulator of 0 would make infinity, as its reciprocal.
+    root, root_old = n ** (-power), n_old ** (-power)
+    z = widened(linear) + g - (root - root_old) / learning_rate * p
+    curvature = (root + beta) / learning_rate + 2 * l2
+    minimum = (sign(z) * l1 - z) / where(curvature == 0, 1, curvature)
+    new = where(abs(z) > l1, minimum, 0)
+    return narrowed(new, parameter), narrowed(n, accumulator), narrowed(z, linear)

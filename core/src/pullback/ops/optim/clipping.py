@@ -70,10 +70,11 @@ def clip_by_global_norm(
     >>> clipped[1], norm.item()
     (None, 5.0)
     """
-    found = global_norm(tensors) if norm is None else from_any(norm)
+    length = global_norm(tensors) if norm is None else from_any(norm)
+    large = length > max_norm
+    factor = where(large, max_norm / where(large, length, 1), 1)
     # NaN is not > max_norm, but must not pass as small; inf - inf is NaN too.
-    factor = where(found > max_norm, max_norm / where(found > max_norm, found, 1), 1)
-    factor = factor + (found - found)
+    factor = factor + (length - length)
     clipped: list[Tensor | None] = []
     for value in tensors:
         if value is None:
@@ -81,4 +82,4 @@ def clip_by_global_norm(
             continue
         tensor = from_any(value)
         clipped.append(narrowed(tensor * factor.to(tensor.device), tensor))
-    return clipped, found
+    return clipped, length

@@ -57,8 +57,9 @@ def _shapes_of(slots: int, numbers: int) -> ShapeRule:
                 raise errors.ShapeError(
                     f"learning rate, step and other numbers must be 0-d, got shape {shape}"
                 )
-        found = [inputs[0]] * (1 + slots - numbers) + [()] * numbers
-        return found if slots else inputs[0]
+        if not slots:
+            return inputs[0]
+        return [inputs[0]] * (1 + slots - numbers) + [()] * numbers
 
     return rule
 
@@ -328,13 +329,14 @@ def nadam_update(
     """
     p, g = widened(parameter), widened(gradient)
     first, second = moments(g, m, v, beta1, beta2)
-    now, later = (
-        (1 - exp(one * (momentum_decay * math.log(0.96))) * 0.5) * beta1 for one in (step, step + 1)
+    # The momentum of this step and of the next one.
+    mu, mu_next = (
+        (1 - exp(t * (momentum_decay * math.log(0.96))) * 0.5) * beta1 for t in (step, step + 1)
     )
     # 1 - product of momenta, as the mean of ones with these momenta: its digits do not cancel.
-    summed = total * now + (1 - now)
-    ahead = first * (later / (summed * later + (1 - later))) + g * ((1 - now) / summed)
-    change = ahead / (sqrt(second / bias_correction(beta2, step)) + epsilon)
+    summed = total * mu + (1 - mu)
+    corrected = first * (mu_next / (summed * mu_next + (1 - mu_next))) + g * ((1 - mu) / summed)
+    change = corrected / (sqrt(second / bias_correction(beta2, step)) + epsilon)
     return (
         narrowed(p - change * learning_rate, parameter),
         narrowed(first, m),

@@ -155,17 +155,17 @@ def adafactor_update(
     [[[0.5, 0.5]], [4.0], [4.0, 4.0]]
     """
     if not parameter.size:
-        return parameter, rows, columns  # nothing has no mean
+        return parameter, rows, columns  # an empty parameter has no mean
     p, g = widened(parameter), widened(gradient)
     square, weight = g * g + epsilon, step ** (-decay)
     old_rows, old_columns = widened(rows), widened(columns)
-    by_row = old_rows + (mean(square, axis=-1) - old_rows) * weight
-    by_column = old_columns + (mean(square, axis=-2) - old_columns) * weight
-    # The square roots apart: the product of two small means would be 0.
-    level = mean(by_row, axis=-1, keepdims=True)
-    root = expand_dims(sqrt(by_row / level), axis=-1) * expand_dims(sqrt(by_column), axis=-2)
-    moved = _scaled(p, g / root, learning_rate, step, least, threshold)
-    return narrowed(moved, parameter), narrowed(by_row, rows), narrowed(by_column, columns)
+    r = old_rows + (mean(square, axis=-1) - old_rows) * weight
+    c = old_columns + (mean(square, axis=-2) - old_columns) * weight
+    # sqrt(r c / mean(r)), with a root for each factor: the product of two small means would be 0.
+    r_mean = mean(r, axis=-1, keepdims=True)
+    root = expand_dims(sqrt(r / r_mean), axis=-1) * expand_dims(sqrt(c), axis=-2)
+    new = _scaled_step(p, g / root, learning_rate, step, least, threshold)
+    return narrowed(new, parameter), narrowed(r, rows), narrowed(c, columns)
 
 
 @update("mean_square")
@@ -211,14 +211,14 @@ def adafactor_vector_update(
         return parameter, mean_square
     p, g, old = widened(parameter), widened(gradient), widened(mean_square)
     square = old + (g * g + epsilon - old) * step ** (-decay)
-    moved = _scaled(p, g / sqrt(square), learning_rate, step, least, threshold)
-    return narrowed(moved, parameter), narrowed(square, mean_square)
+    new = _scaled_step(p, g / sqrt(square), learning_rate, step, least, threshold)
+    return narrowed(new, parameter), narrowed(square, mean_square)
 
 
-def _scaled(
+def _scaled_step(
     p: Tensor, change: Tensor, learning_rate: Tensor, step: Tensor, least: float, threshold: float
 ) -> Tensor:
     """The parameter after a change that is clipped to `threshold` and scaled with the parameter."""
-    length = maximum(sqrt(mean(change * change)) / threshold, 1)
+    clipping = maximum(sqrt(mean(change * change)) / threshold, 1)
     rate = minimum(learning_rate, 1 / sqrt(step)) * maximum(sqrt(mean(p * p)), least)
-    return p - change * (rate / length)
+    return p - change * (rate / clipping)
