@@ -145,7 +145,7 @@ def test_managers_with_two_names_in_one_folder(tmp_path):
 
 
 class TestLeftovers:
-    """What a process that died has left is put right by the next one."""
+    """The next process puts right what one that died has left."""
 
     def test_are_removed(self, tmp_path):
         _, manager = manager_of(tmp_path, keep=3)

@@ -72,9 +72,9 @@ def gradients(
         _forms[key] = _Form()
         return None
     for backward_pass in form.passes:
-        found = backward_pass(target, leaves, begin, end, release)
-        if found is not None:
-            return found
+        computed = backward_pass(target, leaves, begin, end, release)
+        if computed is not None:
+            return computed
     form.misses += 1
     if form.misses < PATIENCE or form.built > 2 * _ALIKE or set(leaves) != own:
         return None
