@@ -13,7 +13,6 @@ class Operators:
     """The public functions, each set under its name as the op specification defines it.
 
     Tensors and dispatch lie below the ops and cannot import them; what they call is declared here.
-    `np.multiply(t, t)` finds its op by name in `vars(OPERATORS)`.
     """
 
     abs: Callable[..., Tensor]
@@ -58,6 +57,9 @@ class Operators:
     get_item: Callable[[Tensor, Any], Tensor]
     set_item: Callable[[Tensor, Any, TensorLike], Tensor]
     array_namespace: Callable[[str | None], Any]
+    #: What `np.dot(x, y)` is, and `np.add(x, y)`: set by `_numpy`.
+    numpy_function: Callable[[Any, Any, Any, Any], Any]
+    numpy_ufunc: Callable[[Any, str, Any, Any], Any]
 
 
 OPERATORS = Operators()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from pullback import _numpy_protocols, errors
+from pullback import errors
 from pullback._operators import OPERATORS
+from pullback._printing import printed
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
@@ -128,12 +129,12 @@ class Tensor:
         return OPERATORS.array_namespace(api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _numpy_protocols.run_ufunc(vars(OPERATORS), ufunc, method, inputs, kwargs)
+        return OPERATORS.numpy_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        return _numpy_protocols.run_function(vars(OPERATORS), function, args, kwargs)
+        return OPERATORS.numpy_function(function, types, args, kwargs)
 
     def item(self) -> bool | int | float | complex:
         """The only element, as a Python number.
@@ -210,11 +211,11 @@ class Tensor:
         return format(self.item(), spec)
 
     def __repr__(self) -> str:
-        values = _numpy_protocols.printed(self.numpy(), separator=", ", prefix="Tensor(")
+        values = printed(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
-        values = _numpy_protocols.printed(self.numpy())
+        values = printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
+from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
@@ -247,7 +248,10 @@ class Variable:
         return self.value.__array_namespace__(api_version=api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return self.value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        return OPERATORS.numpy_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return OPERATORS.numpy_function(function, types, args, kwargs)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self.value.__dlpack__(**kwargs)
