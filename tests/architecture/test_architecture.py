@@ -43,6 +43,8 @@ LEVELS = (
         "plugins.kernel_packs",
     ),
     (
+        "_array_methods",
+        "_operator_methods",
         "_operators",
         "_printing",
         "tensor",

@@ -74,15 +74,6 @@ def test_matmul_operator():
         np.testing.assert_allclose(found.numpy(), a @ b)
 
 
-def test_equality_with_what_is_no_array():
-    x = pb.asarray([1.0, 2.0])
-    for other in ("text", None):
-        assert (x == other) is False
-        assert (x != other) is True
-    with pytest.raises(errors.PullbackError):
-        _ = x == object()
-
-
 # NumPy's functions -------------------------------------------------------------------------------
 
 

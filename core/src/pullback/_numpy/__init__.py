@@ -25,5 +25,12 @@ def _run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     return run_ufunc(ufunc, method, inputs, kwargs)
 
 
+def _call(name: str, *args: Any) -> Any:
+    from pullback._numpy.functions import call
+
+    return call(name, *args)
+
+
+OPERATORS.numpy = _call
 OPERATORS.numpy_function = _run_function
 OPERATORS.numpy_ufunc = _run_ufunc

@@ -64,6 +64,11 @@ def run_function(function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return on_host(name, function, args, kwargs, argument=str(error))
 
 
+def call(name: str, *args: Any) -> Any:
+    """Runs the function of the table with NumPy's name `name`."""
+    return FUNCTIONS[name](*args)
+
+
 def _is_known(kind: type) -> bool:
     """Returns whether values of a type are ours, or arrays that leave functions to NumPy."""
     if hasattr(kind, "__pullback_tensor__"):
