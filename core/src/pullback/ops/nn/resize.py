@@ -56,8 +56,8 @@ def _normal(
 @op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normal)
 def resize(
     x: Tensor,
-    *,
     size: Sizes,
+    *,
     method: Literal["nearest", "bilinear"] = "bilinear",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
