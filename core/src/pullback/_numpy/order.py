@@ -68,6 +68,11 @@ def _(element: Any, test_elements: Any, invert: bool = False) -> Any:
     return sets.isin(element, test_elements, invert=invert)
 
 
+@routed("in1d")
+def _(ar1: Any, ar2: Any, invert: bool = False) -> Any:
+    return sets.isin(reshape(ar1, -1), reshape(ar2, -1), invert=invert)
+
+
 # Sets. The ops have no gradient: what they find is taken from the array.
 
 

@@ -68,7 +68,7 @@ def _(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
-@routed("trapezoid")
+@routed("trapezoid", "trapz")
 def _(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = moveaxis(y, axis, -1)
     if x is not None:
