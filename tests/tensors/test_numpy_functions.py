@@ -220,6 +220,41 @@ def test_arguments_that_numpy_does_not_take():
         np.sum(pb.asarray(X), dim=0)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.argmax(x), lambda x: np.max(x), lambda x: np.abs(x), lambda x: np.add(x, x),
+        lambda x: np.sort(x), lambda x: np.maximum.reduce(x),
+    ],
+)  # fmt: skip
+def test_booleans_are_taken_as_numpy_takes_them(call):
+    values = np.array([False, True, True])
+    agree(call(pb.asarray(values)), call(values))
+
+
+def test_dtypes_that_an_op_does_not_take_are_an_error_where_a_tape_records():
+    x = pb.asarray([1j, 2.0])
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        with pytest.raises(errors.DTypeError, match=r"sort: .*complex"):
+            np.sort(x)
+    assert np.sort(x).tolist() == [1j, 2.0]
+
+
+def test_nan_and_infinities():
+    values = np.array([1.0, np.nan, np.inf, -np.inf, np.nan, 2.0])
+    parts = np.array([1 + 1j, complex(np.nan, 2), complex(np.inf, -np.inf), 3])
+    for call in (np.unique, np.nan_to_num, np.max, np.sort, np.isfinite, np.nanmax, np.fmax.reduce):
+        np.testing.assert_array_equal(call(pb.asarray(values)), call(values))
+    np.testing.assert_array_equal(np.nan_to_num(pb.asarray(parts)), np.nan_to_num(parts))
+    for call in (np.fmax, np.fmin, np.heaviside, np.fmod):
+        with np.errstate(all="ignore"):
+            expected = call(values, values[::-1])
+            np.testing.assert_array_equal(
+                call(pb.asarray(values), pb.asarray(values[::-1])), expected
+            )
+
+
 class Duck:
     """An array of another library, which takes NumPy's functions in its own way."""
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class OperatorMethods:
     """Operators, each the op of its name.
 
-    Values with their own way with operators, and values that are no arrays, are left to Python,
-    which asks the other operand (`_dispatch.infix`).
+    Values with their own way with operators, and values of unknown types, are left to Python, which
+    asks the other operand (`_dispatch.infix`).
     """
 
     __slots__ = ()

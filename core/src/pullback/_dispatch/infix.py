@@ -48,7 +48,7 @@ def align_operands(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands as tensors, as `general.align` makes them of the inputs of a call.
 
     Raises:
-        Deferred: for an operand that has its own way with operators, or is no array.
+        Deferred: for an operand that has its own way with operators, or is not an array.
     """
     left, right = values
     if _is_foreign(right) and (defers(right, REFLECTED[op.name]) or not _is_array(right)):

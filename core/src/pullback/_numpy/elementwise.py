@@ -85,6 +85,15 @@ def _(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = asarray(x)
     if not dtypes.is_floating(x.dtype):
         return x
+    if dtypes.is_complex(x.dtype):
+        real, imag = complex.complex_parts(x)
+        return complex.complex(
+            _numbers(real, nan, posinf, neginf), _numbers(imag, nan, posinf, neginf)
+        )
+    return _numbers(x, nan, posinf, neginf)
+
+
+def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     limits = data_types.finfo(x.dtype)
     x = where(isnan(x), nan, x)
     x = where(equal(x, inf), limits.max if posinf is None else posinf, x)

@@ -21,13 +21,20 @@ from pullback._numpy import (  # noqa: F401  (each fills the table)
     sequences,
     statistics,
 )
-from pullback._numpy.host import is_one_of, name_of, on_host, read_variables, reject_writing
+from pullback._numpy.host import (
+    is_one_of,
+    is_recorded,
+    name_of,
+    on_host,
+    read_variables,
+    reject_writing,
+)
 from pullback._numpy.table import FUNCTIONS, Function, Unsupported
 
 _SIGNATURES: dict[Any, inspect.Signature] = {}
 
 #: Arguments that say how NumPy stores or copies, and change no value here.
-_WITHOUT_EFFECT = frozenset({"subok", "optimize", "overwrite_input", "sparse", "hermitian"})
+_WITHOUT_EFFECT = frozenset({"subok", "optimize", "overwrite_input", "sorted", "stable"})
 _HARMLESS = {
     "order": ("C", "K", "A"),
     "where": (True,),
@@ -56,12 +63,14 @@ def run_function(function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return on_host(name, function, args, kwargs)
     try:
         positional, named = _arguments(function, own, args, kwargs)
-    except Unsupported as error:
-        return on_host(name, function, args, kwargs, argument=str(error))
-    try:
         return own(*positional, **named)
     except Unsupported as error:
         return on_host(name, function, args, kwargs, argument=str(error))
+    except errors.DTypeError:
+        # NumPy takes more dtypes, such as booleans for the largest of them.
+        if is_recorded((args, kwargs)):
+            raise
+        return on_host(name, function, args, kwargs)
 
 
 def call(name: str, *args: Any) -> Any:

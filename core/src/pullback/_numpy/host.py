@@ -92,6 +92,11 @@ def tensors_of(values: Any) -> Iterator[Tensor]:
             yield from tensors_of(value)
 
 
+def is_recorded(values: Any) -> bool:
+    """Returns whether a tape records one of the tensors."""
+    return any(may_record(tensor._node) for tensor in tensors_of(values))
+
+
 def on_host(
     name: str, function: Callable[..., Any], args: Any, kwargs: Any, *, argument: str | None = None
 ) -> Any:
@@ -107,9 +112,7 @@ def on_host(
     Raises:
         TapeError: if a tape records one of the tensors.
     """
-    if name not in WITHOUT_GRADIENT and any(
-        may_record(tensor._node) for tensor in tensors_of((args, kwargs))
-    ):
+    if name not in WITHOUT_GRADIENT and is_recorded((args, kwargs)):
         what = f"np.{name}" + ("" if argument is None else f" with {argument}")
         instead = f"it without {argument}"
         if argument is None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback import dtypes
 from pullback._numpy.table import Unsupported, routed
 from pullback.ops import searching, sets, sorting
+from pullback.ops.comparison import isnan
 from pullback.ops.conversion import asarray
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
+from pullback.ops.reductions import any
 
 
 def _flat(a: Any, axis: Any) -> tuple[Any, int]:
@@ -91,7 +94,12 @@ def _(
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
+    equal_nan: bool = True,
 ) -> Any:
+    ar = asarray(ar)
+    if equal_nan and dtypes.is_floating(ar.dtype) and bool(any(isnan(ar))):
+        # The op takes every NaN for another one.
+        raise Unsupported("NaN")
     if not return_index and not return_inverse and not return_counts:
         return _unique(ar)
     found = _unique_all(ar)

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._numpy.host import is_one_of, on_host, read_variables, reject_writing, tensors_of
+from pullback._numpy.host import (
+    is_one_of,
+    is_recorded,
+    on_host,
+    read_variables,
+    reject_writing,
+    tensors_of,
+)
 from pullback._operators import OPERATORS
 from pullback.ops import arithmetic, cumulative, exponential, reductions
 from pullback.ops.comparison import equal, isinf, isnan
@@ -173,7 +180,12 @@ def run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     named = {key: value for key, value in kwargs.items() if not _is_harmless(key, value)}
     own = _method(ufunc.__name__, method, len(inputs), named)
     if own is not None:
-        return own(*inputs, **named)
+        try:
+            return own(*inputs, **named)
+        except errors.DTypeError:
+            # NumPy takes more dtypes, such as booleans for numbers.
+            if is_recorded(inputs):
+                raise
     argument = f"{next(iter(named))}=" if named else None
     return on_host(name, getattr(ufunc, method), inputs, kwargs, argument=argument)
 
