@@ -9,6 +9,9 @@ import pytest
 
 import pullback as pb
 from pullback import errors
+from pullback._dispatch import definition
+from pullback._operators import INFIX
+from pullback.spec import OPS
 
 
 class Unit:
@@ -177,7 +180,14 @@ def test_buffers_and_sequences_are_converted(x):
 def test_operators_run_the_code_of_the_ops(x):
     # What costs time where all operands are tensors or numbers is the same.
     assert (x + 1).tolist() == pb.add(x, 1).tolist()
-    assert vars(pb._operators.INFIX)["add"].__code__ is pb.add.__code__
+    assert vars(INFIX)["add"].__code__ is pb.add.__code__
+
+
+def test_operators_follow_an_op_whose_code_is_made_anew(x):
+    definition._forget(OPS["add"])
+    assert (x + 1).tolist() == [2.0, 3.0]
+    assert x + Quantity() == "quantity's radd"
+    assert vars(INFIX)["add"].__code__ is pb.add.__code__
 
 
 def test_divmod_and_round(x):

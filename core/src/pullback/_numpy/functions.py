@@ -30,8 +30,7 @@ from pullback._numpy.host import (
     reject_writing,
 )
 from pullback._numpy.table import FUNCTIONS, Function, Unsupported
-
-_SIGNATURES: dict[Any, inspect.Signature] = {}
+from pullback._operators import OPERATORS
 
 #: Arguments that say how NumPy stores or copies, and change no value here.
 _WITHOUT_EFFECT = frozenset({"subok", "optimize", "overwrite_input", "sorted", "stable"})
@@ -85,60 +84,66 @@ def _is_known(kind: type) -> bool:
     return getattr(kind, "__array_function__", None) is np.ndarray.__array_function__
 
 
+class _Parameters:
+    """The parameters of a function of NumPy's, in order."""
+
+    __slots__ = ("defaults", "known", "names", "only_by_position", "variadic")
+
+    def __init__(self, function: Any, own: Function) -> None:
+        try:
+            found = [*inspect.signature(function).parameters.values()]
+        except ValueError:
+            # Functions in C say nothing of their arguments before NumPy 2.4.
+            found = [*inspect.signature(own).parameters.values()]
+        kinds = inspect.Parameter
+        by_position = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        self.names = [one.name for one in found if one.kind in by_position]
+        self.only_by_position = len([one for one in found if one.kind is kinds.POSITIONAL_ONLY])
+        self.variadic = any(one.kind is kinds.VAR_POSITIONAL for one in found)
+        self.defaults = {one.name: one.default for one in found}
+        code = own.__code__
+        self.known = frozenset(
+            code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + self.variadic]
+        )
+
+
 def _arguments(
     function: Any, own: Function, args: Any, kwargs: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments in the order, and by the names, that `own` knows.
 
+    NumPy has checked that they fit its function.
+
     Raises:
         Unsupported: for an argument that `own` does not know, unless it changes nothing.
     """
-    parameters = _signature(function, own).parameters
-    try:
-        bound = _signature(function, own).bind(*args, **kwargs)
-    except TypeError as error:
-        raise errors.InputTypeError(f"np.{name_of(function)}: {error}") from None
-    code = own.__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    positional: tuple[Any, ...] = ()
-    named: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        parameter = parameters[name]
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            positional = (*positional, value)
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            positional = (*positional, *named.values(), *value)
-            named = {}
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            for key, extra in value.items():
-                _take(named, known, key, extra, None)
-        else:
-            _take(named, known, name, value, parameter.default)
-    return positional, named
+    parameters = _PARAMETERS.get(function)
+    if parameters is None:
+        parameters = _PARAMETERS[function] = _Parameters(function, own)
+    count = len(args) if parameters.variadic else parameters.only_by_position
+    named = dict(zip(parameters.names[count:], args[count:], strict=False))
+    named.update(kwargs)
+    for name in [*named]:
+        if not _is_taken(parameters, name, named[name]):
+            del named[name]
+    return args[:count], named
 
 
-def _take(
-    named: dict[str, Any], known: tuple[str, ...], name: str, value: Any, default: Any
-) -> None:
-    if name in known:
-        # NumPy's mark for what was not given is no value.
-        if type(value).__name__ != "_NoValueType":
-            named[name] = value
-    elif value is None or value is default or name in _WITHOUT_EFFECT:
-        return
-    elif not is_one_of(value, _HARMLESS.get(name, ())):
+def _is_taken(parameters: _Parameters, name: str, value: Any) -> bool:
+    """Returns whether an argument is passed on; one that changes nothing need not be known."""
+    if type(value).__name__ == "_NoValueType":
+        return False  # NumPy's mark for what was not given
+    if name in parameters.known:
+        return True
+    if value is None or value is parameters.defaults.get(name) or name in _WITHOUT_EFFECT:
+        return False
+    if not is_one_of(value, _HARMLESS.get(name, ())):
         raise Unsupported(f"{name}={value!r}" if isinstance(value, str) else f"{name}=")
+    return False
 
 
-def _signature(function: Any, own: Function) -> inspect.Signature:
-    found = _SIGNATURES.get(function)
-    if found is None:
-        try:
-            found = inspect.signature(function)
-        except ValueError:
-            # Functions in C say nothing of their arguments before NumPy 2.4.
-            signature = inspect.signature(own)
-            rest = inspect.Parameter("rest", inspect.Parameter.VAR_KEYWORD)
-            found = signature.replace(parameters=[*signature.parameters.values(), rest])
-        _SIGNATURES[function] = found
-    return found
+_PARAMETERS: dict[Any, _Parameters] = {}
+
+# From now on without the look-up of this module.
+OPERATORS.numpy = call
+OPERATORS.numpy_function = run_function

@@ -169,24 +169,28 @@ def run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     """
     if not all(_is_known(one) for one in inputs):
         return NotImplemented
-    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    inputs, kwargs = read_variables(inputs), read_variables(kwargs)
-    reject_writing(name, inputs, kwargs)
-    if method == "at" and any(True for _ in tensors_of(inputs[0])):
-        raise errors.InputTypeError(
-            f"np.{name} would write into a tensor, whose buffer does not change; "
-            f"write pb.scatter_add, or x[indices] += values"
-        )
-    named = {key: value for key, value in kwargs.items() if not _is_harmless(key, value)}
+    plain = method == "__call__"
+    name = ufunc.__name__ if plain else f"{ufunc.__name__}.{method}"
+    named = {}
+    if kwargs or not plain:
+        inputs, kwargs = read_variables(inputs), read_variables(kwargs)
+        reject_writing(name, inputs, kwargs)
+        if method == "at" and any(True for _ in tensors_of(inputs[0])):
+            raise errors.InputTypeError(
+                f"np.{name} would write into a tensor, whose buffer does not change; "
+                f"write pb.scatter_add, or x[indices] += values"
+            )
+        named = {key: value for key, value in kwargs.items() if not _is_harmless(key, value)}
     own = _method(ufunc.__name__, method, len(inputs), named)
     if own is not None:
         try:
             return own(*inputs, **named)
         except errors.DTypeError:
             # NumPy takes more dtypes, such as booleans for numbers.
-            if is_recorded(inputs):
+            if is_recorded(read_variables(inputs)):
                 raise
     argument = f"{next(iter(named))}=" if named else None
+    inputs = read_variables(inputs)
     return on_host(name, getattr(ufunc, method), inputs, kwargs, argument=argument)
 
 
@@ -247,3 +251,7 @@ def _is_known(value: Any) -> bool:
     if hasattr(kind, "__pullback_tensor__") or not hasattr(kind, "__array_ufunc__"):
         return True
     return kind.__array_ufunc__ is np.ndarray.__array_ufunc__
+
+
+# From now on without the look-up of this module.
+OPERATORS.numpy_ufunc = run_ufunc
