@@ -194,11 +194,11 @@ def test_a_tensor_is_added_to_an_array_in_place():
 def test_a_variable_that_no_tape_watches_is_a_constant():
     v = pb.Variable(X, trainable=False)
     with pb.GradientTape():
-        assert type(np.nanpercentile(v, 30)) is np.float64
+        assert type(np.i0(v)) is np.ndarray
     with pb.GradientTape() as tape:
         tape.watch(v)
-        with pytest.raises(errors.TapeError, match=r"np\.nanpercentile"):
-            np.nanpercentile(v, 30)
+        with pytest.raises(errors.TapeError, match=r"np\.i0"):
+            np.i0(v)
 
 
 @pytest.mark.parametrize(

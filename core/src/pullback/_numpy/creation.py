@@ -8,8 +8,10 @@ from pullback._numpy.table import Unsupported, routed
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import arange, full, ones, zeros
 from pullback.ops.data_types import astype
+from pullback.ops.exponential import exp, log
 from pullback.ops.manipulation import broadcast_to, expand_dims, moveaxis, reshape
 from pullback.ops.patterns import eye, meshgrid, tril, triu
+from pullback.ops.reductions import any
 
 
 @routed("zeros_like", "empty_like")
@@ -124,6 +126,14 @@ def _(
 ) -> Any:
     points = base ** _spaced(start, stop, num, endpoint, axis)[0]
     return points if dtype is None else astype(points, dtype)
+
+
+@routed("geomspace")
+def _(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0) -> Any:
+    start, stop = asarray(start) * 1.0, asarray(stop) * 1.0
+    if bool(any(start <= 0)) or bool(any(stop <= 0)):
+        raise Unsupported("ends that are not positive")
+    return exp(_spaced(log(start), log(stop), num, endpoint, axis)[0])
 
 
 @routed("vander")

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._numpy import (  # noqa: F401  (each fills the table)
+    choices,
     creation,
     elementwise,
     fourier,

@@ -39,22 +39,9 @@ IN_PLACE = {
 
 #: What to write in place of a function that has no equivalent.
 INSTEAD = {
-    "apply_along_axis": "the function with ops along an axis, such as pb.sum(x, axis=1)",
-    "apply_over_axes": "the function with ops, such as pb.sum(x, axis=(0, 1), keepdims=True)",
-    "choose": "pb.where, or an index such as x[pb.arange(n), choices]",
-    "delete": "pb.concat([x[:i], x[i + 1:]]), or x[kept]",
     "frexp": "pb.floor(pb.log2(pb.abs(x))) for the exponent",
-    "geomspace": "pb.exp(np.linspace(pb.log(start), pb.log(stop), num))",
     "i0": "its series in ops, or a pb.custom_gradient",
-    "insert": "pb.concat([x[:i], values, x[i:]])",
-    "linalg.lstsq": "pb.linalg.pinv(a) @ b",
-    "nanmedian": "pb.median(x[~pb.isnan(x)])",
-    "nanpercentile": "pb.quantile(x[~pb.isnan(x)], q / 100)",
-    "nanquantile": "pb.quantile(x[~pb.isnan(x)], q)",
-    "piecewise": "pb.where(condition, f(x), g(x))",
-    "polyfit": "pb.linalg.pinv(np.vander(x, degree + 1)) @ y",
     "polydiv": "np.polymul and np.polysub, which are made of ops",
-    "roots": "pb.linalg.eigvals of the companion matrix",
     "spacing": "pb.nextafter(x, pb.inf) - x",
     "unwrap": "x + pb.asarray(np.unwrap(pb.stop_gradient(x)) - pb.stop_gradient(x))",
 }

@@ -172,6 +172,19 @@ def _(a: Any, b: Any, axes: Any = None) -> Any:
     return reshape(solvers.solve(matrix, reshape(b, -1)), unknown)
 
 
+@routed("linalg.lstsq")
+def _(a: Any, b: Any, rcond: Any = None) -> Any:
+    a, b = asarray(a), asarray(b)
+    x = matmul(decompositions.pinv(a, rcond), b)
+    rank, values = decompositions.matrix_rank(a, rcond), decompositions.svdvals(a)
+    m, n = a.shape
+    if int(rank) < n or m <= n:
+        return x, reshape(b, -1)[:0], rank, values
+    residual = b - matmul(a, x)
+    squares = sum(residual * conj(residual), axis=0)
+    return x, reshape(squares, -1), rank, values
+
+
 # Decompositions.
 
 

@@ -10,11 +10,15 @@ from pullback.ops import difference
 from pullback.ops.complex import conj
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import arange
+from pullback.ops.exponential import sqrt
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat
+from pullback.ops.linalg.decompositions import pinv
+from pullback.ops.linalg.eigenvalues import eigvals
 from pullback.ops.linalg.linear_algebra import matmul
-from pullback.ops.manipulation import flip, moveaxis, reshape
+from pullback.ops.manipulation import expand_dims, flip, moveaxis, reshape
 from pullback.ops.padding import pad
+from pullback.ops.patterns import eye
 from pullback.ops.reductions import sum
 from pullback.shapes import normal_axis
 
@@ -171,6 +175,28 @@ def _(p: Any, m: int = 1, k: Any = None) -> Any:
         powers = arange(p.shape[0], 0, -1, dtype=p.dtype, device=p.device)
         p = pad(p / powers, (0, 1))
     return p
+
+
+@routed("roots")
+def _(p: Any) -> Any:
+    p = asarray(p)
+    if p.ndim != 1 or p.shape[0] < 2 or bool(p[0] == 0) or bool(p[-1] == 0):
+        raise Unsupported("coefficients that begin or end with 0")
+    below = eye(p.shape[0] - 2, p.shape[0] - 1, dtype=p.dtype, device=p.device)
+    return eigvals(concat([expand_dims(-p[1:] / p[0], axis=0), below]))
+
+
+@routed("polyfit")
+def _(x: Any, y: Any, deg: Any) -> Any:
+    if not isinstance(deg, int):
+        raise Unsupported("several degrees")
+    x = asarray(x)
+    powers = arange(deg, -1, -1, dtype=x.dtype, device=x.device)
+    matrix = expand_dims(x, axis=1) ** powers
+    # Columns of one size, as NumPy has them, keep the digits of high powers.
+    sizes = sqrt(sum(matrix * matrix, axis=0))
+    found = matmul(pinv(matrix / sizes), y)
+    return found / (sizes if found.ndim == 1 else expand_dims(sizes, axis=1))
 
 
 @routed("poly")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback._numpy.table import Unsupported, routed
 from pullback.ops import reductions, sorting
+from pullback.ops.comparison import isnan
 from pullback.ops.complex import conj
 from pullback.ops.conversion import asarray
+from pullback.ops.creation import ones
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
+from pullback.ops.indexing import segment_sum
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import broadcast_to, matrix_transpose, reshape, squeeze
@@ -43,6 +46,30 @@ def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return _quantile(a, share, axis, keepdims)
 
 
+def _present(a: Any, axis: Any, keepdims: bool) -> Any:
+    """The numbers of an array, without NaN."""
+    a = asarray(a)
+    if axis is not None or keepdims:
+        raise Unsupported("axis= or keepdims=")
+    return reshape(a, -1)[~isnan(reshape(a, -1))]
+
+
+@routed("nanmedian")
+def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return sorting.median(_present(a, axis, keepdims))
+
+
+@routed("nanquantile")
+def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _quantile(_present(a, axis, keepdims), q, None, False)
+
+
+@routed("nanpercentile")
+def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
+    return _quantile(_present(a, axis, keepdims), share, None, False)
+
+
 @routed("average")
 def _(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
@@ -66,6 +93,17 @@ def _(
     total = reductions.sum(weights, axis=axis, keepdims=keepdims)
     mean = reductions.sum(a * weights, axis=axis, keepdims=keepdims) / total
     return (mean, total) if returned else mean
+
+
+@routed("bincount")
+def _(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    x = asarray(x)
+    if not x.size:
+        raise Unsupported("an empty x")
+    if x.ndim != 1 or int(x.min()) < 0:
+        raise errors.InputValueError("np.bincount: x must be a vector of integers from 0 on")
+    counted = ones(x.shape, dtype=dtypes.int64, device=x.device) if weights is None else weights
+    return segment_sum(counted, x, max(int(x.max()) + 1, minlength))
 
 
 def _rows(m: Any, y: Any, rowvar: bool) -> Any:
