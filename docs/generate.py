@@ -27,6 +27,8 @@ MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
     "training", "callbacks", "summary", "errors", "plugins.backend", "array_api",
 )  # fmt: skip
+#: Classes whose methods are, in part, those of private bases.
+INHERITING = ("Tensor", "Variable")
 #: How a name in `pullback` is written.
 SHORT = "pb"
 
@@ -308,7 +310,13 @@ def title(page: str) -> str:
 def object_page(page: str, paths: list[str]) -> str:
     """A page for mkdocstrings to fill."""
     says = markdown(import_module(f"pullback.{page}").__doc__) if page in MODULES else ""
-    return "\n".join([f"# {title(page)}\n", f"{says}\n", *(f"::: {path}\n" for path in paths)])
+    return "\n".join([f"# {title(page)}\n", f"{says}\n", *map(object_block, paths)])
+
+
+def object_block(path: str) -> str:
+    """The place of one class or function; of some classes, with what they inherit."""
+    inherited = path.rpartition(".")[2] in INHERITING
+    return f"::: {path}\n" + "    options:\n      inherited_members: true\n" * inherited
 
 
 def index_page(pages: dict[str, list[str]]) -> str:
