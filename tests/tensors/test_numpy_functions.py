@@ -102,7 +102,7 @@ def slope(call):
 
 
 def recorded(kind, call):
-    """What a call gives of a tensor or variable that a tape watches, and the loss's gradient."""
+    """The result of a call on a watched tensor or variable, and the gradient of its loss."""
     x = pb.Variable(X) if kind == "variable" else pb.asarray(X)
     with pb.GradientTape() as tape:
         if kind == "tensor":
@@ -121,7 +121,7 @@ def agree(found, expected):
 
 
 def outcome(kind, call):
-    """How a call ends: "routed", "error" or "constant", each checked for what it promises."""
+    """The outcome of a call, checked for what it promises: "routed", "error" or "constant"."""
     expected = call(X.copy())
     try:
         result, gradient = recorded(kind, call)

@@ -32,15 +32,15 @@ def make_infix(op: Op, public: FunctionType, stub: CodeType, lock: Lock) -> None
     names: dict[str, Any] = {"__name__": public.__module__}
     function = FunctionType(stub, names, public.__name__)
 
-    def specialise() -> FunctionType:
+    def specialize() -> FunctionType:
         if public.__code__ is stub:
-            public.__globals__["SPECIALISE"]()
+            public.__globals__["SPECIALIZE"]()
         with lock:
-            names.update(public.__globals__, SPECIALISE=specialise, _align=align_operands)
+            names.update(public.__globals__, SPECIALIZE=specialize, _align=align_operands)
             function.__code__ = public.__code__
         return function
 
-    names["SPECIALISE"] = specialise
+    names["SPECIALIZE"] = specialize
     setattr(INFIX, op.name, function)
 
 

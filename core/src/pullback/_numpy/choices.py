@@ -12,7 +12,7 @@ from pullback.ops.creation import zeros_like
 from pullback.ops.joining import concat, stack
 from pullback.ops.manipulation import broadcast_to, expand_dims, moveaxis, reshape
 from pullback.ops.selection import where
-from pullback.shapes import normal_axis
+from pullback.shapes import canonical_axis
 
 
 @routed("choose")
@@ -51,7 +51,7 @@ def _(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
 def _(func: Any, a: Any, axes: Any) -> Any:
     a = asarray(a)
     for axis in (axes,) if isinstance(axes, int) else axes:
-        axis = normal_axis(axis, a.ndim)
+        axis = canonical_axis(axis, a.ndim)
         result = asarray(func(a, axis))
         a = result if result.ndim == a.ndim else expand_dims(result, axis=axis)
     return a
@@ -60,7 +60,7 @@ def _(func: Any, a: Any, axes: Any) -> Any:
 @routed("apply_along_axis")
 def _(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = asarray(arr)
-    axis = normal_axis(axis, arr.ndim)
+    axis = canonical_axis(axis, arr.ndim)
     lines = moveaxis(arr, axis, -1)
     outer = lines.shape[:-1]
     lines = reshape(lines, (-1, lines.shape[-1]))

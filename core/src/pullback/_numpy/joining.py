@@ -10,7 +10,7 @@ from pullback.ops.conversion import asarray
 from pullback.ops.data_types import astype
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import expand_dims, reshape
-from pullback.shapes import normal_axis
+from pullback.shapes import canonical_axis
 
 
 def _typed(result: Any, dtype: Any) -> Any:
@@ -87,7 +87,7 @@ def _pieces(a: Any, sections: Any, axis: int) -> list[Any]:
     a = asarray(a)
     if not isinstance(sections, int):
         return joining.split(a, [int(one) for one in sections], axis=axis)
-    each, more = divmod(a.shape[normal_axis(axis, a.ndim)], sections)
+    each, more = divmod(a.shape[canonical_axis(axis, a.ndim)], sections)
     stops = [(each + 1) * i if i <= more else each * i + more for i in range(1, sections)]
     return joining.split(a, stops, axis=axis)
 

@@ -14,7 +14,7 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, permute_dims,
 from pullback.ops.patterns import eye
 from pullback.ops.searching import nonzero
 from pullback.ops.selection import where
-from pullback.shapes import normal_axis, size_of
+from pullback.shapes import canonical_axis, size_of
 
 
 @routed("reshape")
@@ -42,7 +42,7 @@ def _(x: Any) -> Any:
 def _(a: Any, axis1: int, axis2: int) -> Any:
     a = asarray(a)
     order = list(range(a.ndim))
-    axis1, axis2 = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
+    axis1, axis2 = canonical_axis(axis1, a.ndim), canonical_axis(axis2, a.ndim)
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return permute_dims(a, tuple(order))
 
@@ -55,7 +55,7 @@ def _(a: Any, source: Any, destination: Any) -> Any:
 @routed("rollaxis")
 def _(a: Any, axis: int, start: int = 0) -> Any:
     a = asarray(a)
-    axis = normal_axis(axis, a.ndim)
+    axis = canonical_axis(axis, a.ndim)
     start = start + a.ndim if start < 0 else start
     return moveaxis(a, axis, start - 1 if axis < start else start)
 
@@ -127,7 +127,7 @@ def _(m: Any) -> Any:
 @routed("rot90")
 def _(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     m = asarray(m)
-    first, second = normal_axis(axes[0], m.ndim), normal_axis(axes[1], m.ndim)
+    first, second = canonical_axis(axes[0], m.ndim), canonical_axis(axes[1], m.ndim)
     order = list(range(m.ndim))
     order[first], order[second] = second, first
     turns = k % 4

@@ -12,7 +12,7 @@ from pullback.ops.linalg.decompositions import svdvals
 from pullback.ops.linalg.norms import vector_norm
 from pullback.ops.linalg.solvers import inv
 from pullback.ops.manipulation import expand_dims, moveaxis
-from pullback.shapes import normal_axes
+from pullback.shapes import canonical_axes
 
 
 def _matrix_norm(x: Any, order: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -25,7 +25,7 @@ def _(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x = asarray(x)
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)
-    axes = tuple(range(x.ndim)) if axis is None else normal_axes(axis, x.ndim)
+    axes = tuple(range(x.ndim)) if axis is None else canonical_axes(axis, x.ndim)
     assert axes is not None
     if len(axes) == 1:
         return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)

@@ -20,7 +20,7 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, reshape
 from pullback.ops.padding import pad
 from pullback.ops.patterns import eye
 from pullback.ops.reductions import sum
-from pullback.shapes import normal_axis
+from pullback.shapes import canonical_axis
 
 
 def _beside(a: Any, value: Any, axis: int) -> Any:
@@ -30,7 +30,7 @@ def _beside(a: Any, value: Any, axis: int) -> Any:
     value = asarray(value, dtype=a.dtype)
     if value.ndim:
         return value
-    along = normal_axis(axis, a.ndim)
+    along = canonical_axis(axis, a.ndim)
     one = tuple([1 if i == along else size for i, size in enumerate(a.shape)])
     return value + take(a, [0], axis=axis) * 0 if 0 not in one else reshape(a, one)
 
@@ -53,7 +53,7 @@ def _(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def _(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     f = asarray(f)
     axes = range(f.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
-    axes = [normal_axis(one, f.ndim) for one in axes]
+    axes = [canonical_axis(one, f.ndim) for one in axes]
     steps = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     if edge_order != 1:
         raise Unsupported("edge_order=")

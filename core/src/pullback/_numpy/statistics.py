@@ -17,7 +17,7 @@ from pullback.ops.indexing import segment_sum
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import broadcast_to, matrix_transpose, reshape, squeeze
-from pullback.shapes import normal_axes
+from pullback.shapes import canonical_axes
 
 
 @routed("median")
@@ -83,7 +83,7 @@ def _(
         return mean, broadcast_to(asarray(count, dtype=mean.dtype), mean.shape)
     weights = asarray(weights)
     if weights.shape != a.shape:
-        axes = normal_axes(axis, a.ndim)
+        axes = canonical_axes(axis, a.ndim)
         if axes is None or tuple([a.shape[one] for one in axes]) != weights.shape:
             raise Unsupported("weights= of another shape")
         if list(axes) != sorted(axes):
