@@ -8,7 +8,10 @@ the same; specialized code only saves the loops. `print(pb.add.source)` shows it
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
+from math import isfinite
+from types import NoneType
 from typing import Any
 from weakref import ref
 
@@ -196,10 +199,11 @@ def _write_tensors(source: Source, op: Op) -> None:
             """)
             return
         for x in inputs:
-            source.write(f"""
-                if type({x}) is not _Tensor:
-                    {x} = _read({x})
-            """)
+            # The test for all of them is one for the only one.
+            with (
+                source.block(f"if type({x}) is not _Tensor:") if len(inputs) > 1 else nullcontext()
+            ):
+                source.line(f"{x} = _read({x})")
         source.write(f"""
             if {foreign}:
                 {align}
@@ -413,19 +417,27 @@ def _write_several_results(source: Source, op: Op, tracked: str) -> None:
 def _signature(op: Op) -> str:
     code = op.body.__code__
     names = code.co_varnames
-    defaults = len(op.body.__defaults__ or ())
+    defaults = op.body.__defaults__ or ()
+    first = code.co_argcount - len(defaults)
     parts: list[str] = []
     for i in range(code.co_argcount):
-        # The values of the defaults are set on the function; the text only marks which have one.
-        parts.append(names[i] + ("=None" if i >= code.co_argcount - defaults else ""))
+        parts.append(names[i] + (_default(defaults[i - first]) if i >= first else ""))
         if i + 1 == code.co_posonlyargcount:
             parts.append("/")
     if code.co_kwonlyargcount:
         parts.append("*")
         keyword_defaults = op.body.__kwdefaults__ or {}
         for name in names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
-            parts.append(name + ("=None" if name in keyword_defaults else ""))
+            parts.append(
+                name + (_default(keyword_defaults[name]) if name in keyword_defaults else "")
+            )
     return ", ".join(parts)
+
+
+def _default(value: object) -> str:
+    """A default in the text. The function gets the values themselves, whatever the text says."""
+    plain = type(value) in (bool, int, str, NoneType)
+    return f"={value!r}" if plain or (type(value) is float and isfinite(value)) else "=..."
 
 
 def _inputs(op: Op) -> str:
