@@ -45,6 +45,7 @@ LEVELS = (
     (
         "_numpy_protocols",
         "_operators",
+        "_views",
         "tensor",
         "strings",
         "plugins.registry",

@@ -116,6 +116,7 @@ class Op:
         "shape",
         "simple",
         "tier",
+        "view",
         "vjp",
         "why",
     )
@@ -138,6 +139,7 @@ class Op:
         residuals: tuple[str, ...],
         normalize: Checked | Callable[..., dict[str, Any]] | None,
         identity_when: Callable[..., bool] | None,
+        view: bool,
         family: str,
         index: int,
         fixed: bool,
@@ -164,6 +166,9 @@ class Op:
         #: From the shapes of the inputs and the attributes, as the shape rule gets them: True if
         #: the result is the first input. None if that does not follow from shapes.
         self.identity_when = identity_when
+        #: True if the result shows the elements of the first input, as a view of NumPy's does:
+        #: `x[...] = value` on the result raises while the input lives.
+        self.view = view
         self.family = family
         #: The op's position in `Device.tables`.
         self.index = index

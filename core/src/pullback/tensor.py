@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback import _numpy_protocols, errors
 from pullback._operators import OPERATORS
+from pullback._views import Base, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
@@ -30,10 +31,11 @@ class SupportsTensor(Protocol):
 class Tensor:
     """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
-    __slots__ = ("__weakref__", "_array", "_device", "_node")
+    __slots__ = ("__weakref__", "_array", "_base", "_device", "_node")
     _array: Any
     _device: Device
     _node: Any
+    _base: Base
 
     def __pullback_tensor__(self) -> Tensor:
         return self
@@ -224,6 +226,7 @@ class Tensor:
         # The buffer is immutable: another handle on it is a copy.
         other = Tensor()
         other._array, other._device, other._node = self._array, self._device, self._node
+        other._base = None
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -298,10 +301,17 @@ class Tensor:
         return OPERATORS.get_item(self, key)
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
-        # Functional underneath: the handle gets a new array and a new node. What a tape has heard,
-        # and every other handle on the old array, stays as it was.
+        """Writes `value` at a key: the handle gets a new array and node, all others keep theirs.
+
+        Raises:
+            InputValueError: for a view (by basic indexing, `reshape`, `flip`, ...) of a tensor in
+                use, which the write would not reach. Write into that one, or into a copy.
+        """
+        if self._base is not None:
+            refuse_write(self)
         result = OPERATORS.set_item(self, key, value)
         self._array, self._node = result._array, result._node
+        self._base = None
 
     # Operators -----------------------------------------------------------------------------------
 
@@ -433,5 +443,6 @@ def wrap(array: Any, device: Device, node: Any = None) -> Tensor:
     tensor = Tensor()
     tensor._array = array
     tensor._device = device
+    tensor._base = None
     tensor._node = node
     return tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -76,6 +77,7 @@ class Variable:
         tensor = Tensor()
         tensor._array = self._array
         tensor._device = self._device
+        tensor._base = None
         tensor._node = _leaf_of(self) if RECORDING.count else None
         return tensor
 
@@ -220,6 +222,12 @@ class Variable:
     def _label(self) -> str:
         return "Variable" if self.name is None else f"Variable {self.name!r}"
 
+    def __getitem__(self, key: Any) -> Tensor:
+        part = self.value[key]
+        if part._base is not None:
+            part._base = weakref.ref(self)
+        return part
+
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise errors.VariableError(
             f"{self._label}: parts are not assigned; change a tensor and assign that: "
@@ -301,7 +309,6 @@ class Variable:
     cpu = _as_tensors_do(Tensor.cpu)
     gpu = _as_tensors_do(Tensor.gpu)
 
-    __getitem__ = _as_tensors_do(Tensor.__getitem__)
     __neg__ = _as_tensors_do(Tensor.__neg__)
     __pos__ = _as_tensors_do(Tensor.__pos__)
     __abs__ = _as_tensors_do(Tensor.__abs__)

@@ -20,6 +20,7 @@ from pullback._dispatch.convert import SCALAR_TYPES, read
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import refuse
+from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Input, Op
@@ -60,6 +61,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_as_device": as_device,
         "_Output": Output,
         "_weak": ref,
+        "_base_of": base_of,
         "_is_floating": is_floating,
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
@@ -107,7 +109,7 @@ def _write_fixed(source: Source, op: Op) -> None:
     _write_kernel_call(source, op, arrays, _inputs(op))
     if op.simple:
         _write_adoption(source, "_out")
-        _write_tensor(source, "_result", "_out")
+        _write_tensor(source, "_result", "_out", op)
         _write_recording(source, op, tracked, ["_result"], ["_out"])
         source.line("return _result")
     else:
@@ -127,7 +129,7 @@ def _write_creation(source: Source, op: Op) -> None:
             _out = _kernel({", ".join([*keywords, "device=_device.native"])})
     """)
     _write_failure(source, op, "()")
-    _write_tensor(source, "_result", "_out")
+    _write_tensor(source, "_result", "_out", op)
     source.write("""
         _result._node = _CONSTANT if _RECORDING.count else None
         return _result
@@ -161,7 +163,7 @@ def _write_sequence(source: Source, op: Op) -> None:
     _write_detour(source, op, "_tracked")
     _write_kernel_call(source, op, ["_arrays"], inputs)
     _write_adoption(source, "_out")
-    _write_tensor(source, "_result", "_out")
+    _write_tensor(source, "_result", "_out", op)
     source.write(f"""
         if _RECORDING.count:
             _result._node = _CONSTANT
@@ -344,11 +346,14 @@ def _write_adoption(source: Source, result: str) -> None:
     """)
 
 
-def _write_tensor(source: Source, tensor: str, array: str) -> None:
+def _write_tensor(source: Source, tensor: str, array: str, op: Op) -> None:
+    x = op.view and op.inputs[0].name
+    base = f"_weak({x}) if {x}._base is None else _base_of({x})" if x else "None"
     source.write(f"""
         {tensor} = _Tensor()
         {tensor}._array = {array}
         {tensor}._device = _device
+        {tensor}._base = {base}
     """)
 
 
@@ -401,7 +406,7 @@ def _write_several_results(source: Source, op: Op, tracked: str) -> None:
     for result in results:
         _write_adoption(source, result)
     for tensor, result in zip(tensors, results, strict=False):
-        _write_tensor(source, tensor, result)
+        _write_tensor(source, tensor, result, op)
     _write_recording(source, op, tracked, tensors, results)
     source.line(f"return _named({tuple_of(tensors)})" if len(tensors) > 1 else "return _t0")
 

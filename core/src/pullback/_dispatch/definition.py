@@ -178,6 +178,7 @@ def op(
     residuals: Sequence[str] = (),
     normalize: Checked | Callable[..., dict[str, Any]] | None = None,
     identity_when: Callable[..., bool] | None = None,
+    view: bool = False,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -201,6 +202,8 @@ def op(
             that kernels and body get.
         identity_when: gets the inputs' shapes and the attributes, as the shape rule does; returns
             True if the result is the first input, element by element.
+        view: True if the result shows the elements of the first input, where NumPy gives a view:
+            a write into it raises while that input lives.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -237,6 +240,7 @@ def op(
             residuals=tuple(residuals),
             normalize=normalize,
             identity_when=identity_when,
+            view=view,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,

@@ -84,6 +84,7 @@ def into_first(operands: Operands, **_: object) -> Resolution:
     shape=_sliced,
     dtype=dtypes.same,
     accuracy=EXACT,
+    view=True,
     primitive="It is a view; take reads an index per element, and copies.",
     public=False,
 )

@@ -17,6 +17,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
 from pullback._operators import OPERATORS
+from pullback._views import base_of
 from pullback.ops.creation import full
 from pullback.ops.indexing import index_dtype, ravel_indices, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
@@ -60,7 +61,11 @@ def _get(x: Tensor, key: Any) -> Tensor:
     if plan.basic is not None:
         x = strided_slice(x, key=plan.basic)
     if not plan.tensors:
-        return x if plan.basic is not None else x.__copy__()
+        if plan.basic is None:
+            whole = x.__copy__()
+            whole._base = base_of(x)
+            return whole
+        return x
     merged, index, axis, _ = _merge(x, plan)
     return take(merged, index, axis=axis)
 

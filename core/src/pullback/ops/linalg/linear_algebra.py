@@ -316,7 +316,7 @@ def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     return (*x[:-2], _diagonal_span(x[-2], x[-1], offset)[1])
 
 
-@op(shape=_diagonal_shape, dtype=same, accuracy=EXACT)
+@op(shape=_diagonal_shape, dtype=same, accuracy=EXACT, view=True)
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
 
