@@ -55,7 +55,7 @@ LEVELS = (
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info"),
     ("graph", "_autodiff"),
-    ("variable", "state", "random"),
+    ("variable", "state", "random", "_namespace.defaults"),
     ("layers", "losses", "metrics", "optimizers", "data", "training"),
     ("checkpoint", "summary", "callbacks"),
     ("cli", "conformance", "compat"),

@@ -189,12 +189,10 @@ class TestCausalAlignment:
     @pytest.mark.parametrize(("queries", "keys"), [(1, 4), (3, 4), (4, 1)])
     def test_other_keys_than_queries_raise(self, queries, keys):
         q, k = pb.ones((1, 1, queries, 2)), pb.ones((1, 1, keys, 2))
-        for record in (False, True):
-            with pb.GradientTape() as tape, pytest.raises(pb.errors.ShapeError) as error:
-                if record:
-                    tape.watch(q)
-                pb.scaled_dot_product_attention(q, k, k, is_causal=True)
-            assert f"got {queries} and {keys}" in str(error.value)
+        with pytest.raises(pb.errors.ShapeError, match=f"got {queries} and {keys}"):
+            pb.scaled_dot_product_attention(q, k, k, is_causal=True)
+        with pytest.raises(pb.errors.ShapeError, match=f"got {queries} and {keys}"):
+            pb.grad(lambda q: pb.scaled_dot_product_attention(q, k, k, is_causal=True))(q)
         layer = pb.layers.MultiHeadAttention(1, 2)
         for mask in (None, pb.ones((queries, keys), dtype="bool")):
             with pytest.raises(pb.errors.PullbackError, match="as many queries as keys"):

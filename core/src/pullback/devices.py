@@ -282,6 +282,12 @@ def _resolve(spec: str) -> Device:
     return _get(backend, kind, int(index))
 
 
+def forget_kernels() -> None:
+    """Has dispatch look all kernels of all devices up again."""
+    for backend in {one.backend for one in list(_interned.values())}:
+        backend.forget_kernels()
+
+
 def _there() -> str:
     return f"There are: {', '.join(map(str, devices())) or 'none'}"
 

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: object) -> Resolution:
+def _as_asked(operands: Operands, dtype: DType, **_: object) -> Resolution:
     """The requested dtype."""
     return Resolution((), (dtype,))
 

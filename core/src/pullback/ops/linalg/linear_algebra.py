@@ -8,11 +8,11 @@ from typing import TypeAlias, cast
 from pullback import errors, shapes
 from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
-from pullback.dtypes import DTypeLike, is_complex, numeric, same
+from pullback.dtypes import DTypeLike, accumulating, is_complex, numeric, same
 from pullback.ops.complex import conj
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import moveaxis, permute_dims, reshape
-from pullback.ops.reductions import accumulating, sum
+from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor

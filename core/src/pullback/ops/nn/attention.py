@@ -61,7 +61,7 @@ def _attention_shape(
 
 
 def check_causal(length: int, others: int) -> None:
-    """Raises for a causal mask of which it is open where its diagonal begins.
+    """Raises for a causal mask whose diagonal could begin in two places.
 
     Raises:
         ShapeError: for other keys than queries; it names the mask to write.
@@ -70,7 +70,7 @@ def check_causal(length: int, others: int) -> None:
         raise errors.ShapeError(
             f"is_causal needs as many queries as keys, got {length} and {others}: it would not say "
             f"which positions the queries have. Give a mask: pb.tril(pb.ones(({length}, {others}), "
-            f'dtype="bool")) if they are the first ones, as PyTorch takes them, and with '
+            f'dtype="bool")) if they are the first ones, and with '
             f"k={others - length} if they are the last ones, behind a cache of keys"
         )
 
