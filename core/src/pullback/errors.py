@@ -69,6 +69,10 @@ class ConversionError(PullbackError, TypeError, ValueError):
     """A host value that cannot be an array: ragged lists, objects, numbers out of range."""
 
 
+class ExchangeError(ConversionError, BufferError):
+    """An array of another library that it does not hand over, or no backend here can take."""
+
+
 class IndexingError(PullbackError, IndexError):
     """An index out of bounds, or of a form that indexing does not take."""
 

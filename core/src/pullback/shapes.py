@@ -60,7 +60,7 @@ def shape_first(function: Callable[P, R]) -> Callable[P, R]:
     NumPy has the shape last, and some of its calls would be read as others: `normal(0, 1, (2, 3))`,
     `normal(2, 3)`. What can be read both ways raises, and names both ways to write it.
     """
-    code = function.__code__  # type: ignore[attr-defined]
+    code = function.__code__
     name, parameters = code.co_name, code.co_varnames[2 : code.co_argcount]
 
     @functools.wraps(function)
@@ -184,8 +184,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
             elif size not in (1, here):
                 listed = " and ".join(str(s) for s in shapes)
                 raise errors.ShapeError(
-                    f"shapes {listed} do not broadcast; sizes at the same place from the right "
-                    f"must be equal or 1"
+                    f"shapes {listed} cannot be broadcast together; sizes at the same place from "
+                    f"the right must be equal or 1"
                 )
     return tuple(result)
 

@@ -34,36 +34,49 @@ Argnums = int | Sequence[int]
 # With respect to arguments.
 
 
-def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """Makes a function that returns the gradient of `f` with respect to some of its arguments.
 
     Args:
         f: returns a tensor; a tensor of several elements stands for its sum.
         argnums: the position of the argument, or several positions for a tuple of gradients. An
             argument may be a nested structure of tensors. Python integers count as floats.
+        has_aux: True if `f` returns a pair: the value, and anything else, such as accuracies, that
+            is not differentiated.
 
     Returns:
         A function of the same arguments. Arguments that `f` does not depend on have the gradient
-        zero.
+        zero. With `has_aux` it returns a pair, the gradient and what else `f` returned.
 
     >>> square = lambda x: x * x
     >>> float(pb.grad(square)(3.0)), float(pb.grad(pb.grad(square))(3.0))
     (6.0, 2.0)
+    >>> gradient, aux = pb.grad(lambda x: (x * x, "aux"), has_aux=True)(3.0)
+    >>> float(gradient), aux
+    (6.0, 'aux')
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
-    both = value_and_grad(f, argnums)
+    both = value_and_grad(f, argnums, has_aux=has_aux)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
 
     return gradient
 
 
-def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """Makes a function that returns the value of `f` and its gradient, as `grad` does.
+
+    With `has_aux` the value is the pair that `f` returns.
 
     >>> value, gradient = pb.value_and_grad(lambda x: x * x)(3.0)
     >>> float(value), float(gradient)
@@ -71,6 +84,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
 
     @functools.wraps(f)
@@ -79,14 +93,18 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             value = f(*arguments, **kwargs)
-            target = _recorded(value)
+            target = _recorded(_differentiated(f, value, has_aux))
         return value, tape.gradient(target, sources, unconnected_gradients="zero")
 
     return both
 
 
-def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def jacobian(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """Makes a function that returns the Jacobian of `f`: shape value.shape + argument.shape.
+
+    `argnums` and `has_aux` are those of `grad`.
 
     >>> pb.jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
@@ -100,16 +118,19 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         arguments, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            target = _recorded(f(*arguments, **kwargs))
-        return tape.jacobian(target, sources, unconnected_gradients="zero")
+            value = f(*arguments, **kwargs)
+            target = _recorded(_differentiated(f, value, has_aux))
+        found = tape.jacobian(target, sources, unconnected_gradients="zero")
+        return (found, value[1]) if has_aux else found
 
     return rows
 
 
-def hessian(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+def hessian(f: Callable[..., Any], argnum: int = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """Makes a function that returns the second derivatives of `f` in one argument.
 
     Shape argument.shape + argument.shape; `f` returns a number, or its result stands for its sum.
+    `has_aux` is that of `grad`.
 
     >>> pb.hessian(lambda x: x[0] * x[0] * x[1])([1.0, 2.0]).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
@@ -117,7 +138,7 @@ def hessian(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
     """
-    return jacobian(grad(f, argnum), argnum)
+    return jacobian(grad(f, argnum, has_aux=has_aux), argnum, has_aux=has_aux)
 
 
 def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
@@ -222,6 +243,29 @@ def _source(name: str, position: int, value: Any) -> Tensor:
     return wrap(tensor._array, tensor._device, tensor._node)
 
 
+def _differentiated(f: Any, value: Any, has_aux: bool) -> Any:
+    """The part of what a function returned that is differentiated: one value.
+
+    Raises:
+        InputTypeError: for several values.
+    """
+    name = getattr(f, "__name__", type(f).__name__)
+    if has_aux:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise errors.InputTypeError(
+                f"{name} must return a pair (value, aux) with has_aux=True, "
+                f"got {type(value).__name__}"
+            )
+        value = value[0]
+    if isinstance(value, (list, tuple, dict)):
+        raise errors.InputTypeError(
+            f"{name} returned a {type(value).__name__}, and the gradient is that of one value; "
+            f"return the value alone, or with has_aux=True a pair (value, aux); to differentiate "
+            f"a sum of several values, add them in the function"
+        )
+    return value
+
+
 def _recorded(value: Any) -> Any:
     """A result as a structure of targets: a tensor that no tape has recorded is a constant."""
     if not isinstance(value, (list, tuple, dict)):
@@ -240,12 +284,13 @@ def _target(value: Any) -> Tensor:
 # With respect to the variables that a function reads.
 
 
-def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
+def implicit_gradients(f: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
     """Makes a function that returns the gradients of `f` in every trainable variable it reads.
 
     Returns:
         A function of the same arguments that returns (gradient, variable) pairs, as
         `optimizer.apply_gradients` takes them. A loss of several elements stands for its sum.
+        With `has_aux`, `f` returns a pair (loss, aux), and the function a pair (pairs, aux).
 
     >>> v = pb.Variable(3.0)
     >>> [(gradient, variable)] = pb.implicit_gradients(lambda x: x * v * v)(2.0)
@@ -254,20 +299,24 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
 
     Raises:
         TapeError: when `f` reads no trainable variable.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
-    both = implicit_value_and_gradients(f)
+    both = implicit_value_and_gradients(f, has_aux=has_aux)
 
     @functools.wraps(f)
-    def gradients(*args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        return both(*args, **kwargs)[1]
+    def gradients(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
 
     return gradients
 
 
 def implicit_value_and_gradients(
-    f: Callable[..., Any],
+    f: Callable[..., Any], *, has_aux: bool = False
 ) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
     """Makes a function that returns the value of `f` and its `implicit_gradients`.
+
+    With `has_aux` the value is the pair that `f` returns.
 
     >>> v = pb.Variable(3.0)
     >>> value, pairs = pb.implicit_value_and_gradients(lambda: v * v)()
@@ -276,13 +325,14 @@ def implicit_value_and_gradients(
 
     Raises:
         TapeError: when `f` reads no trainable variable.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
         with GradientTape() as tape:
             value = f(*args, **kwargs)
-            target = _recorded(value)
+            target = _recorded(_differentiated(f, value, has_aux))
         variables = tape.watched_variables()
         if not variables:
             raise errors.TapeError(

@@ -132,6 +132,11 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
         raise errors.ConversionError(
             "an integer in the data is out of every dtype's range"
         ) from None
+    except (RuntimeError, BufferError) as error:
+        # Another library does not hand its array over, such as one that records gradients.
+        raise errors.ConversionError(
+            f"{type(value).__name__} cannot be an array: {error}"
+        ) from error
     if array.dtype not in dtypes.ALL:
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))

@@ -74,7 +74,7 @@ def into_first(operands: Operands, **_: object) -> Resolution:
         if operand is not None and dtypes.kind(operand) > dtypes.kind(dtype):
             given = operand.__name__ if isinstance(operand, type) else operand
             raise errors.DTypeError(
-                f"a {given} value cannot be stored in a {dtype} tensor; "
+                f"values of dtype {given} cannot be cast to {dtype}, the dtype of x; "
                 f"convert one of them with x.astype(...)"
             )
     return Resolution(tuple(None if one is None else dtype for one in operands), (dtype,))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
 from pullback._operators import OPERATORS
 from pullback._views import base_of
@@ -76,7 +77,11 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     if not plan.tensors:
         ndim = len(sliced_shape(x.shape, whole))
         plain = type(value) in SCALAR_TYPES
-        return strided_update(x, value if plain else _trimmed(_beside(x, value), ndim), key=whole)
+        value = value if plain else _trimmed(_beside(x, value), ndim)
+        try:
+            return strided_update(x, value, key=whole)
+        except errors.PullbackError as error:
+            raise rename(error, "x[...] = value") from error.__cause__
     values = _into(x, value)
     if plan.basic is None and len(plan.tensors) == 1 and values.size == 1:
         axis, mask = plan.tensors[0]
@@ -88,7 +93,11 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     merged, index, axis, order = _merge(part, plan)
     wanted = taken_shape(merged.shape, index.shape, axis=axis)
     values = _trimmed(values, len(wanted))
-    if broadcast_shapes(wanted, values.shape) != wanted:
+    try:
+        fits = broadcast_shapes(wanted, values.shape) == wanted
+    except errors.ShapeError:
+        fits = False
+    if not fits:
         raise errors.ShapeError(
             f"x[...] = value: a value of shape {values.shape} does not broadcast to {wanted}"
         )
@@ -290,7 +299,7 @@ def _into(x: Tensor, value: TensorLike) -> Tensor:
     tensor = x if number else _beside(x, value)
     if dtypes.kind(number or tensor.dtype) > dtypes.kind(x.dtype):
         raise errors.DTypeError(
-            f"x[...] = value: a {number.__name__ if number else tensor.dtype} cannot be stored "
-            f"in a {x.dtype} tensor; convert one of them with x.astype(...)"
+            f"x[...] = value: values of dtype {number.__name__ if number else tensor.dtype} cannot "
+            f"be cast to {x.dtype}, the dtype of x; convert one of them with x.astype(...)"
         )
     return constant(value, x.dtype, x.device) if number else tensor.astype(x.dtype, copy=False)
