@@ -64,7 +64,7 @@ def _checked(dtype: DTypeLike) -> DType:
     if found not in (dtypes.float32, dtypes.float64):
         raise errors.DTypeError(
             f"the default dtype must be float32 or float64, got {found}; for 16-bit numbers use a "
-            f"policy: pb.layers.set_policy('mixed_bfloat16')"
+            f"policy: with pb.layers.policy('mixed_bfloat16')"
         )
     return found
 

@@ -163,9 +163,9 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
     except errors.PullbackError:
         raise
     except Exception as error:
-        origin = type(x)
+        name = f"{type(x).__module__}.{type(x).__qualname__}"
         raise errors.ExchangeError(
-            f"from_dlpack: {source} cannot take {origin.__module__}.{origin.__qualname__}: {error}; "
+            f"from_dlpack: {source} cannot take {name}: {error}; "
             f"detach, convert or copy it in its own library first"
         ) from error
     return to_device(wrap(array, source), target)
