@@ -148,7 +148,7 @@ class TestLoading:
     def test_models_that_are_not_built(self, tmp_path):
         save_file(other_project(), tmp_path / "w.safetensors")
         model = pb.Sequential([pb.layers.Dense(2)])
-        with pytest.raises(pb.errors.CheckpointError, match="^layers/0 of Sequential have no var"):
+        with pytest.raises(pb.errors.CheckpointError, match=r"^layers/0 of Sequential have no var"):
             load_weights(model, tmp_path / "w.safetensors")
         with pytest.raises(pb.errors.CheckpointError, match="Sequential has no variables; call"):
             save_weights(model, tmp_path / "w.safetensors")

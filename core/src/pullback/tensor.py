@@ -230,7 +230,7 @@ class Tensor:
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (OPERATORS.asarray, (np.array(self.numpy()),))
+        return (OPERATORS.to_device, (np.array(self.numpy()), self._device))
 
     # Between devices and libraries ---------------------------------------------------------------
 

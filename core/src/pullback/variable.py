@@ -297,6 +297,17 @@ class Variable:
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         return self.__copy__()
 
+    def __getstate__(self) -> dict[str, Any]:
+        slots = [name for cls in type(self).__mro__ for name in vars(cls).get("__slots__", ())]
+        state = {name: getattr(self, name) for name in slots if name != "__weakref__"}
+        return {**state, "_array": np.array(self.numpy())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        device = self._device
+        self._array = device.backend.from_host(state["_array"], device.native, copy=False)
+
     item = _as_tensors_do(Tensor.item)
     tolist = _as_tensors_do(Tensor.tolist)
     astype = _as_tensors_do(Tensor.astype)
