@@ -179,9 +179,10 @@ def test_views_are_known_on_a_tape_too() -> None:
 
 def test_a_part_of_a_variable_is_a_view_of_it() -> None:
     v = pb.Variable([[1.0, 2.0], [3.0, 4.0]])
-    row = v[0]
-    with pytest.raises(errors.InputValueError, match="view"):
-        row[0] = 5.0
+    views = (v[0], v[...], v.T, v.mT, v.reshape(-1), pb.flip(v), next(iter(v)))
+    for view in views:
+        with pytest.raises(errors.InputValueError, match="view"):
+            view[0] = 5.0
     value = v.value
     value[0, 0] = 5.0
     v.assign(value)

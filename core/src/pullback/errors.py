@@ -17,6 +17,7 @@ __all__ = [
     "DataError",
     "DefinitionError",
     "DeviceError",
+    "ExchangeError",
     "IndexingError",
     "InputTypeError",
     "InputValueError",

@@ -119,12 +119,12 @@ class Variable:
     @property
     def T(self) -> Tensor:
         """The transpose of a matrix."""
-        return self.value.T
+        return self._part(self.value.T)
 
     @property
     def mT(self) -> Tensor:
         """The transpose of the last two axes."""
-        return self.value.mT
+        return self._part(self.value.mT)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array, read-only; what is assigned later does not show in it."""
@@ -223,7 +223,10 @@ class Variable:
         return "Variable" if self.name is None else f"Variable {self.name!r}"
 
     def __getitem__(self, key: Any) -> Tensor:
-        part = self.value[key]
+        return self._part(self.value[key])
+
+    def _part(self, part: Tensor) -> Tensor:
+        """A part of the value; a view of that is one of the variable, which lives on."""
         if part._base is not None:
             part._base = weakref.ref(self)
         return part
@@ -243,7 +246,7 @@ class Variable:
         return f"<Variable {name}{value}>"
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.value)
+        return map(self._part, iter(self.value))
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None

@@ -16,7 +16,7 @@ from pullback import shapes
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
 from pullback._dispatch.arguments import PLAIN, REQUIRED, asked_dtypes, raise_explained
-from pullback._dispatch.convert import SCALAR_TYPES, read
+from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import refuse
@@ -47,7 +47,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_RECORDING": RECORDING,
         "_LOCAL": LOCAL,
         "_reachable": reachable,
-        "_read": read,
+        "_read": read_whole if op.view else read,
         "_align": general.align,
         "_general": general.call,
         "_record": general_vjp.record,
@@ -347,13 +347,13 @@ def _write_adoption(source: Source, result: str) -> None:
 
 
 def _write_tensor(source: Source, tensor: str, array: str, op: Op) -> None:
-    x = op.view and op.inputs[0].name
-    base = f"_weak({x}) if {x}._base is None else _base_of({x})" if x else "None"
+    x = op.inputs[0].name if op.view else ""
+    base = x and f"_weak({x}) if {x}._base is None else _base_of({x})"
     source.write(f"""
         {tensor} = _Tensor()
         {tensor}._array = {array}
         {tensor}._device = _device
-        {tensor}._base = {base}
+        {tensor}._base = {base or None}
     """)
 
 

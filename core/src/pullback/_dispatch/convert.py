@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -34,6 +35,16 @@ def read(value: Any) -> Any:
     """A tensor from what is read as one, such as a Variable; everything else as it is."""
     reader = getattr(type(value), "__pullback_tensor__", None)
     return value if reader is None else reader(value)
+
+
+def read_whole(value: Any) -> Any:
+    """The same for an op that makes views: they are views of what was read, such as a Variable."""
+    found = read(value)
+    if found is value:
+        return value
+    part = found.__copy__()
+    part._base = weakref.ref(value)
+    return part
 
 
 def is_cached(value: Any) -> bool:
