@@ -112,7 +112,7 @@ MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Su
 BASES = {
     "AdaptivePool", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv", "GlobalPool", "Layer",
     "LayerOptions", "Merge", "Model", "Policy", "Pool", "Recurrent", "SeparableConv",
-    "SpatialDropout", "UpSampling", "ZeroPadding", "policy",
+    "SpatialDropout", "UpSampling", "ZeroPadding", "policy", "uninitialized",
 }  # fmt: skip
 
 

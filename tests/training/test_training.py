@@ -642,6 +642,15 @@ class TestSeveralOutputs:
         with pytest.raises(pb.errors.InputValueError, match="predictions of this batch have one"):
             model.train_on_batch(X, {"number": Y})
 
+    @pytest.mark.parametrize("data", [lambda: (X, Y), lambda: ([(X[:20], Y[:20]), (X, Y)],)])
+    def test_weights_of_classes_that_do_not_occur(self, data):
+        model = classifier()
+        model.compile("sgd", CROSS_ENTROPY)
+        fault = r"weight for 7, and no target is of that class; the classes are 0, 1"
+        with pytest.raises(pb.errors.InputValueError, match=fault):
+            model.fit(*data(), class_weight={0: 1.0, 7: 2.0}, verbose=False)
+        model.fit(*data(), class_weight={0: 1.0, 1: 2.0}, verbose=False)
+
     def test_class_weights_are_for_one(self):
         model = Two(dict)
         model.compile("sgd", {"number": CROSS_ENTROPY})

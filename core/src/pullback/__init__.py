@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch import op
+from pullback._namespace.defaults import default_dtype, set_default_dtype
 from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
@@ -191,6 +192,7 @@ __all__ = [
     "complex128",
     "custom_gradient",
     "default_device",
+    "default_dtype",
     "device",
     "devices",
     "e",
@@ -214,6 +216,7 @@ __all__ = [
     "pi",
     "random",
     "set_default_device",
+    "set_default_dtype",
     "uint8",
     "uint16",
     "uint32",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from pullback import errors
+from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import from_any
 from pullback.ops.nn.losses import (
     absolute_error,
@@ -111,7 +112,10 @@ def softmax_cross_entropy(
     Raises:
         ShapeError: for shapes that do not fit.
     """
-    losses = softmax_cross_entropy_with_logits(logits, labels, label_smoothing=label_smoothing)
+    try:
+        losses = softmax_cross_entropy_with_logits(logits, labels, label_smoothing=label_smoothing)
+    except errors.PullbackError as error:
+        raise rename(error, "softmax_cross_entropy") from error.__cause__
     return _reduced("softmax_cross_entropy", losses, weights, reduction)
 
 
@@ -136,7 +140,10 @@ def sparse_softmax_cross_entropy(
     Raises:
         ShapeError: for shapes that do not fit.
     """
-    losses = sparse_softmax_cross_entropy_with_logits(logits, labels)
+    try:
+        losses = sparse_softmax_cross_entropy_with_logits(logits, labels)
+    except errors.PullbackError as error:
+        raise rename(error, "sparse_softmax_cross_entropy") from error.__cause__
     return _reduced("sparse_softmax_cross_entropy", losses, weights, reduction)
 
 

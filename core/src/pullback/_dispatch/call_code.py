@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from math import isfinite
-from types import NoneType
 from typing import Any
 from weakref import ref
 
 from pullback import shapes
-from pullback._codegen.source import Source, tuple_of
+from pullback._codegen.source import Source, signature_of, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
 from pullback._dispatch.arguments import PLAIN, REQUIRED, dtype_attributes, raise_explained
-from pullback._dispatch.convert import SCALAR_TYPES, read
+from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import reject
+from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Input, Op
@@ -49,7 +48,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_RECORDING": RECORDING,
         "_LOCAL": LOCAL,
         "_reachable": reachable,
-        "_read": read,
+        "_read": read_whole if op.view else read,
         "_align": general.align,
         "_general": general.call,
         "_record": general_vjp.record,
@@ -63,6 +62,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_as_device": as_device,
         "_Output": Output,
         "_weak": ref,
+        "_base_of": base_of,
         "_is_floating": is_floating,
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
@@ -83,7 +83,7 @@ def namespace(op: Op) -> dict[str, Any]:
 
 def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     """The public function of an op, with `names` as its globals."""
-    source = Source(op.body.__name__, _signature(op), names)
+    source = Source(op.body.__name__, signature_of(op.body), names)
     if op.fixed:
         _write_fixed(source, op)
     elif op.creates:
@@ -110,7 +110,7 @@ def _write_fixed(source: Source, op: Op) -> None:
     _write_kernel_call(source, op, arrays, _inputs(op))
     if op.simple:
         _write_native(source, "_out")
-        _write_tensor(source, "_result", "_out")
+        _write_tensor(source, "_result", "_out", op)
         _write_recording(source, op, tracked, ["_result"], ["_out"])
         source.line("return _result")
     else:
@@ -130,7 +130,7 @@ def _write_creation(source: Source, op: Op) -> None:
             _out = _kernel({", ".join([*keywords, "device=_device.native"])})
     """)
     _write_failure(source, op, "()")
-    _write_tensor(source, "_result", "_out")
+    _write_tensor(source, "_result", "_out", op)
     source.write("""
         _result._node = _CONSTANT if _RECORDING.count else None
         return _result
@@ -164,7 +164,7 @@ def _write_sequence(source: Source, op: Op) -> None:
     _write_detour(source, op, "_tracked")
     _write_kernel_call(source, op, ["_arrays"], inputs)
     _write_native(source, "_out")
-    _write_tensor(source, "_result", "_out")
+    _write_tensor(source, "_result", "_out", op)
     source.write(f"""
         if _RECORDING.count:
             _result._node = _CONSTANT
@@ -348,11 +348,14 @@ def _write_native(source: Source, result: str) -> None:
     """)
 
 
-def _write_tensor(source: Source, tensor: str, array: str) -> None:
+def _write_tensor(source: Source, tensor: str, array: str, op: Op) -> None:
+    x = op.inputs[0].name if op.view else ""
+    base = x and f"_weak({x}) if {x}._base is None else _base_of({x})"
     source.write(f"""
         {tensor} = _Tensor()
         {tensor}._array = {array}
         {tensor}._device = _device
+        {tensor}._base = {base or None}
     """)
 
 
@@ -405,39 +408,13 @@ def _write_several_results(source: Source, op: Op, tracked: str) -> None:
     for result in results:
         _write_native(source, result)
     for tensor, result in zip(tensors, results, strict=False):
-        _write_tensor(source, tensor, result)
+        _write_tensor(source, tensor, result, op)
     _write_recording(source, op, tracked, tensors, results)
     source.line(f"return _named({tuple_of(tensors)})" if len(tensors) > 1 else "return _t0")
 
 
 # ---------------------------------------------------------------------------------------------
 # Expressions.
-
-
-def _signature(op: Op) -> str:
-    code = op.body.__code__
-    names = code.co_varnames
-    defaults = op.body.__defaults__ or ()
-    first = code.co_argcount - len(defaults)
-    parts: list[str] = []
-    for i in range(code.co_argcount):
-        parts.append(names[i] + (_default(defaults[i - first]) if i >= first else ""))
-        if i + 1 == code.co_posonlyargcount:
-            parts.append("/")
-    if code.co_kwonlyargcount:
-        parts.append("*")
-        keyword_defaults = op.body.__kwdefaults__ or {}
-        for name in names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
-            parts.append(
-                name + (_default(keyword_defaults[name]) if name in keyword_defaults else "")
-            )
-    return ", ".join(parts)
-
-
-def _default(value: object) -> str:
-    """A default in the text. The function gets the values themselves, whatever the text says."""
-    plain = type(value) in (bool, int, str, NoneType)
-    return f"={value!r}" if plain or (type(value) is float and isfinite(value)) else "=..."
 
 
 def _inputs(op: Op) -> str:

@@ -187,6 +187,7 @@ def op(
     identity_when: Callable[..., bool] | None = None,
     identity_element: int | None = None,
     copies_elements: bool = False,
+    view: bool = False,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -214,6 +215,8 @@ def op(
             of two real inputs consists of it: 1 for a product. 0 for a sum it is not: -0.0 + 0 is
             0.0.
         copies_elements: True if every element of the result is an element of the one input.
+        view: True if the result shows the elements of the first input, where NumPy gives a view:
+            a write into it raises while that input lives.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -252,6 +255,7 @@ def op(
             identity_when=identity_when,
             identity_element=identity_element,
             copies_elements=copies_elements,
+            view=view,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,

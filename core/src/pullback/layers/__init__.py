@@ -30,6 +30,9 @@ from pullback.layers.convolution_transpose import (
     Conv3DTranspose,
     ConvTranspose,
 )
+from pullback.layers.initializers import (
+    uninitialized,
+)
 from pullback.layers.layer import (
     Layer,
 )
@@ -207,4 +210,5 @@ __all__ = [
     "initializers",
     "policy",
     "regularizers",
+    "uninitialized",
 ]

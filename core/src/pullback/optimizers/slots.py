@@ -42,6 +42,14 @@ class Slots:
             made.of(copy.deepcopy(variable, memo))[name] = copy.deepcopy(slot, memo)
         return made
 
+    def __getstate__(self) -> list[tuple[Variable, str, Variable]]:
+        return list(self)
+
+    def __setstate__(self, slots: list[tuple[Variable, str, Variable]]) -> None:
+        self._of = {}
+        for variable, name, slot in slots:
+            self.of(variable)[name] = slot
+
     def of(self, variable: Variable) -> dict[str, Variable]:
         """The slots of a variable by name."""
         key = id(variable)
@@ -102,6 +110,9 @@ class StepScalars:
     def __deepcopy__(self, memo: dict[int, Any]) -> StepScalars:
         return StepScalars()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepScalars, ()
+
     def tensors(self, scalars: Sequence[Scalar], variable: Variable) -> list[Tensor]:
         """Returns the scalars in float32, or in float64 for such a variable; tensors unchanged."""
         native, device = variable._array.dtype, variable._device
@@ -149,6 +160,9 @@ class WeightDecayMask:
         if self._decide is not None:
             return WeightDecayMask(copy.deepcopy(self._decide, memo))
         return WeightDecayMask([copy.deepcopy(v, memo) for v in self._variables.values()])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WeightDecayMask, (self._decide or tuple(self._variables.values()),)
 
     def __contains__(self, variable: Variable) -> bool:
         if self._decide is not None:

@@ -14,6 +14,7 @@ from pullback.ops.creation import full
 from pullback.ops.reductions import mean
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
+from pullback.ops.sets import unique_values
 from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
@@ -173,11 +174,7 @@ def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Str
         raise errors.InputValueError(
             "class_weight is for one array of targets; for several outputs use sample_weight"
         )
-    tensor = from_any(targets)
-    if tensor.dtype.kind not in "iub":
-        if tensor.ndim == 2 and tensor.shape[1] > 1:
-            tensor = argmax(tensor, axis=-1)
-        tensor = tensor.astype("int32")
+    tensor = classes_of(targets)
     factor = full(tensor.shape, 1.0, dtype="float32", device=tensor.device)
     for number, weight in class_weight.items():
         factor = where(tensor == number, float(weight), factor)
@@ -185,6 +182,45 @@ def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Str
         return factor
     own: Tensor = item_weights(weights, factor.shape, "class_weight", factor.device)
     return factor * own
+
+
+def classes_of(targets: Structure) -> Tensor:
+    """Returns class numbers, from such or from one-hot rows."""
+    tensor = from_any(targets)
+    if tensor.dtype.kind in "iub":
+        return tensor
+    if tensor.ndim == 2 and tensor.shape[1] > 1:
+        tensor = argmax(tensor, axis=-1)
+    return tensor.astype("int32")
+
+
+class UnseenClasses:
+    """The classes of `class_weight` that no target has had yet."""
+
+    opaque_state = True
+
+    def __init__(self, class_weight: Mapping[int, float]) -> None:
+        self._unseen = set(class_weight)
+        self._seen: set[int] = set()
+
+    def see(self, targets: Structure) -> None:
+        """Takes note of the classes of a batch."""
+        if self._unseen:
+            self._seen |= set(unique_values(classes_of(targets)).tolist())
+            self._unseen -= self._seen
+
+    def check(self) -> None:
+        """Raises if a class has not been seen.
+
+        Raises:
+            InputValueError: it names the class, and the classes of the targets.
+        """
+        if self._unseen:
+            raise errors.InputValueError(
+                f"class_weight has a weight for {', '.join(map(repr, self._unseen))}, and no "
+                f"target is of that class; the classes are "
+                f"{', '.join(map(repr, sorted(self._seen)))}"
+            )
 
 
 # ---------------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ class Trainable:
             validation_data: (x, y) or (x, y, weights), or an iterable of batches, to validate with
                 after each epoch; its metrics begin with "val_".
             shuffle: True for a new order of the arrays in each epoch.
-            class_weight: the weights of items by class: {0: 1.0, 1: 5.0}.
+            class_weight: the weights of items by class: {0: 1.0, 1: 5.0}. Every class must occur.
             sample_weight: the weights of the items of arrays.
             initial_epoch: the number of the first epoch.
             steps_per_epoch: the number of batches in an epoch; required for infinite data. An
