@@ -15,6 +15,7 @@ from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers
+from pullback.layers.call_errors import add_layer_note, with_path
 from pullback.layers.calls import CALLS
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.policy import (
@@ -302,7 +303,15 @@ class Layer(Configurable):
                 self._shapes = (_shapes_in(args[0] if args else None), _shapes_in(result))
             return result
         except errors.PullbackError as error:
-            raise self._explained(error, args) from error.__cause__
+            explained = with_path(self, error, args)
+            if explained is error:
+                raise
+            # In the place of the error: with its frames, and with what it was raised from.
+            context = None if error.__suppress_context__ else error.__context__
+            raise explained.with_traceback(error.__traceback__) from error.__cause__ or context
+        except Exception as error:
+            add_layer_note(self, error, args)
+            raise
         finally:
             CALLS.depth -= 1
             CALLS.training = outer
@@ -387,22 +396,6 @@ class Layer(Configurable):
         if self._input_shape is not None:
             self.build_for((1, *self._input_shape))
 
-    def _explained(self, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
-        """Returns the error with the path from this layer to the layer that raised it."""
-        innermost: Layer | None = getattr(error, "layer", None)
-        if innermost is None:
-            reason = str(error)
-            if isinstance(error, (errors.ShapeError, errors.AxisError)):
-                inputs = ", ".join(_description(arg) for arg in args)
-                error = errors.LayerError(f"{reason} (called with {inputs})" if inputs else reason)
-            innermost = error.layer = self  # type: ignore[attr-defined]
-            error.reason = str(error)  # type: ignore[attr-defined]
-        path = objects.path_of(self, innermost)
-        kind = type(innermost).__name__
-        where = f"{path} ({kind})" if path else f"{innermost.name} ({kind})"
-        error.args = (f"{where}: {error.reason}",)  # type: ignore[attr-defined]
-        return error
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {self.parameter_count} parameters>"
 
@@ -422,11 +415,3 @@ def _shapes_in(value: Any) -> Any:
     """Returns a structure with the shapes of its tensors in their place."""
     shapes = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
     return like(value, iter(shapes))
-
-
-def _description(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{value.dtype} {value.shape}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_description(item) for item in value) + "]"
-    return type(value).__name__
