@@ -6,10 +6,11 @@ weighted sum divided by the number of items), "sum", or "none" for the losses of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pullback import errors
+from pullback import _hints, errors
 from pullback._dispatch.convert import from_any
 from pullback.ops.nn.losses import (
     absolute_error,
@@ -308,3 +309,8 @@ def cosine_distance(
     """
     losses = 1 - cosine_similarity(targets, predictions, axis=axis)
     return _reduced("cosine_distance", losses, weights, reduction)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.losses")
+    _hints.answer_calls(sys.modules[__name__])

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from pullback import _numpy_protocols, errors
+from pullback._foreign_names.tensors import TENSOR
+from pullback._hints import answer_attributes
 from pullback._operators import OPERATORS
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
@@ -426,6 +428,9 @@ TensorLike: TypeAlias = (
     Tensor | SupportsTensor | np.ndarray[Any, Any] | np.generic | complex | Sequence["TensorLike"]
 )
 """A value that ops take for a tensor: a Tensor, a Variable, a NumPy array, a number, a sequence."""
+
+
+answer_attributes(Tensor, TENSOR)
 
 
 def wrap(array: Any, device: Device, node: Any = None) -> Tensor:

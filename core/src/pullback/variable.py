@@ -10,6 +10,8 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
+from pullback._foreign_names.tensors import TENSOR, VARIABLE
+from pullback._hints import answer_attributes
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
@@ -384,3 +386,5 @@ for _name, _operator, _instead in (
     ("__irshift__", ">>=", "v.assign(v >> x)"),
 ):
     setattr(Variable, _name, _refusal(_operator, _instead))
+
+answer_attributes(Variable, VARIABLE, TENSOR)

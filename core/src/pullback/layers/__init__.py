@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+from pullback import _hints
+from pullback._foreign_names.objects import LAYER, MODEL
 from pullback.layers import initializers, regularizers
 from pullback.layers.attention import (
     MultiHeadAttention,
@@ -117,6 +122,7 @@ from pullback.layers.shaping import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from pullback.training import Trainable
 
 __all__ = [
     "GRU",
@@ -208,3 +214,11 @@ __all__ = [
     "policy",
     "regularizers",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers")
+    _hints.answer_calls(sys.modules[__name__])
+    _hints.answer_attributes(Layer, LAYER)
+    _hints.answer_attributes(Model, MODEL)
+    _hints.answer_calls(Trainable)

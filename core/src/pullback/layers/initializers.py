@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from pullback import dtypes, errors
+from pullback import _hints, dtypes, errors
 from pullback.dtypes import DType
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
@@ -225,3 +225,7 @@ def _orthonormal(x: Tensor) -> Tensor:
             row = row - (matrix @ row) @ matrix
         rows.append(row / sqrt(reduce_sum(row * row)))
     return stack(rows).mT
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers.initializers")

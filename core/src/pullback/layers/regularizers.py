@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from pullback import _hints
 from pullback.ops.arithmetic import abs as absolute
 from pullback.state.serialization import recipe
 from pullback.tensor import Tensor
@@ -48,3 +49,7 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
         return total
 
     return penalty
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers.regularizers")
