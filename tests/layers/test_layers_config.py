@@ -279,7 +279,7 @@ class TestArguments:
         ids=lambda one: one.recipe[0].rpartition(".")[2],
     )
     def test_every_schedule(self, schedule):
-        other = again(O.SGD(schedule)).learning_rate
+        other = again(O.SGD(schedule)).schedule
         assert [other(step) for step in range(12)] == [schedule(step) for step in range(12)]
 
     def test_generators_go_on_from_their_state(self):
