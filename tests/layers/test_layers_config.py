@@ -47,6 +47,10 @@ class Bare(L.Layer):
 MADE = {
     "Activation": (lambda: L.Activation("relu"), (2, 3)),
     "AdaptiveAveragePool1D": (lambda: L.AdaptiveAveragePool1D(2), (2, 5, 3)),
+    "LeakyReLU": (lambda: L.LeakyReLU(0.3), (2, 3)),
+    "ReLU": (L.ReLU, (2, 3)),
+    "Rescaling": (lambda: L.Rescaling(2.0, -1), (2, 3)),
+    "Softmax": (lambda: L.Softmax(axis=0), (2, 3)),
     "AdaptiveAveragePool2D": (lambda: L.AdaptiveAveragePool2D((2, 3)), (2, 5, 6, 3)),
     "AdaptiveAveragePool3D": (lambda: L.AdaptiveAveragePool3D(2), (2, 5, 5, 5, 3)),
     "AdaptiveMaxPool1D": (lambda: L.AdaptiveMaxPool1D(2), (2, 5, 3)),

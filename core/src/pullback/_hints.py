@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pullback import errors
 
 __all__ = [
+    "advice",
     "answer_attributes",
     "answer_calls",
     "answer_module",
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 #: The least similarity of a name that is suggested for another one.
 _SIMILAR = 0.82
+#: The same where only a few names are meant.
+_SIMILAR_OF_FEW = 0.74
 _KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
@@ -45,7 +48,18 @@ def _find(table: Mapping[str, str], name: str) -> str | None:
     return next((text for names, text in table.items() if name in names.split()), None)
 
 
-def close_names(name: str, known: Iterable[str], count: int = 2) -> list[str]:
+def advice(module: str, name: str, known: Iterable[str]) -> str:
+    """Returns what to write for a name that stands for an object of a module; "" for no idea."""
+    text = _find(_table("namespaces", "NAMESPACES")[module], name)
+    if text is not None:
+        return text
+    close = close_names(name, known, 3, _SIMILAR_OF_FEW)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def close_names(
+    name: str, known: Iterable[str], count: int = 2, similar: float = _SIMILAR
+) -> list[str]:
     """Returns the names that are spelled nearly like another one, closest first.
 
     >>> from pullback._hints import close_names
@@ -54,7 +68,7 @@ def close_names(name: str, known: Iterable[str], count: int = 2) -> list[str]:
     """
     by_lower = {one.lower().replace("_", ""): one for one in known}
     plain = name.lower().replace("_", "")
-    matches = import_module("difflib").get_close_matches(plain, by_lower, count, _SIMILAR)
+    matches = import_module("difflib").get_close_matches(plain, by_lower, count, similar)
     return [by_lower[match] for match in matches]
 
 

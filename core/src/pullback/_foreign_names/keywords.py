@@ -50,7 +50,7 @@ _LAYER = {
     "scale_factor": "write `size=`",
     "mode": "write `interpolation=`",
     "dim": "write `axis=`",
-    "negative_slope alpha": "write `slope=`",
+    "alpha": "write `negative_slope=`",
     "dtype_policy": "write `dtype=`",
     "seed": "write `pb.random.seed(0)` before, or an initializer with a generator",
 }  # fmt: skip

@@ -65,7 +65,6 @@ _LAYERS = {
     "Input InputLayer InputSpec":
         "write `pb.layers.Dense(3, input_shape=(784,))`, or leave it out: sizes come from the "
         "first call",
-    "Rescaling": "write `pb.layers.Lambda(lambda x: x / 255)`",
     "Normalization": "write `pb.layers.Lambda(lambda x: (x - mean) / deviation)`",
     "RandomFlip RandomRotation RandomCrop RandomZoom RandomContrast Resizing CenterCrop":
         "not here: write it as a function for `pb.data.Dataset.map`; `pb.resize` resizes",

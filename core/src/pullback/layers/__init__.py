@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from pullback import _hints
 from pullback._foreign_names.objects import LAYER, MODEL
 from pullback.layers import initializers, regularizers
+from pullback.layers.activations import (
+    Activation,
+    LeakyReLU,
+    ReLU,
+    Softmax,
+)
 from pullback.layers.attention import (
     MultiHeadAttention,
 )
 from pullback.layers.basic import (
-    Activation,
     Dense,
     Embedding,
     Lambda,
+    Rescaling,
 )
 from pullback.layers.convolution import (
     Conv,
@@ -176,6 +182,7 @@ __all__ = [
     "Layer",
     "LayerNormalization",
     "LayerOptions",
+    "LeakyReLU",
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",
@@ -189,14 +196,17 @@ __all__ = [
     "Policy",
     "Pool",
     "RMSNormalization",
+    "ReLU",
     "Recurrent",
     "RepeatVector",
+    "Rescaling",
     "Reshape",
     "SeparableConv",
     "SeparableConv1D",
     "SeparableConv2D",
     "Sequential",
     "SimpleRNN",
+    "Softmax",
     "SpatialDropout",
     "SpatialDropout1D",
     "SpatialDropout2D",

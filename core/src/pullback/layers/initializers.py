@@ -53,10 +53,14 @@ def get(value: InitializerLike) -> Initializer:
         InputValueError: for an unknown name.
     """
     if isinstance(value, str):
-        if value not in __all__ or value in ("get", "constant"):
-            names = ", ".join(name for name in __all__ if name not in ("get", "constant"))
-            raise errors.InputValueError(f"unknown initializer {value!r}; use one of {names}")
-        initializer: Initializer = globals()[value]()
+        # He and Glorot by the first names that PyTorch uses.
+        name = value.replace("kaiming", "he").replace("xavier", "glorot")
+        known = [name for name in __all__ if name not in ("get", "constant")]
+        if name not in known:
+            raise errors.InputValueError(
+                f"unknown initializer {value!r}; use one of {', '.join(known)}"
+            )
+        initializer: Initializer = globals()[name]()
         return initializer
     if isinstance(value, (int, float)):
         return constant(value)

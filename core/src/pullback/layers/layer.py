@@ -14,7 +14,7 @@ from pullback._dispatch.recording import paused
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
-from pullback.layers import initializers
+from pullback.layers import initializers, regularizers
 from pullback.layers.call_errors import add_layer_note, with_path
 from pullback.layers.calls import CALLS
 from pullback.layers.initializers import InitializerLike
@@ -26,6 +26,7 @@ from pullback.layers.policy import (
     as_policy,
     policy,
 )
+from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
@@ -120,7 +121,7 @@ class Layer(Configurable):
         initializer: InitializerLike = "glorot_uniform",
         dtype: DTypeLike | None = None,
         trainable: bool = True,
-        regularizer: Callable[[Variable], Tensor] | None = None,
+        regularizer: RegularizerLike = None,
         autocast: bool = True,
     ) -> Variable:
         """Makes a variable of this layer.
@@ -131,7 +132,8 @@ class Layer(Configurable):
             initializer: a name from `pb.layers.initializers`, or a function of shape and dtype.
             dtype: its dtype; the layer's if None.
             trainable: whether it is trained.
-            regularizer: a function of the variable, whose value is added to the `losses`.
+            regularizer: a function of the variable, whose value is added to the `losses`, or the
+                name of one of `pb.layers.regularizers`.
             autocast: whether, in mixed precision, it reads in the layer's compute dtype.
 
         Raises:
@@ -157,8 +159,9 @@ class Layer(Configurable):
             setattr(self, name, variable)
         else:
             self._variables = {**more, name: variable}
-        if regularizer is not None:
-            penalty = functools.partial(regularizer, variable)
+        penalize = regularizers.get(regularizer)
+        if penalize is not None:
+            penalty = functools.partial(penalize, variable)
             self._penalties = [*vars(self).get("_penalties", ()), penalty]
         return variable
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pullback import errors
+from pullback import errors, losses
 from pullback._dispatch.convert import from_any
 from pullback.metrics import Metric
 from pullback.metrics.base import gives_items, item_weights, name_of
@@ -25,6 +26,14 @@ __all__ = ["CompileConfig"]
 Path: TypeAlias = tuple[Any, ...]
 #: The weights of losses, in their structure; 1 for those that are left out.
 LossWeights: TypeAlias = "float | Mapping[Any, LossWeights] | Sequence[LossWeights] | None"
+
+
+#: Losses of logits, and the op that they apply.
+_APPLIED = (
+    (losses.softmax_cross_entropy, "softmax"),
+    (losses.sparse_softmax_cross_entropy, "softmax"),
+    (losses.sigmoid_cross_entropy, "sigmoid"),
+)
 
 
 class CompileConfig:
@@ -100,7 +109,8 @@ class CompileConfig:
             total = value if total is None else total + value.astype(total.dtype)
         if total is None:
             raise errors.TrainingError(
-                "there is nothing to minimize: give compile a loss, or have a layer call add_loss"
+                "there is nothing to minimize: give compile a loss, have a layer call add_loss, or "
+                "write train_step, and test_step for validations"
             )
         return total, values
 
@@ -120,13 +130,15 @@ class Loss:
     """A loss function, applied to items with weights."""
 
     opaque_state = True
-    __slots__ = ("function", "itemwise", "title")
+    __slots__ = ("function", "itemwise", "title", "undoes")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         #: True if it can return a loss for each item.
         self.itemwise = gives_items(function)
         self.title = name_of(function)
+        #: The op that the loss applies to predictions itself, until the first ones have been seen.
+        self.undoes = next((op for loss, op in _APPLIED if loss is function), None)
 
     def __call__(self, targets: Structure, predictions: Structure, weights: Structure) -> Tensor:
         """Returns the mean loss of the items of a batch, each times its weight.
@@ -141,6 +153,8 @@ class Loss:
                 f"{self.title} needs targets, and the batch has none; pass y, or batches of "
                 f"(inputs, targets)"
             )
+        if self.undoes is not None:
+            self._check(predictions, self.undoes)
         if weights is None or not self.itemwise:
             value: Tensor = self.function(targets, predictions)
         else:
@@ -156,6 +170,20 @@ class Loss:
             factor = item_weights(weights, value.shape, self.title, value.device)
             value = value * factor.astype(value.dtype)
         return mean(value)
+
+    def _check(self, predictions: Structure, applied: str) -> None:
+        """Warns of predictions that are a result of the op that the loss applies."""
+        node = getattr(predictions, "_node", None)
+        op = getattr(getattr(node, "op", None), "name", None)
+        if op is None:
+            return  # recorded by no tape
+        self.undoes = None
+        if op == applied:
+            warnings.warn(
+                f"the model ends in {op}, and {self.title} takes logits, so that {op} is applied "
+                f"twice: leave it out of the model, and write pb.{op}(model(x)) for probabilities",
+                stacklevel=2,
+            )
 
 
 def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Structure) -> Tensor:
