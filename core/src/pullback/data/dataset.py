@@ -110,6 +110,13 @@ class Dataset:
         self._passes += 1
         return Iterator(self, (self._passes - 1,))
 
+    def __repr__(self) -> str:
+        try:
+            size = f"{len(self):,} elements"
+        except TypeError:
+            size = "elements of unknown number"
+        return f"<{type(self).__name__} of {size}>"
+
     def _stage(
         self,
         open_: Open,

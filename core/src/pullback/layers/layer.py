@@ -17,6 +17,7 @@ from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
 from pullback.layers.call_errors import add_layer_note, with_path
 from pullback.layers.calls import CALLS
+from pullback.layers.first_call import FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.policy import (
     Policy,
@@ -30,7 +31,7 @@ from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
-from pullback.state import objects
+from pullback.state import VariableList, objects
 from pullback.state.serialization import Configurable, make
 from pullback.tensor import Tensor
 from pullback.variable import Variable
@@ -73,8 +74,8 @@ class Layer(Configurable):
     _casts: bool = False
     #: The outermost call in which `_losses` were added.
     _losses_call: object = None
-    #: The shapes of the input and of the output of its first call.
-    _shapes: tuple[Any, Any] | None = None
+    #: Its first call: what `summary` tells.
+    _first_call: FirstCall | None = None
 
     def _begin(self) -> None:
         """Takes the active policy."""
@@ -199,12 +200,12 @@ class Layer(Configurable):
     @property
     def variables(self) -> list[Variable]:
         """Its variables, and those of the layers in it, each once."""
-        return list(objects.named_variables(self).values())
+        return VariableList(objects.named_variables(self).values())
 
     @property
     def trainable_variables(self) -> list[Variable]:
         """The variables that are trained."""
-        return [variable for variable in self.variables if variable.trainable]
+        return VariableList(variable for variable in self.variables if variable.trainable)
 
     @property
     def sublayers(self) -> dict[str, Layer]:
@@ -283,6 +284,8 @@ class Layer(Configurable):
             training = outer
         if not CALLS.depth:
             CALLS.outermost = object()
+            if self._first_call is None:
+                CALLS.batch = batch_of(args)
         CALLS.depth += 1
         CALLS.training = training
         try:
@@ -302,8 +305,8 @@ class Layer(Configurable):
             if training is not None and _takes_training(type(self).call):
                 kwargs["training"] = training
             result: Tensor = self.call(*args, **kwargs)
-            if self._shapes is None:
-                self._shapes = (_shapes_in(args[0] if args else None), _shapes_in(result))
+            if self._first_call is None:
+                self._first_call = FirstCall(args[0] if args else None, result)
             return result
         except errors.PullbackError as error:
             explained = with_path(self, error, args)
@@ -412,9 +415,3 @@ def _takes_training(call: Callable[..., Any]) -> bool:
     return "training" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
     )
-
-
-def _shapes_in(value: Any) -> Any:
-    """Returns a structure with the shapes of its tensors in their place."""
-    shapes = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
-    return like(value, iter(shapes))

@@ -48,13 +48,19 @@ class Model(Trainable, Layer):
             if isinstance(layer, Recurrent):
                 layer.reset_states()
 
-    def summary(self, print_line: Callable[[str], object] = print) -> None:
+    def summary(
+        self, print_line: Callable[[str], object] = print, *, variables: bool = False
+    ) -> None:
         """Prints a table of the layers: paths, classes, outputs of the first call, parameters.
+
+        Layers come in the order of their first calls. A layer that has others in it counts their
+        parameters too.
 
         Args:
             print_line: the function that is called with each line.
+            variables: True to show the names and shapes of variables.
         """
-        for line in table(self):
+        for line in table(self, variables):
             print_line(line)
 
 

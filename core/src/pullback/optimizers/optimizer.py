@@ -172,7 +172,7 @@ class Optimizer(Configurable):
     @property
     def variables(self) -> list[Variable]:
         """The slots of all variables; `slot_variables` says whose they are."""
-        return [slot for _, _, slot in self.slot_variables()]
+        return objects.VariableList(slot for _, _, slot in self.slot_variables())
 
     @property
     def step(self) -> int:
