@@ -316,3 +316,46 @@ def test_import_loads_no_table_but_that_of_tensors() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["pullback._foreign_names", "pullback._foreign_names.tensors"]
+
+
+OP_CALLS = {
+    "pb.sum(x, dim=0)": "sum() got an unexpected keyword argument 'dim'; write `axis=`",
+    "pb.mean(x, keepdim=True)": "write `keepdims=`",
+    "pb.std(x, ddof=1)": "write `correction=`",
+    "pb.concat([x, x], dim=0)": "write `axis=`",
+    "pb.relu(x, inplace=True)": "it takes no keyword arguments",
+    "pb.softmax(x, axes=0)": "write `axis=`",
+    "pb.clip(x, 0, 1, out=x)": "leave it out: tensors do not change",
+}
+
+
+def test_first_calls_of_ops_say_what_to_write() -> None:
+    # An op refuses unknown keywords itself until its code is specialized, after the first call.
+    program = f"""
+import pullback as pb
+x = pb.asarray([1.0, 2.0])
+for call in {list(OP_CALLS)!r}:
+    for _ in range(2):
+        try:
+            eval(call)
+        except TypeError as error:
+            print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    for number, message in enumerate(OP_CALLS.values()):
+        assert message in lines[2 * number]
+        assert lines[2 * number] == lines[2 * number + 1]
+
+
+def test_wrong_keywords_of_ops_inside_a_layer_are_noted() -> None:
+    class Torchlike(pb.layers.Layer):
+        def call(self, x: pb.Tensor) -> pb.Tensor:
+            return pb.sum(x, dim=0)  # type: ignore[call-arg]
+
+    pb.sum(pb.ones(3))
+    with pytest.raises(TypeError, match="'dim'") as caught:
+        Torchlike()(pb.ones(3))
+    assert caught.value.__notes__[0] == "write `axis=`"

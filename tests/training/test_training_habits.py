@@ -123,6 +123,17 @@ def test_unequal_lengths_name_the_arguments() -> None:
         compiled().fit(X, Y[:5], verbose=False)
 
 
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_weights_of_unknown_classes_are_refused(one_hot: bool) -> None:
+    model = compiled("softmax_cross_entropy" if one_hot else CROSS_ENTROPY)
+    targets = np.eye(2, dtype="f4")[Y] if one_hot else Y
+    with pytest.raises(
+        pb.errors.InputValueError, match="has a weight for 7, and the targets have the classes 0, 1"
+    ):
+        model.fit(X, targets, class_weight={0: 1.0, 7: 2.0}, verbose=False)
+    model.fit(X, targets, class_weight={1: 2.0}, verbose=False)
+
+
 def test_a_list_of_inputs_is_one_array() -> None:
     with pytest.raises(pb.errors.ShapeError, match="give several inputs as a tuple"):
         compiled().fit([X, X], Y, verbose=False)

@@ -23,7 +23,9 @@ __all__ = [
     "answer_calls",
     "answer_module",
     "answer_module_call",
+    "check_keywords",
     "close_names",
+    "keyword_note",
 ]
 
 T = TypeVar("T")
@@ -259,6 +261,28 @@ def _explained(
         f"{name}() got an unexpected keyword argument {unknown[0]!r}; "
         + _keyword_advice(function.__module__.split(".")[1], unknown[0], accepted)
     )
+
+
+def check_keywords(function: FunctionType, keywords: Iterable[str]) -> None:
+    """Checks that a function has parameters of the names of keyword arguments.
+
+    Raises:
+        InputTypeError: if it has not; says what to write.
+    """
+    code = function.__code__
+    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    for keyword in keywords:
+        if keyword not in names and keyword not in code.co_varnames[: code.co_posonlyargcount]:
+            raise errors.InputTypeError(
+                f"{function.__name__}() got an unexpected keyword argument {keyword!r}; "
+                + _keyword_advice("", keyword, [*names])
+            )
+
+
+def keyword_note(error: TypeError) -> str | None:
+    """Returns what to write for an unknown keyword of an op; None for any other error."""
+    wrong = _KEYWORD.search(str(error))
+    return None if wrong is None else _find(_table("keywords", "KEYWORDS")[""], wrong[1])
 
 
 def _keyword_advice(package: str, keyword: str, accepted: list[str]) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from pullback import errors
 from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
+from pullback._hints import check_keywords
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import Checked, ShapeRule
@@ -253,7 +254,7 @@ def op(
 
 
 def _stub(*args: Any, **kwargs: Any) -> Any:
-    return SPECIALISE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return SPECIALISE(kwargs)(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _forget(op: Op) -> None:
@@ -269,7 +270,9 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     names: dict[str, Any] = {"__name__": body.__module__}
     function = FunctionType(_stub.__code__, names, body.__name__)
 
-    def specialise() -> FunctionType:
+    def specialise(keywords: Mapping[str, Any]) -> FunctionType:
+        # Afterwards Python refuses other keywords by itself, in fewer words.
+        check_keywords(body, keywords)
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))

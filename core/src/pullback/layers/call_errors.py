@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pullback import errors
+from pullback import _hints, errors
 from pullback.state import objects
 from pullback.tensor import Tensor
 
@@ -46,6 +46,10 @@ def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
             f"a layer is called with as many inputs as its call takes, and fit passes all inputs "
             f"as one argument: `def call(self, inputs): a, b = inputs`"
         )
+    elif isinstance(error, TypeError) and not isinstance(error, errors.PullbackError):
+        advice = _hints.keyword_note(error)
+        if advice is not None:
+            error.add_note(advice)
     error.add_note(f"in {layer.name} ({type(layer).__name__}), called with {_described(args)}")
 
 

@@ -89,7 +89,7 @@ class Sequential(Model):
         super().__init__(**options)
         self.layers: list[Callable[..., Any]] = []
         if not isinstance(layers, Iterable) or (
-            isinstance(layers, Layer) and type(layers) is not Sequential
+            isinstance(layers, Layer) and not isinstance(layers, Sequential)
         ):
             raise errors.InputTypeError(
                 f"a Sequential takes a list of layers, got {type(layers).__name__}; write "

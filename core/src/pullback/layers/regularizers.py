@@ -27,7 +27,7 @@ def get(value: RegularizerLike) -> Regularizer | None:
     if value is None:
         return None
     if isinstance(value, str):
-        makers = {"l1": l1, "l2": l2, "l1_l2": l1_l2}
+        makers: dict[str, Callable[[], Regularizer]] = {"l1": l1, "l2": l2, "l1_l2": l1_l2}
         if value not in makers:
             raise errors.InputValueError(
                 f"unknown regularizer {value!r}; use one of {', '.join(makers)}, or a function of "

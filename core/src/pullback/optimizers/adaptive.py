@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from pullback import dtypes, errors
-from pullback.optimizers.optimizer import (
-    LearningRate,
-    Optimizer,
-    OptimizerOptions,
-    checked_fraction,
-)
+from pullback.optimizers.checks import checked_fraction
+from pullback.optimizers.optimizer import LearningRate, Optimizer, OptimizerOptions
 from pullback.optimizers.slots import Scalar
 from pullback.spec import OPS
 from pullback.tensor import Tensor

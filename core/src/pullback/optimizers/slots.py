@@ -168,8 +168,10 @@ class PerVariable:
             InputValueError: for a negative factor, or one that is not finite.
         """
         factors = self._factors
-        mapped = isinstance(factors, Mapping)
-        factor = float(factors.get(variable, 1.0) if mapped else factors(variable))
+        if isinstance(factors, Mapping):
+            factor = float(factors.get(variable, 1.0))
+        else:
+            factor = float(factors(variable))
         if not 0 <= factor < float("inf"):
             raise errors.InputValueError(
                 f"the factor of {variable.name or 'a variable'} must be 0 or more and finite, "

@@ -15,6 +15,7 @@ from pullback.ops.creation import full
 from pullback.ops.reductions import mean
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
+from pullback.ops.sets import unique_values
 from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
@@ -186,6 +187,23 @@ class Loss:
             )
 
 
+def check_classes(targets: Structure, class_weight: Mapping[int, float]) -> None:
+    """Checks that the targets have the classes that have a weight.
+
+    Raises:
+        InputValueError: for other classes; names them.
+    """
+    classes = _classes(targets)
+    found = unique_values(classes).tolist()
+    unknown = [number for number in class_weight if number not in found]
+    if unknown:
+        shown = ", ".join(map(str, found[:10])) + (", ..." if len(found) > 10 else "")
+        raise errors.InputValueError(
+            f"class_weight has a weight for {', '.join(map(repr, unknown))}, and the targets have "
+            f"the classes {shown}; leave out those that are not there"
+        )
+
+
 def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Structure) -> Tensor:
     """Returns the weights of items by class, times their own weights.
 
@@ -197,15 +215,7 @@ def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Str
     Raises:
         InputValueError: for targets that are not classes.
     """
-    if isinstance(targets, (dict, tuple)) or targets is None:
-        raise errors.InputValueError(
-            "class_weight is for one array of targets; for several outputs use sample_weight"
-        )
-    tensor = from_any(targets)
-    if tensor.dtype.kind not in "iub":
-        if tensor.ndim == 2 and tensor.shape[1] > 1:
-            tensor = argmax(tensor, axis=-1)
-        tensor = tensor.astype("int32")
+    tensor = _classes(targets)
     factor = full(tensor.shape, 1.0, dtype="float32", device=tensor.device)
     for number, weight in class_weight.items():
         factor = where(tensor == number, float(weight), factor)
@@ -213,6 +223,20 @@ def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Str
         return factor
     own: Tensor = item_weights(weights, factor.shape, "class_weight", factor.device)
     return factor * own
+
+
+def _classes(targets: Structure) -> Tensor:
+    """Returns targets as class numbers."""
+    if isinstance(targets, (dict, tuple)) or targets is None:
+        raise errors.InputValueError(
+            "class_weight is for one array of targets; for several outputs use sample_weight"
+        )
+    tensor: Tensor = from_any(targets)
+    if tensor.dtype.kind not in "iub":
+        if tensor.ndim == 2 and tensor.shape[1] > 1:
+            tensor = argmax(tensor, axis=-1)
+        tensor = tensor.astype("int32")
+    return tensor
 
 
 # ---------------------------------------------------------------------------------------------

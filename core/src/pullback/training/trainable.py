@@ -15,7 +15,7 @@ from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.evaluation import Evaluation
 from pullback.training.loop import FitLoop, evaluate, predict
 from pullback.training.model import Model
-from pullback.training.objective import CompileConfig, LossWeights
+from pullback.training.objective import CompileConfig, LossWeights, check_classes
 from pullback.training.progress import ProgressBar
 from pullback.training.run import Run, RunningMetrics
 from pullback.training.types import LossLike, MetricsLike, Structure, Values
@@ -213,6 +213,8 @@ class Trainable:
             _no_arrays("fit", y=y, sample_weight=sample_weight, validation_split=validation_split)
             source, held_out = x, None
         else:
+            if class_weight is not None:
+                check_classes(y, class_weight)
             source, held_out = of_arrays(
                 "fit",
                 (x, y, sample_weight),
