@@ -229,6 +229,7 @@ def test_no_suggestion_misleads(name: str) -> None:
         ("pullback", "cat", "pb.concat"),
         ("pullback.layers", "Dens", "pb.layers.Dense"),
         ("pullback.layers", "Conv2d", "pb.layers.Conv2D"),
+        ("pullback.layers", "Batchnorm", "pb.layers.BatchNormalization"),
         ("pullback.metrics", "Precison", "pb.metrics.Precision"),
     ],
 )
@@ -263,6 +264,10 @@ WRONG_CALLS = {
     "pb.layers.Conv2D(8, 3, dilation_rate=2)": "write `dilation=`",
     "pb.layers.MultiHeadAttention(2, key_dim=8)": "write `head_dim=`",
     "pb.layers.Embedding(5, 2, mask_zero=True)": "leave it out, and pass a mask",
+    "pb.layers.Embedding(num_embeddings=5, embedding_dim=2)": (
+        "'num_embeddings'; write `input_dim=`, and 'embedding_dim'; write `output_dim=`"
+    ),
+    "pb.layers.LSTM(8, 16)": "write `pb.layers.LSTM(64)`: the size of the inputs comes from",
     "pb.layers.Flatten(3)": "Flatten() takes 1 positional argument but 2 were given; write",
     "pb.Sequential(pb.layers.Dense(1), pb.layers.Dense(2))": "write `pb.Sequential([",
     "pb.metrics.Precision(thresholds=0.3)": "write `threshold=`",

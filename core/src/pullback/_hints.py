@@ -46,8 +46,15 @@ def _table(part: str, name: str) -> Any:
 
 
 def _find(table: Mapping[str, str], name: str) -> str | None:
-    """Returns what a table says to a name; several names share a key."""
-    return next((text for names, text in table.items() if name in names.split()), None)
+    """Returns what a table says to a name, in any case; several names share a key."""
+    lower = name.lower()
+    other = None
+    for names, text in table.items():
+        if name in names.split():
+            return text
+        if other is None and lower in names.lower().split():
+            other = text
+    return other
 
 
 def advice(module: str, name: str, known: Iterable[str]) -> str:
@@ -252,14 +259,17 @@ def _explained(
         cls = type(args[0])
         name, accepted = cls.__name__, _constructor_parameters(cls)
     wrong = _KEYWORD.search(str(error))
-    unknown = [wrong[1]] if wrong else [keyword for keyword in kwargs if keyword not in accepted]
+    unknown = [keyword for keyword in kwargs if keyword not in accepted]
+    if wrong is not None and wrong[1] not in unknown:
+        unknown.insert(0, wrong[1])
     if not unknown:
         text = _find(_table("keywords", "CALLS"), name)
         reason = str(error).partition("() ")[2] or str(error)
         return errors.InputTypeError(f"{name}() {reason}" + (f"; {text}" if text else ""))
+    package = function.__module__.split(".")[1]
+    parts = [f"{keyword!r}; {_keyword_advice(package, keyword, accepted)}" for keyword in unknown]
     return errors.InputTypeError(
-        f"{name}() got an unexpected keyword argument {unknown[0]!r}; "
-        + _keyword_advice(function.__module__.split(".")[1], unknown[0], accepted)
+        f"{name}() got an unexpected keyword argument {', and '.join(parts)}"
     )
 
 

@@ -207,6 +207,7 @@ KEYWORDS = {
 CALLS = {
     "Sequential": "write `pb.Sequential([pb.layers.Dense(10), pb.layers.Dense(3)])`",
     "Flatten": "write `pb.layers.Flatten()`: it keeps the batch axis and flattens the others",
+    "LSTM GRU SimpleRNN": "write `pb.layers.LSTM(64)`: the size of the inputs comes from the first",
     "Add": "write `pb.layers.Add()([x, y])`",
     "Model": "write a class: `class Net(pb.Model)` with `call`; layers are set to attributes",
     "zip": "write `pb.data.Dataset.zip(dataset, dataset)`, without a tuple around them",
