@@ -162,11 +162,11 @@ class ForeignName:
     object or a subclass sets under this name takes its place.
     """
 
-    __slots__ = ("name", "text")
-
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
+        # `help` of a class lists these names too.
+        self.__doc__ = f"Not here: {text}."
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(
