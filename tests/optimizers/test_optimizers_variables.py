@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -158,6 +159,28 @@ def test_scales_follow_a_copy_of_the_model() -> None:
     w, optimizer = copy.deepcopy((v, O.SGD(1.0, rate_scale={v: 0.5})))
     optimizer.apply_gradients([(pb.asarray(1.0), w)])
     assert float(w) == 0.5
+
+
+def test_a_compiled_model_is_pickled_with_its_optimizer() -> None:
+    model = pb.Sequential([pb.layers.Dense(2, input_shape=(3,))])
+    first = model.layers[0].variables[0]
+    optimizer = O.AdamW(0.1, rate_scale={first: 0.5}, no_decay=[first])
+    model.compile(optimizer, "mse")
+    x, y = np.ones((4, 3), "f4"), np.ones((4, 2), "f4")
+    model.fit(x, y, verbose=False)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.optimizer.step == 1
+    for one in (model, again):
+        one.fit(x, y, epochs=3, verbose=False)
+    for one, other in zip(model.variables, again.variables, strict=True):
+        assert one.tolist() == other.tolist()
+    slots = zip(model.optimizer.variables, again.optimizer.variables, strict=True)
+    assert all(one.tolist() == other.tolist() for one, other in slots)
+
+
+def test_factors_of_variables_are_not_in_a_configuration() -> None:
+    with pytest.raises(pb.errors.InputValueError, match="rate_scale: a dict with <Variable"):
+        O.SGD(rate_scale={pb.Variable(1.0): 0.5}).get_config()
 
 
 def test_wrong_scales_are_named() -> None:

@@ -42,6 +42,9 @@ class Slots:
             made.of(copy.deepcopy(variable, memo))[name] = copy.deepcopy(slot, memo)
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _slots_of, (list(self),)
+
     def of(self, variable: Variable) -> dict[str, Variable]:
         """The slots of a variable by name."""
         key = id(variable)
@@ -79,6 +82,14 @@ class Slots:
                     yield variable, name, slot
 
 
+def _slots_of(entries: Iterable[tuple[Variable, str, Variable]]) -> Slots:
+    """Returns the slots of a pickled optimizer, for the variables that came with them."""
+    made = Slots()
+    for variable, name, slot in entries:
+        made.of(variable)[name] = slot
+    return made
+
+
 class StepScalars:
     """The scalars of a step as tensors, made once for all variables of a dtype on a device.
 
@@ -101,6 +112,9 @@ class StepScalars:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StepScalars:
         return StepScalars()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepScalars, ()
 
     def tensors(self, scalars: Sequence[Scalar], variable: Variable) -> list[Tensor]:
         """Returns the scalars in float32, or in float64 for such a variable; tensors unchanged."""
@@ -197,6 +211,10 @@ class WeightDecayMask:
         if self._decide is not None:
             return WeightDecayMask(copy.deepcopy(self._decide, memo))
         return WeightDecayMask([copy.deepcopy(v, memo) for v in self._variables.values()])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By identity: the variables are others where they are loaded.
+        return WeightDecayMask, (self._decide or [*self._variables.values()],)
 
     def __contains__(self, variable: Variable) -> bool:
         if self._decide is not None:
