@@ -33,6 +33,8 @@ LEVELS = (
         "_numerics",
         "_codegen",
         "_loading",
+        "_foreign_names",
+        "_hints",
     ),
     (
         "spec",

@@ -13,9 +13,9 @@ import math
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback import dtypes, errors
+from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, as_dtype
@@ -447,3 +447,7 @@ normal = default_generator.normal
 permutation = default_generator.permutation
 truncated_normal = default_generator.truncated_normal
 uniform = default_generator.uniform
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.random")

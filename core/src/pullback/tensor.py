@@ -13,6 +13,8 @@ import numpy as np
 
 from pullback import errors
 from pullback._array_methods import ArrayMethods
+from pullback._foreign_names.tensors import TENSOR
+from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
@@ -309,6 +311,9 @@ TensorLike: TypeAlias = (
     Tensor | SupportsTensor | np.ndarray[Any, Any] | np.generic | complex | Sequence["TensorLike"]
 )
 """A value that ops take for a tensor: a Tensor, a Variable, a NumPy array, a number, a sequence."""
+
+
+answer_attributes(Tensor, TENSOR)
 
 
 def wrap(array: Any, device: Device, node: Any = None) -> Tensor:

@@ -12,6 +12,8 @@ from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
+from pullback._foreign_names.tensors import TENSOR, VARIABLE
+from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
@@ -371,3 +373,5 @@ for _name, _operator, _instead in (
     ("__irshift__", ">>=", "v.assign(v >> x)"),
 ):
     setattr(Variable, _name, _refusal(_operator, _instead))
+
+answer_attributes(Variable, VARIABLE, TENSOR)

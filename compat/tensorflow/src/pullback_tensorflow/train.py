@@ -104,7 +104,7 @@ class _Optimizer(optimizers.Optimizer):
         variables = list(tape.watched_variables() if var_list is None else var_list)
         return list(zip(tape.gradient(value, variables), variables, strict=True))
 
-    def variables(self) -> list[Variable]:
+    def variables(self) -> list[Variable]:  # type: ignore[override]  # a method in TensorFlow
         """Returns the slots of the optimizer."""
         return [slot for _, _, slot in self.slot_variables()]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -17,6 +17,7 @@ from pullback import errors
 from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
 from pullback._dispatch.infix import make_infix
+from pullback._hints import check_keywords
 from pullback._operators import INFIX, OPERATORS, REFLECTED
 from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import Checked, ShapeRule
@@ -274,7 +275,7 @@ def op(
 
 
 def _stub(*args: object, **kwargs: object) -> object:
-    return SPECIALIZE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return SPECIALIZE(kwargs)(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _forget(op: Op) -> None:
@@ -292,7 +293,9 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     names: dict[str, Any] = {"__name__": body.__module__}
     function = FunctionType(_stub.__code__, names, body.__name__)
 
-    def specialize() -> FunctionType:
+    def specialize(keywords: Mapping[str, Any]) -> FunctionType:
+        # Afterwards Python rejects other keywords by itself, in fewer words.
+        check_keywords(body, keywords)
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from pullback import dtypes, errors
+from pullback import _hints, dtypes, errors
 from pullback.dtypes import DType
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
@@ -81,10 +81,14 @@ def get(value: InitializerLike) -> Initializer:
         InputValueError: for an unknown name.
     """
     if isinstance(value, str):
-        if value not in __all__ or value in ("get", "constant"):
-            names = ", ".join(name for name in __all__ if name not in ("get", "constant"))
-            raise errors.InputValueError(f"unknown initializer {value!r}; use one of {names}")
-        initializer: Initializer = globals()[value]()
+        # He and Glorot by the first names that PyTorch uses.
+        name = value.replace("kaiming", "he").replace("xavier", "glorot")
+        known = [name for name in __all__ if name not in ("get", "constant")]
+        if name not in known:
+            raise errors.InputValueError(
+                f"unknown initializer {value!r}; use one of {', '.join(known)}"
+            )
+        initializer: Initializer = globals()[name]()
         return initializer
     if isinstance(value, (int, float)):
         return constant(value)
@@ -256,3 +260,7 @@ def _orthonormal(x: Tensor) -> Tensor:
             row = row - (matrix @ row) @ matrix
         rows.append(row / sqrt(reduce_sum(row * row)))
     return stack(rows).mT
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers.initializers")

@@ -213,6 +213,12 @@ class _Encoder:
         if isinstance(value, (list, tuple)) and not hasattr(value, "config_name"):
             return [self.encode(item, join(path, i)) for i, item in enumerate(value)]
         if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, (str, int)):
+                    raise errors.InputValueError(
+                        f"{path or 'the object'}: a dict with {key!r} as a key cannot be in a "
+                        f"configuration; use strings or integers"
+                    )
             return {"dict": self._items(value, path)}
         return self._leaf(value, path)
 
