@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-Array = Any
+from pullback_numpy.typing import Array
 
 _UNSIGNED, _BFLOAT = 1, 4
 #: By the name of a capsule: where the kind of its dtype is, from the beginning of the record.
