@@ -49,12 +49,18 @@ def markdown(doc: str | None) -> str:
         if inside:
             lines.append(line)
         elif section := re.fullmatch(r"(Args|Raises|Returns):", line):
-            lines += ["", f"**{'Arguments' if section[1] == 'Args' else section[1]}**", ""]
+            lines += [
+                "",
+                f"**{'Arguments' if section[1] == 'Args' else section[1]}**",
+                "",
+            ]
         elif entry := re.match(r" {4}([*\w]+(?:, \w+)*): (.*)", line):
             lines.append(f"- `{entry[1]}`: {plain(entry[2])}")
         else:
             # Under an entry the line goes on; under a heading it is text, not code.
-            lines.append(plain(re.sub(r"^ {8}(?=\S)", "  ", re.sub(r"^ {4}(?=\S)", "", line))))
+            lines.append(
+                plain(re.sub(r"^ {8}(?=\S)", "  ", re.sub(r"^ {4}(?=\S)", "", line)))
+            )
     return "\n".join([*lines, "```"] if inside else lines).strip()
 
 
@@ -80,7 +86,11 @@ def dtype_rule(op: Op) -> str:
     rule = op.dtype
     named = [name for name, value in vars(dtypes).items() if value is rule]
     function = rule.function
-    made = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    made = (
+        inspect.getclosurevars(function).nonlocals
+        if inspect.isfunction(function)
+        else {}
+    )
     says = lower(first_line(function))
     if "allowed" in made:
         says = f"{made['allowed']} inputs, promoted to one dtype"
@@ -90,7 +100,9 @@ def dtype_rule(op: Op) -> str:
             says += f"; the result is {made['to']}"
     elif "classes" in made:
         result = made["result"]
-        position = f"that of input {result + 1}" if isinstance(result, int) else str(result)
+        position = (
+            f"that of input {result + 1}" if isinstance(result, int) else str(result)
+        )
         says = f"each input its own dtype ({', '.join(made['classes'])}); the result has {position}"
     name = named[0].rstrip("_") if named else function.__name__.lstrip("_")
     shown = "" if name == "rule" else f"`{name}`"
@@ -165,7 +177,11 @@ def facts(op: Op) -> str:
 
 def kind(op: Op) -> str:
     """Primitive, with its tier and reason, or composite."""
-    return f"primitive, {op.tier} tier. {plain(op.why)}".strip() if op.primitive else "composite"
+    return (
+        f"primitive, {op.tier} tier. {plain(op.why)}".strip()
+        if op.primitive
+        else "composite"
+    )
 
 
 def escaped(text: str) -> str:
@@ -195,7 +211,10 @@ def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
 def family_page(family: str, found: list[Op]) -> str:
     """The page of one family: what its module offers, in its order, then what rules use."""
     module = import_module(found[0].body.__module__)
-    lines = [f"# {family.replace('_', ' ').capitalize()}\n", markdown(module.__doc__) + "\n"]
+    lines = [
+        f"# {family.replace('_', ' ').capitalize()}\n",
+        markdown(module.__doc__) + "\n",
+    ]
     for name, (function, op) in contents(found).items():
         lines.append(f"## {name} {{ #{name} }}\n")
         lines.append(section(f"{space(name, function)}.{name}", function))
@@ -235,7 +254,9 @@ def primitives_page() -> str:
         if not found:
             continue
         lines.append(f"## {str(tier).capitalize()} ({len(found)})\n")
-        lines.append("| op | what it computes | why no body can replace it |\n|---|---|---|")
+        lines.append(
+            "| op | what it computes | why no body can replace it |\n|---|---|---|"
+        )
         for op in found:
             link = f"[{op.name}](ops/{op.family}.md#{op.name})"
             lines.append(f"| {link} | {cell(first_line(op.body))} | {cell(op.why)} |")
@@ -276,12 +297,17 @@ def objects() -> dict[str, list[str]]:
             value = getattr(module, name)
             where = getattr(value, "__module__", "") or ""
             # Bound methods are documented with their class.
-            if not (inspect.isclass(value) or inspect.isfunction(value)) or id(value) in seen:
+            if (
+                not (inspect.isclass(value) or inspect.isfunction(value))
+                or id(value) in seen
+            ):
                 continue
             if where.startswith("pullback.") and not name.startswith("_"):
                 seen.add(id(value))
                 part = (where if module is pb else module.__name__).split(".")[1]
-                found.setdefault(PAGES.get(part, part), []).append(f"{where}.{value.__name__}")
+                found.setdefault(PAGES.get(part, part), []).append(
+                    f"{where}.{value.__name__}"
+                )
     return found
 
 
@@ -295,7 +321,8 @@ def public_names(module: Any) -> list[str]:
     own = [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        if not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
     ]
     return list(getattr(module, "__all__", own))
 
@@ -307,8 +334,12 @@ def title(page: str) -> str:
 
 def object_page(page: str, paths: list[str]) -> str:
     """A page for mkdocstrings to fill."""
-    says = markdown(import_module(f"pullback.{page}").__doc__) if page in MODULES else ""
-    return "\n".join([f"# {title(page)}\n", f"{says}\n", *(f"::: {path}\n" for path in paths)])
+    says = (
+        markdown(import_module(f"pullback.{page}").__doc__) if page in MODULES else ""
+    )
+    return "\n".join(
+        [f"# {title(page)}\n", f"{says}\n", *(f"::: {path}\n" for path in paths)]
+    )
 
 
 def index_page(pages: dict[str, list[str]]) -> str:
@@ -321,11 +352,15 @@ def index_page(pages: dict[str, list[str]]) -> str:
         "## Classes and functions\n",
     ]
     for page, paths in pages.items():
-        names = ", ".join(f"[{path.rpartition('.')[2]}]({page}.md#{path})" for path in paths)
+        names = ", ".join(
+            f"[{path.rpartition('.')[2]}]({page}.md#{path})" for path in paths
+        )
         lines.append(f"- **{title(page)}**: {names}")
     lines.append("\n## Ops\n")
     for family, found in families().items():
-        names = ", ".join(f"[{name}](ops/{family}.md#{name})" for name in contents(found))
+        names = ", ".join(
+            f"[{name}](ops/{family}.md#{name})" for name in contents(found)
+        )
         lines.append(f"- **{family.replace('_', ' ').capitalize()}**: {names}")
     constants = [name for name in pb.__all__ if is_constant(getattr(pb, name))]
     names = ", ".join(f"`{SHORT}.{name}`" for name in constants)
@@ -341,7 +376,10 @@ def is_constant(value: Any) -> bool:
 def pages() -> dict[str, str]:
     """Every page of the reference: its path under docs, and its Markdown."""
     listed = objects()
-    made = {"reference/index.md": index_page(listed), "reference/primitives.md": primitives_page()}
+    made = {
+        "reference/index.md": index_page(listed),
+        "reference/primitives.md": primitives_page(),
+    }
     for page, paths in listed.items():
         made[f"reference/{page}.md"] = object_page(page, paths)
     for family, found in families().items():
@@ -356,8 +394,15 @@ def pages() -> dict[str, str]:
 def on_config(config: Any) -> Any:
     """Puts the generated pages into the navigation, where mkdocs.yml has "Reference"."""
     config["_reference"] = made = pages()
-    inner = [name for name in made if not name.startswith(("reference/ops/", "reference/index"))]
-    section = ["reference/index.md", {"Ops": [n for n in made if n.startswith("reference/ops/")]}]
+    inner = [
+        name
+        for name in made
+        if not name.startswith(("reference/ops/", "reference/index"))
+    ]
+    section = [
+        "reference/index.md",
+        {"Ops": [n for n in made if n.startswith("reference/ops/")]},
+    ]
     for entry in config["nav"]:
         if "Reference" in entry:
             entry["Reference"] = [*section, *inner]
