@@ -98,7 +98,7 @@ class Run(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What this processor can do, the least first."""
+    """The levels of this processor, the least first."""
 
     #: Core types, and what OpenBLAS calls the loops that it takes for each.
     cores: dict[str, str]
@@ -137,7 +137,7 @@ class Machine(NamedTuple):
         return found
 
     def environment(self, run: Run) -> dict[str, str]:
-        """What makes a process run as another processor would."""
+        """The environment that makes a process run as another processor would."""
         found = {}
         if run.core != "default":
             found["OPENBLAS_CORETYPE"] = run.core
@@ -158,7 +158,7 @@ def clean() -> dict[str, str]:
 
 
 def child(code: str, **given: str) -> str | None:
-    """What a Python process of its own prints; None where it fails, or dies of an instruction."""
+    """The output of a Python process; None where it fails, or dies of an instruction."""
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=clean() | given
     )
@@ -188,7 +188,7 @@ def machine() -> Machine:
 
 
 class Result(NamedTuple):
-    """What one command of a run found."""
+    """The result of one command of a run."""
 
     what: str
     passed: int

@@ -43,8 +43,10 @@ LEVELS = (
         "plugins.kernel_packs",
     ),
     (
-        "_numpy_protocols",
+        "_array_methods",
+        "_operator_methods",
         "_operators",
+        "_printing",
         "tensor",
         "strings",
         "plugins.registry",
@@ -52,7 +54,7 @@ LEVELS = (
         "devices",
     ),
     ("_dispatch",),
-    ("ops", "linalg", "fft", "_namespace.info"),
+    ("ops", "linalg", "fft", "_namespace.info", "_numpy"),
     ("graph", "_autodiff"),
     ("variable", "state", "random"),
     ("layers", "losses", "metrics", "optimizers", "data", "training"),
@@ -86,7 +88,7 @@ NUMPY = {
     # Where a namespace has no random bits of the specified kind, NumPy draws them on the host.
     "array_api/random.py": {"random"},
     # How NumPy prints arrays is how tensors print.
-    "_numpy_protocols.py": {"array2string"},
+    "_printing.py": {"array2string"},
     # The float64 reference that backends are held against.
     "conformance/": {"*"},
     # Batches are put together on the host, before they become tensors.
@@ -102,6 +104,9 @@ NAMES_BACKENDS = ("registry.py", "INSTALL")
 LATE = {
     # At the first compiled backward pass: inference does without it and `pullback.graph`.
     "pullback._autodiff.tracing",
+    # At the first function or ufunc of NumPy's on a tensor: most programs call none.
+    "pullback._numpy.functions",
+    "pullback._numpy.ufuncs",
 }
 
 MAX_LINES = 450

@@ -96,7 +96,7 @@ class Comparison:
 
         def counted(*args: Any) -> Any:
             results = traced(*args)
-            self.counts["traced"] += results is not None
+            self.counts["traced"] += results[0] is not None
             return results
 
         monkeypatch.setattr(replay, "gradients", switched)

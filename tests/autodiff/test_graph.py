@@ -18,13 +18,13 @@ from pullback.devices import as_device
 from pullback.dtypes import is_complex
 from pullback.graph import simplify as passes
 from pullback.graph.capture import Trace, Traced
+from pullback.graph.check import check
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import (
     Argument,
     InvalidGraphError,
     NotTraceableError,
     Value,
-    check,
     frozen,
 )
 from pullback.graph.simplify import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 import tracemalloc
 import weakref
@@ -474,6 +475,52 @@ def test_the_number_of_forms_is_bounded(forms, monkeypatch):
         for _ in range(3):
             assert float(gradient(chain, 1.0)[0]) == pytest.approx(1.5 ** (length + 1))
         assert len(forms) <= 8
+
+
+def test_the_pass_that_is_compiled_when_the_store_is_full_is_kept(forms, monkeypatch):
+    monkeypatch.setattr(replay, "_IN_ALL", 3)
+    for length in range(5):
+
+        def chain(x, length=length):
+            for _ in range(length + 1):
+                x = x * 1.5
+            return x
+
+        for _ in range(3):
+            gradient(chain, 1.0)
+        assert sum(len(form.passes) for form in forms.values()) in (1, 2, 3)
+        assert [*forms.values()][-1].passes
+
+
+def test_threads_compile_at_the_same_time(forms, monkeypatch):
+    """Forms are added while another thread counts them."""
+    monkeypatch.setattr(replay, "_IN_ALL", 40)
+    failures = []
+
+    def train(start):
+        try:
+            for length in range(start, start + 60):
+                for _ in range(3):
+                    with pb.GradientTape() as tape:
+                        x = pb.Variable(1.0)
+                        y = x
+                        for _ in range(length):
+                            y = y * 1.5
+                    assert float(tape.gradient(y, x)) == pytest.approx(1.5**length)
+        except Exception as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=train, args=(1 + i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
 
 
 def test_a_graph_too_large_is_not_compiled(forms, monkeypatch):

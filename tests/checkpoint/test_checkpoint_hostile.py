@@ -1,4 +1,4 @@
-"""Checkpoints that somebody has made, with checksums that are right: refused, or what they say.
+"""Checkpoints that somebody has made, with checksums that are right: rejected, or what they say.
 
 `pytest -m slow tests/checkpoint/test_checkpoint_hostile.py` tries every mutation; without it, a
 sample.

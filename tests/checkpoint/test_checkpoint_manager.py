@@ -145,7 +145,7 @@ def test_managers_with_two_names_in_one_folder(tmp_path):
 
 
 class TestLeftovers:
-    """What a process that died has left is put right by the next one."""
+    """The next process puts right what one that died has left."""
 
     def test_are_removed(self, tmp_path):
         _, manager = manager_of(tmp_path, keep=3)
@@ -332,7 +332,7 @@ class TestInBackground:
 
         monkeypatch.setattr(folder, "_write_file", full)
         manager.save(step=1)
-        assert until(lambda: manager._writer._work.error is not None)
+        assert until(lambda: manager._writer._work.errors)
         monkeypatch.undo()
         with pytest.raises(pb.errors.CheckpointError, match=r"ckpt-1.*could not be written.*space"):
             getattr(manager, call)()
@@ -347,10 +347,24 @@ class TestInBackground:
         monkeypatch.setattr(folder, "_write_file", lambda *args: 1 / 0)
         manager.save(step=1), manager.save(step=2)
         threading.Timer(0.05, gate.open.set).start()
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError) as first:
             manager.save(step=3)
-        with pytest.raises(ZeroDivisionError):
+        # The second save has failed by then, or will have.
+        if not hasattr(first.value, "__notes__"):
+            with pytest.raises(ZeroDivisionError):
+                manager.close()
+
+    def test_an_error_tells_of_later_ones(self, tmp_path, monkeypatch):
+        _, manager = manager_of(tmp_path, background=2)
+        monkeypatch.setattr(folder, "_write_file", lambda *args: 1 / 0)
+        gate = Gate(monkeypatch)
+        manager.save(step=1), manager.save(step=2)
+        gate.open.set()
+        with pytest.raises(ZeroDivisionError) as caught:
             manager.close()
+        assert caught.value.__notes__ == [
+            "a later task failed too: ZeroDivisionError: division by zero"
+        ]
 
     def test_errors_of_the_objects_come_at_once(self, tmp_path):
         manager = pb.CheckpointManager(pb.Checkpoint(x=abs), tmp_path, background=1)

@@ -1,4 +1,4 @@
-"""Where data come from: generators, other libraries' datasets, text files; and caches."""
+"""Sources of data: generators, other libraries' datasets, text files; and caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def values(dataset):
 
 
 def resumes(make):
-    """Whether a pass that is begun again from any of its positions gives the same elements."""
+    """Checks that a pass begun again from any of its positions gives the same elements."""
     expected = values(make())
     for position in range(len(expected) + 1):
         iterator = iter(make())

@@ -101,7 +101,7 @@ def test_arguments_are_checked_as_python_does():
         lambda: pb.add(1.0, 2.0, 3.0),
         lambda: pb.add(1.0, x2=2.0),
         lambda: pb.add(1.0, 2.0, axis=1),
-        lambda: pb.sum([1.0], 0),
+        lambda: pb.sum([1.0], 0, None),
     ):
         with pytest.raises(TypeError, match="argument"):
             wrong()

@@ -146,7 +146,7 @@ def test_host_data_that_are_no_array():
     with pytest.raises(errors.ConversionError, match="add: "):
         pb.add([1.0], [[1.0], [1.0, 2.0]])
     with pytest.raises(errors.ConversionError, match="add: "):
-        pb.asarray([1.0]) + "text"
+        pb.add([1.0], "text")
 
 
 def test_axis_outside():

@@ -348,6 +348,9 @@ def check_function(name, arguments):
         except errors.PullbackError as error:
             return type(error)
         except Exception as error:
+            # Python's own, where neither operand knows the other.
+            if type(error) is TypeError and "unsupported operand" in str(error):
+                return type(error)
             raise AssertionError(f"{who}: raised {error!r}") from error
     assert not heard, f"{who}: warned {heard[0].message!r}"
     return None

@@ -26,7 +26,7 @@ CUTS = {
 
 
 def body(name, *inputs):
-    """What the body of an op gives; the ops in it run on NumPy."""
+    """The result of an op's body; the ops in it run on NumPy."""
     tensors = [pb.asarray(one) for one in inputs]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

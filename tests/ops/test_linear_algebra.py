@@ -1,4 +1,4 @@
-"""What the generated tests cannot say: gradients through vectors that are free in sign or phase,
+"""Properties beyond the generated tests: gradients through vectors that are free in sign or phase,
 and at the places where a formula would divide by zero.
 """
 

@@ -1,4 +1,4 @@
-"""What optimizers are tried on: a start, and the gradients of a hundred steps."""
+"""A problem for optimizers: a start, and the gradients of a hundred steps."""
 
 import numpy as np
 

@@ -25,7 +25,7 @@ RNG = np.random.default_rng(3)
 
 
 def read(folder):
-    """What TensorBoard shows of a run."""
+    """The values that TensorBoard shows of a run."""
     everything = dict.fromkeys(["scalars", "images", "histograms", "tensors"], 0)
     accumulator = EventAccumulator(str(folder), size_guidance=everything)
     accumulator.Reload()

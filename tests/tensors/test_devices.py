@@ -1,4 +1,4 @@
-"""Devices: their names, which one is in force, and what the messages say."""
+"""Devices: their names, which one is active, and what the messages say."""
 
 from __future__ import annotations
 

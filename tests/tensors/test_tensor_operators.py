@@ -74,15 +74,6 @@ def test_matmul_operator():
         np.testing.assert_allclose(found.numpy(), a @ b)
 
 
-def test_equality_with_what_is_no_array():
-    x = pb.asarray([1.0, 2.0])
-    for other in ("text", None):
-        assert (x == other) is False
-        assert (x != other) is True
-    with pytest.raises(errors.PullbackError):
-        _ = x == object()
-
-
 # NumPy's functions -------------------------------------------------------------------------------
 
 
@@ -111,29 +102,9 @@ def test_ufuncs_run_our_ops():
 def test_ufuncs_by_their_numpy_names(ufunc, count):
     values = [np.array([0.25, -0.5], np.float32), np.array([0.5, 0.75], np.float32)][:count]
     expected = ufunc(*values)
-    try:
-        found = ufunc(*[pb.asarray(v) for v in values])
-    except errors.InputTypeError as error:
-        # No op of that meaning: an error that says so, never another op's numbers.
-        assert ufunc.__name__ in str(error)  # noqa: PT017
-    else:
-        assert isinstance(found, pb.Tensor)
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x: np.add.reduce(x),
-        lambda x: np.add(x, x, out=np.zeros(2)),
-        lambda x: np.multiply.outer(x, x),
-        lambda x: np.add(x, x, where=[True, False]),
-        lambda x: np.spacing(x),
-    ],
-)
-def test_what_numpy_functions_do_not_take(call):
-    with pytest.raises(TypeError, match="pullback"):
-        call(pb.asarray([1.0, 2.0]))
+    found = ufunc(*[pb.asarray(v) for v in values])
+    assert isinstance(found, pb.Tensor)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
 def test_array_on_the_left_gives_a_tensor():
@@ -162,52 +133,3 @@ def test_namespace():
     assert x.__array_namespace__(api_version="2024.12") is pb
     with pytest.raises(errors.PullbackError):
         x.__array_namespace__(api_version="1999.01")
-
-
-_X = np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
-
-#: Calls of NumPy's functions as NumPy code writes them: with arguments by position.
-BY_POSITION = {
-    "sum": lambda x: np.sum(x, 0),
-    "sum, dtype": lambda x: np.sum(x, 0, np.float64),
-    "sum, keepdims": lambda x: np.sum(x, 1, keepdims=True),
-    "mean": lambda x: np.mean(x, 0),
-    "var": lambda x: np.var(x, 1),
-    "max": lambda x: np.max(x, 1),
-    "sort": lambda x: np.sort(x, 0),
-    "cumsum": lambda x: np.cumsum(x, 1),
-    "concatenate": lambda x: np.concatenate([x, x], 1),
-    "stack": lambda x: np.stack([x, x], 1),
-    "take": lambda x: np.take(x, [1], 1),
-    "roll": lambda x: np.roll(x, 1, 1),
-    "flip": lambda x: np.flip(x, 0),
-    "tril": lambda x: np.tril(x, 1),
-    "median": lambda x: np.median(x, 0),
-    "quantile": lambda x: np.quantile(x, 0.3, 1),
-    "tensordot": lambda x: np.tensordot(x, x, 2),
-    "einsum": lambda x: np.einsum("ij->ji", x),
-    "einsum of two": lambda x: np.einsum("ij,kj->ik", x, x),
-    "transpose": lambda x: np.transpose(x),
-    "transpose, axes": lambda x: np.transpose(x, (0, 1)),
-    "swapaxes": lambda x: np.swapaxes(x, 0, -1),
-    "ravel": lambda x: np.ravel(x),
-    "dot": lambda x: np.dot(x, x[0]),
-    "dot of matrices": lambda x: np.dot(x, np.ones((3, 2))),
-    "dot of stacks": lambda x: np.dot(x, np.ones((2, 3, 4))),
-    "dot with a number": lambda x: np.dot(x, 2.0),
-}
-
-
-@pytest.mark.parametrize("name", BY_POSITION)
-def test_numpy_functions_by_position_stay_on_the_tape(name):
-    x = pb.asarray(_X)
-    with pb.GradientTape() as tape:
-        tape.watch(x)
-        found = BY_POSITION[name](x)
-    assert type(found) is pb.Tensor
-    np.testing.assert_allclose(found.numpy(), BY_POSITION[name](_X), rtol=1e-15)
-    assert tape.gradient(found, x) is not None
-
-
-def test_numpy_argmax_by_position():
-    assert np.argmax(pb.asarray(_X), 0).tolist() == [1, 1, 1]

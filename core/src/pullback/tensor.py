@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from pullback import _numpy_protocols, errors
+from pullback import errors
+from pullback._array_methods import ArrayMethods
+from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
+from pullback._printing import printed
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
@@ -27,7 +30,7 @@ class SupportsTensor(Protocol):
     def __pullback_tensor__(self) -> Tensor: ...
 
 
-class Tensor:
+class Tensor(ArrayMethods, OperatorMethods):
     """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
     __slots__ = ("__weakref__", "_array", "_device", "_node")
@@ -92,16 +95,6 @@ class Tensor:
         """The transpose of the last two axes."""
         return OPERATORS.matrix_transpose(self)
 
-    @property
-    def real(self) -> Tensor:
-        """The real part."""
-        return OPERATORS.real(self)
-
-    @property
-    def imag(self) -> Tensor:
-        """The imaginary part."""
-        return OPERATORS.imag(self)
-
     # To the host ---------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -123,17 +116,36 @@ class Tensor:
             return cast(array, np.dtype(dtype))
         return array.copy() if copy else array
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The values for libraries that read NumPy's array interface: read-only."""
+        array = self.numpy()
+        if array.dtype.kind not in "biufc":
+            # The interface has no name for the 16-bit floats of ml_dtypes: `__array__` has.
+            raise AttributeError(f"{array.dtype} has no place in the array interface")
+        if not array.flags.c_contiguous:
+            array = array.copy()
+            array.setflags(write=False)
+        return {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "strides": array.strides,
+            # The buffer, and not its address: whoever reads it keeps it alive.
+            "data": array,
+        }
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of array functions: pullback itself (array API standard)."""
         return OPERATORS.array_namespace(api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _numpy_protocols.run_ufunc(vars(OPERATORS), ufunc, method, inputs, kwargs)
+        return OPERATORS.numpy_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        return _numpy_protocols.run_function(vars(OPERATORS), function, args, kwargs)
+        return OPERATORS.numpy_function(function, types, args, kwargs)
 
     def item(self) -> bool | int | float | complex:
         """The only element, as a Python number.
@@ -148,6 +160,10 @@ class Tensor:
             )
         value: bool | int | float | complex = self._device.backend.item(self._array)
         return value
+
+    def tobytes(self) -> bytes:
+        """The bytes of the values, in the order of the last axis first."""
+        return self.numpy().tobytes()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
@@ -210,11 +226,11 @@ class Tensor:
         return format(self.item(), spec)
 
     def __repr__(self) -> str:
-        values = _numpy_protocols.printed(self.numpy(), separator=", ", prefix="Tensor(")
+        values = printed(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
-        values = _numpy_protocols.printed(self.numpy())
+        values = printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -266,32 +282,6 @@ class Tensor:
         kind, index = self._array.__dlpack_device__()
         return int(kind), int(index)
 
-    # Methods for what is written most ------------------------------------------------------------
-
-    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
-        """The values as another dtype (`pullback.astype`)."""
-        return OPERATORS.astype(self, dtype, copy=copy)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """The values in another shape (`pullback.reshape`); sizes alone or as one sequence."""
-        return OPERATORS.reshape(self, shape[0] if len(shape) == 1 else shape)
-
-    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        """The sum over `axis` (`pullback.sum`)."""
-        return OPERATORS.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        """The mean over `axis` (`pullback.mean`)."""
-        return OPERATORS.mean(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        """The largest value over `axis` (`pullback.max`)."""
-        return OPERATORS.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        """The smallest value over `axis` (`pullback.min`)."""
-        return OPERATORS.min(self, axis=axis, keepdims=keepdims)
-
     # Indexing ------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
@@ -302,123 +292,6 @@ class Tensor:
         # and every other handle on the old array, stays as it was.
         result = OPERATORS.set_item(self, key, value)
         self._array, self._node = result._array, result._node
-
-    # Operators -----------------------------------------------------------------------------------
-
-    def __neg__(self) -> Tensor:
-        return OPERATORS.negative(self)
-
-    def __pos__(self) -> Tensor:
-        return OPERATORS.positive(self)
-
-    def __abs__(self) -> Tensor:
-        return OPERATORS.abs(self)
-
-    def __invert__(self) -> Tensor:
-        return OPERATORS.bitwise_invert(self)
-
-    def __add__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.add(self, other)
-
-    def __radd__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.add(other, self)
-
-    def __sub__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.subtract(self, other)
-
-    def __rsub__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.subtract(other, self)
-
-    def __mul__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.multiply(self, other)
-
-    def __rmul__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.multiply(other, self)
-
-    def __truediv__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.divide(self, other)
-
-    def __rtruediv__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.divide(other, self)
-
-    def __floordiv__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.floor_divide(other, self)
-
-    def __mod__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.remainder(self, other)
-
-    def __rmod__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.remainder(other, self)
-
-    def __pow__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.pow(self, other)
-
-    def __rpow__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.pow(other, self)
-
-    def __matmul__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.matmul(self, other)
-
-    def __rmatmul__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.matmul(other, self)
-
-    def __and__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_and(self, other)
-
-    def __rand__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_and(other, self)
-
-    def __or__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_or(self, other)
-
-    def __ror__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_or(other, self)
-
-    def __xor__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_xor(self, other)
-
-    def __rxor__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_xor(other, self)
-
-    def __lshift__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_left_shift(self, other)
-
-    def __rlshift__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_left_shift(other, self)
-
-    def __rshift__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_right_shift(self, other)
-
-    def __rrshift__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.bitwise_right_shift(other, self)
-
-    def __eq__(self, other: object) -> Any:
-        if other is None or isinstance(other, str):
-            return NotImplemented  # not equal, as Python finds by itself
-        return OPERATORS.equal(self, other)
-
-    def __ne__(self, other: object) -> Any:
-        if other is None or isinstance(other, str):
-            return NotImplemented
-        return OPERATORS.not_equal(self, other)
-
-    def __lt__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.less(self, other)
-
-    def __le__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.less_equal(self, other)
-
-    def __gt__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.greater(self, other)
-
-    def __ge__(self, other: TensorLike) -> Tensor:
-        return OPERATORS.greater_equal(self, other)
-
-    # Elementwise == leaves the hash to identity: a tensor is a key as an object, not as a value.
-    __hash__ = object.__hash__
 
 
 # An object, so that `TensorLike | None` is one in modules without the __future__ line.

@@ -8,8 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._array_methods import ArrayMethods
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
+from pullback._operator_methods import OperatorMethods
+from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
@@ -25,7 +28,7 @@ def _as_tensors_do(method: Any) -> Callable[..., Any]:
     return function
 
 
-class Variable:
+class Variable(ArrayMethods, OperatorMethods):
     """A value that can be assigned anew. Goes in wherever a tensor may.
 
     A tape watches a variable as it is read; what the tape has recorded stays as it was when another
@@ -242,12 +245,19 @@ class Variable:
     ) -> np.ndarray[Any, Any]:
         return self.value.__array__(dtype, copy)
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.value.__array_interface__
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of array functions: pullback itself (array API standard)."""
         return self.value.__array_namespace__(api_version=api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return self.value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        return OPERATORS.numpy_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return OPERATORS.numpy_function(function, types, args, kwargs)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self.value.__dlpack__(**kwargs)
@@ -291,55 +301,12 @@ class Variable:
 
     item = _as_tensors_do(Tensor.item)
     tolist = _as_tensors_do(Tensor.tolist)
-    astype = _as_tensors_do(Tensor.astype)
-    reshape = _as_tensors_do(Tensor.reshape)
-    sum = _as_tensors_do(Tensor.sum)
-    mean = _as_tensors_do(Tensor.mean)
-    max = _as_tensors_do(Tensor.max)
-    min = _as_tensors_do(Tensor.min)
+    tobytes = _as_tensors_do(Tensor.tobytes)
     to = _as_tensors_do(Tensor.to)
     cpu = _as_tensors_do(Tensor.cpu)
     gpu = _as_tensors_do(Tensor.gpu)
 
     __getitem__ = _as_tensors_do(Tensor.__getitem__)
-    __neg__ = _as_tensors_do(Tensor.__neg__)
-    __pos__ = _as_tensors_do(Tensor.__pos__)
-    __abs__ = _as_tensors_do(Tensor.__abs__)
-    __invert__ = _as_tensors_do(Tensor.__invert__)
-    __add__ = _as_tensors_do(Tensor.__add__)
-    __radd__ = _as_tensors_do(Tensor.__radd__)
-    __sub__ = _as_tensors_do(Tensor.__sub__)
-    __rsub__ = _as_tensors_do(Tensor.__rsub__)
-    __mul__ = _as_tensors_do(Tensor.__mul__)
-    __rmul__ = _as_tensors_do(Tensor.__rmul__)
-    __truediv__ = _as_tensors_do(Tensor.__truediv__)
-    __rtruediv__ = _as_tensors_do(Tensor.__rtruediv__)
-    __floordiv__ = _as_tensors_do(Tensor.__floordiv__)
-    __rfloordiv__ = _as_tensors_do(Tensor.__rfloordiv__)
-    __mod__ = _as_tensors_do(Tensor.__mod__)
-    __rmod__ = _as_tensors_do(Tensor.__rmod__)
-    __pow__ = _as_tensors_do(Tensor.__pow__)
-    __rpow__ = _as_tensors_do(Tensor.__rpow__)
-    __matmul__ = _as_tensors_do(Tensor.__matmul__)
-    __rmatmul__ = _as_tensors_do(Tensor.__rmatmul__)
-    __and__ = _as_tensors_do(Tensor.__and__)
-    __rand__ = _as_tensors_do(Tensor.__rand__)
-    __or__ = _as_tensors_do(Tensor.__or__)
-    __ror__ = _as_tensors_do(Tensor.__ror__)
-    __xor__ = _as_tensors_do(Tensor.__xor__)
-    __rxor__ = _as_tensors_do(Tensor.__rxor__)
-    __lshift__ = _as_tensors_do(Tensor.__lshift__)
-    __rlshift__ = _as_tensors_do(Tensor.__rlshift__)
-    __rshift__ = _as_tensors_do(Tensor.__rshift__)
-    __rrshift__ = _as_tensors_do(Tensor.__rrshift__)
-    __eq__ = _as_tensors_do(Tensor.__eq__)
-    __ne__ = _as_tensors_do(Tensor.__ne__)
-    __lt__ = _as_tensors_do(Tensor.__lt__)
-    __le__ = _as_tensors_do(Tensor.__le__)
-    __gt__ = _as_tensors_do(Tensor.__gt__)
-    __ge__ = _as_tensors_do(Tensor.__ge__)
-
-    __hash__ = object.__hash__
 
 
 def _leaf_of(variable: Variable) -> Node | None:

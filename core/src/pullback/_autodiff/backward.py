@@ -119,34 +119,34 @@ def backpropagate(
     Raises:
         TapeError: when an earlier backward pass has released the graph.
     """
-    found: dict[Node, Any] = {}
+    collected: dict[Node, Any] = {}
     heap: list[int] = []
     waiting: _Waiting = {}
     reach = needed, own, intervals
-    _admit(cotangents, waiting, heap, found, reach)
+    _admit(cotangents, waiting, heap, collected, reach)
     while heap:
         node, g = waiting.pop(heappop(heap))
         if node in sources:
-            found[node] = g
+            collected[node] = g
         op = node.op
         if op is not None:
             if node.saved is None:
                 raise _released()
-            _admit(op.vjp(node, g, needed), waiting, heap, found, reach)
+            _admit(op.vjp(node, g, needed), waiting, heap, collected, reach)
             if release:
                 # What the rules needed goes while the pass goes on.
                 node.saved = None
                 node.parents = ()
         elif type(node) is Output:
             _merge(node, g, waiting, heap)
-    return found
+    return collected
 
 
 def _admit(
     cotangents: Iterable[tuple[Node, Any]],
     waiting: _Waiting,
     heap: list[int],
-    found: dict[Node, Any],
+    collected: dict[Node, Any],
     reach: _Reach,
 ) -> None:
     """Adds up the cotangents of each node; a node that the pass meets for the first time waits."""
@@ -168,7 +168,7 @@ def _admit(
         elif node.op is None:
             if node in own:
                 # Nothing lies behind it: it need not wait.
-                found[node] = found[node] + part if node in found else part
+                collected[node] = collected[node] + part if node in collected else part
                 continue
         else:
             for begin, end in intervals:

@@ -72,32 +72,32 @@ def gradients(
         _forms[key] = _Form()
         return None
     for backward_pass in form.passes:
-        found = backward_pass(target, leaves, begin, end, release)
-        if found is not None:
-            return found
+        computed = backward_pass(target, leaves, begin, end, release)
+        if computed is not None:
+            return computed
     form.misses += 1
     if form.misses < PATIENCE or form.built > 2 * _ALIKE or set(leaves) != own:
         return None
     form.built += 1
-    return _traced(form, target, leaves, own, interval, release)
+    gradients, compiled = _traced(target, leaves, own, interval, release)
+    if compiled is not None:
+        # Another thread may add a form at any time: it must not change what is counted here.
+        if sum(len(other.passes) for other in list(_forms.values())) >= _IN_ALL:
+            _forms.clear()
+            _forms[key] = form
+        form.passes.insert(0, compiled)
+        del form.passes[_ALIKE:]
+    return gradients
 
 
 def _traced(
-    form: _Form,
     target: Tensor,
     leaves: Sequence[Any],
     own: Collection[Node],
     interval: Interval,
     release: bool,
-) -> list[Tensor | None] | None:
-    """Runs the backward pass in a trace, and keeps it."""
+) -> tuple[list[Tensor | None] | None, Callable[..., list[Tensor | None] | None] | None]:
     # Loaded at the first use: a process that trains little, or not at all, does without.
     from pullback._autodiff.tracing import trace
 
-    gradients, backward_pass = trace(target, leaves, own, interval, release)
-    if backward_pass is not None:
-        if sum(len(one.passes) for one in _forms.values()) >= _IN_ALL:
-            _forms.clear()
-        form.passes.insert(0, backward_pass)
-        del form.passes[_ALIKE:]
-    return gradients
+    return trace(target, leaves, own, interval, release)

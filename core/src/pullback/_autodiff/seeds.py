@@ -52,10 +52,10 @@ def ones(target: Tensor) -> Tensor:
     if target._array.shape:
         return full(target.shape, 1, dtype=target.dtype, device=target._device)
     device = target._device
-    found: Tensor | None = device.constants.get(target._array.dtype)
-    if found is None:
-        found = device.constants[target._array.dtype] = constant(1, target.dtype, device)
-    return wrap(found._array, device)
+    one: Tensor | None = device.constants.get(target._array.dtype)
+    if one is None:
+        one = device.constants[target._array.dtype] = constant(1, target.dtype, device)
+    return wrap(one._array, device)
 
 
 def check_output_gradients(

@@ -317,23 +317,23 @@ class GradientTape:
         else:
             flat = [sources] if single else leaves(sources)
             nodes = [self._source_node(source) for source in flat]
-        found = None
+        gradients = None
         if output_gradients is None and self._open is None and len(self._intervals) == 1:
             # The case of a training loop, whose sources are variables.
             release = not self.persistent and _LIVE.count == (self._token is not None)
-            found = replay.gradients(target, nodes, self._own, self._intervals[0], release)
-        if found is None:
-            found = self._backpropagate(target, flat, nodes, output_gradients)
+            gradients = replay.gradients(target, nodes, self._own, self._intervals[0], release)
+        if gradients is None:
+            gradients = self._backpropagate(target, flat, nodes, output_gradients)
         elif not self.persistent:
             self._retire()
         if unconnected_gradients == "zero":
-            found = [
+            gradients = [
                 seeds.zeros(source) if gradient is None else gradient
-                for source, gradient in zip(flat, found, strict=True)
+                for source, gradient in zip(flat, gradients, strict=True)
             ]
         if read:
-            return found
-        return found[0] if single else like(sources, iter(found))
+            return gradients
+        return gradients[0] if single else like(sources, iter(gradients))
 
     def _backpropagate(
         self, target: Any, flat: list[Any], nodes: list[Node | None], output_gradients: Any
@@ -356,8 +356,8 @@ class GradientTape:
         needed = None if wanted == own else backward.needed_nodes(ends, wanted, own, intervals)
         release = not self.persistent and not _LIVE.count
         starts = zip(ends, cotangents, strict=True)
-        found = backward.backpropagate(starts, needed, wanted, own, intervals, release)
-        return [seeds.finalize_gradient(node and found.get(node)) for node in nodes]
+        collected = backward.backpropagate(starts, needed, wanted, own, intervals, release)
+        return [seeds.finalize_gradient(node and collected.get(node)) for node in nodes]
 
     def _retire(self) -> None:
         """Ends the use of the tape: it stops recording and releases what it kept."""

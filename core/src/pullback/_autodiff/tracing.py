@@ -2,6 +2,10 @@
 
 A backward pass runs over a copy of the graph whose arrays are traced. What it calls is simplified
 and printed behind the lines that compare a later graph with this one.
+
+The names in the printed function: `n0`, `n1`, ... are nodes, the target's first; `m0`, ... the
+leaves of the sources; `n1_x2` is what node `n1` kept as `x2`; `p0`, ... are parents that are
+compared only; `k0`, ... constants; `v0`, ... results of kernels; `t0`, ... the returned tensors.
 """
 
 from __future__ import annotations
@@ -51,26 +55,28 @@ def trace(
         return None, None  # `backpropagate` raises the error
     recorded = Trace(target._device)
     try:
-        guard = _Guard(target, leaves, interval, recorded)
+        comparison = _Comparison(target, leaves, interval, recorded)
     except NotTraceableError:
         return None, None
     if release:
-        guard.release()
+        comparison.release()
     value = Value("target", tuple(target._array.shape), target._array.dtype)
     seed = seeds.ones(wrap(Traced(target._array, value), recorded.device))
-    cotangents = backpropagate([(guard.target, seed)], None, set(leaves), own, [interval], True)
+    start = [(comparison.target, seed)]
+    cotangents = backpropagate(start, None, set(leaves), own, [interval], True)
     gradients = [seeds.finalize_gradient(cotangents.get(leaf)) for leaf in leaves]
     recorded.close()
     results = [None if gradient is None else gradient._array for gradient in gradients]
     compiled = None
-    if recorded.sound and all(result is None or type(result) is Traced for result in results):
-        compiled = guard.compile([None if result is None else result.value for result in results])
+    if recorded.sound:
+        values = [None if result is None else result.value for result in results]
+        compiled = comparison.compile(values)
     return [
         None if result is None else wrap(result.array, target._device) for result in results
     ], compiled
 
 
-class _Guard:
+class _Comparison:
     """The lines that compare a graph with the one in a trace, and the copy of it in the trace."""
 
     def __init__(
@@ -247,7 +253,8 @@ class _Guard:
     def _compare_value(self, op: Op, need: str, value: Any, name: str) -> Any:
         arrays = {parameter.name for parameter in op.inputs} | {*op.outputs, *op.residuals}
         if need not in arrays:
-            form = next((a.form for a in op.attributes if a.name == need), "ShapeLike")
+            forms = {attribute.name: attribute.form for attribute in op.attributes}
+            form = forms.get(need, "ShapeLike")  # `x_shape` and `x_dtype` are no attributes
             if form == "DeviceLike":
                 raise NotTraceableError  # the rule goes to another device
             if value is None or type(value) is bool:

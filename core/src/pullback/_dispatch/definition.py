@@ -16,7 +16,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from pullback import errors
 from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
-from pullback._operators import OPERATORS
+from pullback._dispatch.infix import make_infix
+from pullback._operators import INFIX, OPERATORS, REFLECTED
 from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import Checked, ShapeRule
 from pullback.spec import Accuracy, Arity, Attribute, Input, Op, Rule, Tier, register
@@ -261,6 +262,8 @@ def op(
         function = _public(spec, body)
         spec.function = function
         setattr(OPERATORS, spec.name, function)
+        if spec.name in REFLECTED:
+            make_infix(spec, function, _stub.__code__, _LOCK)
         return cast("OpFunction[P, R]", function)
 
     return decorator
@@ -276,6 +279,8 @@ def _forget(op: Op) -> None:
         function = op.function
         if function is not None and function.__code__ is not _stub.__code__:
             function.__code__ = _stub.__code__
+            if op.name in REFLECTED:
+                vars(INFIX)[op.name].__code__ = _stub.__code__
 
 
 def _public(spec: Op, body: FunctionType) -> FunctionType:

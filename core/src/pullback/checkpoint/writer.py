@@ -15,7 +15,8 @@ Task = Callable[[], None]
 class Writer:
     """Runs tasks in a thread of its own.
 
-    The error of a task is raised by the next `put`, `wait` or `close`. When the interpreter ends,
+    The error of a task is raised by the next `put`, `wait` or `close`; if several tasks have failed
+    by then, notes on the first error tell of the others. When the interpreter ends,
     or the writer is dropped, all tasks are finished first; an error that can no longer be raised
     is a warning.
 
@@ -76,12 +77,12 @@ class _Work:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.busy = False
-        self.error: BaseException | None = None
+        self.errors: list[BaseException] = []
         self.ended = False
 
     def put(self, task: Task) -> None:
         with self.lock:
-            while len(self.waiting) >= self.room and self.error is None:
+            while len(self.waiting) >= self.room and not self.errors:
                 self.changed.wait()
             self._raise()
             self.waiting.append(task)
@@ -102,19 +103,19 @@ class _Work:
 
     def run(self) -> None:
         while (task := self._next()) is not None:
-            error: BaseException | None = None
+            errors: list[BaseException] = []
             try:
                 task()
-            except BaseException as raised:  # raised to whoever saves next
-                error = raised
+            except BaseException as error:  # raised to whoever saves next
+                errors.append(error)
             # Its references are released before it counts as done.
             del task
             with self.lock:
-                self.error = self.error or error
+                self.errors += errors
                 self.busy = False
                 self.changed.notify_all()
-        if self.error is not None:
-            warnings.warn(f"in the background: {self.error}", RuntimeWarning, stacklevel=1)
+        for error in self.errors:
+            warnings.warn(f"in the background: {error}", RuntimeWarning, stacklevel=1)
 
     def _next(self) -> Task | None:
         with self.lock:
@@ -128,9 +129,11 @@ class _Work:
             return task
 
     def _raise(self) -> None:
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
+        errors, self.errors = self.errors, []
+        for error in errors[1:]:
+            errors[0].add_note(f"a later task failed too: {type(error).__name__}: {error}")
+        if errors:
+            raise errors[0]
 
 
 _RUNNING: weakref.WeakKeyDictionary[threading.Thread, _Work] = weakref.WeakKeyDictionary()

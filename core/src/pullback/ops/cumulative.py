@@ -52,8 +52,8 @@ def _run(x: Shape, *, axis: int, include_initial: bool = False, **_: object) -> 
 def cumulative_sum(
     x: Tensor,
     /,
-    *,
     axis: Axis | None = None,
+    *,
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
@@ -92,8 +92,8 @@ def _(g: Tensor, x_dtype: DType, axis: int, dtype: DType | None, include_initial
 def cumulative_prod(
     x: Tensor,
     /,
-    *,
     axis: Axis | None = None,
+    *,
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
@@ -156,7 +156,7 @@ def _scan(combine: Callable[[Any, Any], Tensor], x: Tensor, axis: int) -> Tensor
 
 
 @op(shape=_run, dtype=real_floating, accuracy=ACCUMULATED, normalize=_one_axis)
-def cumulative_logsumexp(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
+def cumulative_logsumexp(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative log(sum(exp(x))) of x along `axis`.
 
     Raises:
@@ -170,7 +170,7 @@ def cumulative_logsumexp(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
 
 
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
-def cumulative_max(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
+def cumulative_max(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative maximum of x along `axis`; NaN from the first NaN on.
 
     Raises:
@@ -184,7 +184,7 @@ def cumulative_max(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
 
 
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
-def cumulative_min(x: Tensor, /, *, axis: Axis | None = None) -> Tensor:
+def cumulative_min(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative minimum of x along `axis`; NaN from the first NaN on.
 
     Raises:

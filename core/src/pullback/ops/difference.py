@@ -16,9 +16,9 @@ __all__ = ["diff"]
 def diff(
     x: TensorLike,
     /,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
+    *,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
@@ -26,8 +26,8 @@ def diff(
 
     Args:
         x: a numeric tensor of at least one axis.
-        axis: the axis.
         n: the number of times; each shortens the axis by one.
+        axis: the axis.
         prepend: values to put before x along the axis first.
         append: values to put after x along the axis first.
 

@@ -7,9 +7,9 @@ __all__ = ["diff"]
 def diff(
     x: TensorLike,
     /,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
+    *,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor: ...

@@ -84,7 +84,7 @@ def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape:
     accuracy=EXACT,
     primitive="No other op reads at positions that are data.",
 )
-def take(x: Tensor, indices: Tensor, /, *, axis: Axis = 0) -> Tensor:
+def take(x: Tensor, indices: Tensor, /, axis: Axis = 0) -> Tensor:
     """The slices of x at indices along an axis (array API standard).
 
     Args:
@@ -347,7 +347,7 @@ def _along(x: Shape, indices: Shape, *, axis: int) -> Shape:
 
 
 @op(shape=_along, dtype=_indexed, accuracy=EXACT)
-def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: Axis = -1) -> Tensor:
+def take_along_axis(x: Tensor, indices: Tensor, /, axis: Axis = -1) -> Tensor:
     """The elements of x at indices along an axis, one vector of indices per vector of x.
 
     Args:

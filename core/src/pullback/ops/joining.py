@@ -52,7 +52,7 @@ def _joined(arrays: list[Shape], *, axis: int | None) -> Shape:
     accuracy=EXACT,
     primitive="Writing the parts one by one into a new array copies the whole once per part.",
 )
-def concat(arrays: Sequence[Tensor], /, *, axis: Axis | None = 0) -> Tensor:
+def concat(arrays: Sequence[Tensor], /, axis: Axis | None = 0) -> Tensor:
     """The arrays joined along an existing axis (array API standard).
 
     Args:
@@ -96,7 +96,7 @@ def _stacked(arrays: list[Shape], *, axis: int) -> Shape:
 
 
 @op(shape=_stacked, dtype=same, accuracy=EXACT, normalize=_new_axis)
-def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
     """The arrays joined along a new axis (array API standard).
 
     Args:
@@ -147,7 +147,7 @@ def _both(operands: Operands, **_: object) -> Resolution:
     outputs=("before", "behind"),
     normalize=_position,
 )
-def split_at(x: Tensor, /, position: int, *, axis: int = 0) -> tuple[Tensor, Tensor]:
+def split_at(x: Tensor, /, position: int, axis: int = 0) -> tuple[Tensor, Tensor]:
     """x split in two along an axis: the part before a position, and the rest.
 
     When recorded, `split` and `unstack` halve a large x repeatedly: the gradient joins two
@@ -192,7 +192,7 @@ def _halves(x: Tensor, bounds: Sequence[int], axis: int) -> list[Tensor]:
     return _halves(before, bounds[: middle + 1], axis) + _halves(behind, bounds[middle:], axis)
 
 
-def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, which is removed (array API standard).
 
     Args:
@@ -215,7 +215,7 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def split(
-    x: TensorLike, /, indices_or_sections: int | Sequence[int], *, axis: int = 0
+    x: TensorLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[Tensor]:
     """x split into consecutive parts along an axis, as by `numpy.split`.
 

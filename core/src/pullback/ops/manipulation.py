@@ -326,7 +326,7 @@ squeeze.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
 @op(shape=first, dtype=same, accuracy=EXACT, copies_elements=True)
-def flip(x: Tensor, /, *, axis: Axes = None) -> Tensor:
+def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
     """x with the order of elements along axes reversed (array API standard).
 
     Args:

@@ -68,7 +68,7 @@ def _below(x: Tensor, k: int) -> Tensor:
 
 
 @op(shape=_square, dtype=same, accuracy=EXACT)
-def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+def tril(x: Tensor, /, k: int = 0) -> Tensor:
     """The lower triangle of a matrix or a stack of them, zeros above (array API standard).
 
     Args:
@@ -88,7 +88,7 @@ tril.vjp(x=lambda g, k: tril(g, k=k))
 
 
 @op(shape=_square, dtype=same, accuracy=EXACT)
-def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+def triu(x: Tensor, /, k: int = 0) -> Tensor:
     """The upper triangle of a matrix or a stack of them, zeros below (array API standard).
 
     Args:

@@ -79,7 +79,7 @@ def accumulating(operands: Operands, dtype: DType | None = None, **_: object) ->
     primitive="A body of pairwise sums takes log2(n) passes; products with ones take no integers.",
 )
 def sum(
-    x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Tensor, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The sum of x over `axis`. The sum of nothing is 0.
 
@@ -110,7 +110,7 @@ def _(
     primitive="A body of pairwise products takes log2(n) passes; exp of a sum of logs rounds.",
 )
 def prod(
-    x: Tensor, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Tensor, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The product of x over `axis`. The product of nothing is 1.
 
@@ -143,7 +143,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: DType | None, keepdims: b
 
 
 @op(shape=reduce, dtype=floating, accuracy=ACCUMULATED)
-def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of x over `axis`; integers give the default floating dtype.
 
     >>> pb.mean([[1.0, 2.0], [3.0, 4.0]], axis=1).tolist()
@@ -183,7 +183,7 @@ def reduce_some(
     accuracy=EXACT,
     primitive="A body of pairwise maxima takes log2(n) passes, and sorting costs more.",
 )
-def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The maximum of x over `axis`; NaN if there is one. Ties share the gradient.
 
     Raises:
@@ -195,7 +195,7 @@ def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 @op(shape=reduce_some, dtype=real, accuracy=EXACT)
-def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The minimum of x over `axis`; NaN if there is one. Ties share the gradient.
 
     Raises:
@@ -227,7 +227,7 @@ min.vjp(x=_share_among_ties)
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
-def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Returns True if any element of x over `axis` is not 0; False for no elements.
 
     >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
@@ -237,7 +237,7 @@ def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
-def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Returns True if all elements of x over `axis` are not 0; True for no elements.
 
     >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
@@ -252,7 +252,7 @@ def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     accuracy=EXACT,
     differentiable=False,
 )
-def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The number of elements of x over `axis` that are not 0, as int64.
 
     >>> pb.count_nonzero([[0, 1], [2, 3]], axis=1).tolist()
@@ -272,7 +272,7 @@ def _freedom(shape: Shape, axis: Any, correction: float) -> float:
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
 def var(
-    x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+    x: Tensor, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The variance of x over `axis`: the mean square distance from the mean.
 
@@ -299,7 +299,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, correction: float, keepdims: boo
 
 @op(shape=reduce, dtype=real_floating, accuracy=ACCUMULATED)
 def std(
-    x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+    x: Tensor, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The standard deviation of x over `axis`: the square root of `var`.
 
@@ -324,7 +324,7 @@ def _(
 
 
 @op(shape=reduce, dtype=real_floating, accuracy=FEW_ULP)
-def logsumexp(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) over `axis` without overflow; -inf for no elements.
 
     >>> pb.logsumexp([1000.0, 1000.0]).item()

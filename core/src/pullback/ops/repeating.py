@@ -38,11 +38,7 @@ def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, ob
 
 @op(shape=first, dtype=same, accuracy=EXACT, normalize=_shifts)
 def roll(
-    x: Tensor,
-    /,
-    shift: int | tuple[int, ...],
-    *,
-    axis: int | tuple[int, ...] | None = None,
+    x: Tensor, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None
 ) -> Tensor:
     """x with its elements shifted cyclically along axes (array API standard).
 
@@ -117,7 +113,7 @@ def _(g: Tensor, x_shape: Shape, repetitions: Shape) -> Tensor:
     return reshape(apart.sum(tuple(range(0, 2 * len(sizes), 2))), tuple(x_shape))
 
 
-def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: int | TensorLike, /, axis: int | None = None) -> Tensor:
     """x with each element (or slice along an axis) repeated in place (array API standard).
 
     Args:

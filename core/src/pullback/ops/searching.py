@@ -20,7 +20,7 @@ _index_of_real = promoting("real", to=dtypes.int64)
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
-def argmax(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: Tensor, /, axis: Axis | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the maximum along `axis`, as int64; in C order over all axes if None.
 
     The first of several equal ones; that of the first NaN if there is one.
@@ -43,7 +43,7 @@ def argmax(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) ->
 
 
 @op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
-def argmin(x: Tensor, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: Tensor, /, axis: Axis | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the minimum along `axis`, as int64; in C order over all axes if None.
 
     The first of several equal ones; that of the first NaN if there is one.

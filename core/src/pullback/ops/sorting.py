@@ -29,7 +29,7 @@ __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
     primitive="No bounded number of elementwise passes sorts.",
 )
 def argsort(
-    x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True
+    x: Tensor, /, axis: Axis = -1, *, descending: bool = False, stable: bool = True
 ) -> Tensor:
     """The indices that sort x along `axis`, as int64.
 
@@ -44,7 +44,7 @@ def argsort(
 
 
 @op(shape=first, dtype=real, accuracy=EXACT)
-def sort(x: Tensor, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def sort(x: Tensor, /, axis: Axis = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements of x in ascending order along `axis`.
 
     Raises:
@@ -79,7 +79,7 @@ def _with_index(operands: Operands, **_: object) -> Resolution:
 
 
 @op(shape=_top, dtype=_with_index, accuracy=EXACT, outputs=("values", "indices"))
-def top_k(x: Tensor, /, k: int, *, axis: Axis = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+def top_k(x: Tensor, /, k: int, axis: Axis = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along `axis`, in order, and their indices.
 
     Equal elements keep their order.
@@ -124,7 +124,7 @@ def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, o
 
 @op(shape=_quantile_shape, dtype=dtypes.real_floating, accuracy=ACCUMULATED, normalize=_levels)
 def quantile(
-    x: Tensor, /, q: float | tuple[float, ...], *, axis: Axes = None, keepdims: bool = False
+    x: Tensor, /, q: float | tuple[float, ...], axis: Axes = None, *, keepdims: bool = False
 ) -> Tensor:
     """The quantiles of x over `axis`, with linear interpolation between elements.
 
@@ -165,7 +165,7 @@ def quantile(
 
 
 @op(shape=reduce_some, dtype=dtypes.real_floating, accuracy=ACCUMULATED)
-def median(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The median of x over `axis`: the middle element, or the mean of the two middle ones.
 
     Raises:

@@ -161,7 +161,7 @@ def _vecdot_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
 
 
 @op(shape=_vecdot_shape, dtype=numeric, accuracy=ACCUMULATED)
-def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     """The dot product of the vectors along `axis`, sum(conj(x1) * x2); other axes broadcast.
 
     `axis` is negative: it counts from the end in both inputs.
@@ -218,7 +218,7 @@ def _cross_shape(x1: Shape, x2: Shape, axis: int = -1, **_: object) -> Shape:
 
 
 @op(shape=_cross_shape, dtype=numeric, accuracy=ACCUMULATED)
-def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+def cross(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     """The cross product of the vectors of 3 elements along `axis`; other axes broadcast.
 
     `axis` is negative: it counts from the end in both inputs.
@@ -276,7 +276,7 @@ def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: objec
 
 
 @op(shape=_tensordot_shape, dtype=numeric, accuracy=ACCUMULATED, normalize=_pairs)
-def tensordot(x1: Tensor, x2: Tensor, /, *, axes: ContractionAxes = 2) -> Tensor:
+def tensordot(x1: Tensor, x2: Tensor, /, axes: ContractionAxes = 2) -> Tensor:
     """The sum of products over pairs of axes.
 
     `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or two
@@ -317,7 +317,7 @@ def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
 
 
 @op(shape=_diagonal_shape, dtype=same, accuracy=EXACT)
-def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
 
     Raises:
@@ -341,7 +341,7 @@ def _trace_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
 
 
 @op(shape=_trace_shape, dtype=accumulating, accuracy=ACCUMULATED)
-def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of the diagonal of each matrix in the last two axes.
 
     Raises:

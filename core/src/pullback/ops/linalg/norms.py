@@ -48,7 +48,7 @@ def _number(shapes: tuple[Shape, ...], *, ord: object, **rest: object) -> dict[s
 
 @op(shape=_vectors, dtype=_real_result, accuracy=ACCUMULATED, normalize=_number)
 def vector_norm(
-    x: Tensor, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, ord: int | float = 2
 ) -> Tensor:
     """The norm of x over `axis`, with all elements of several axes as one vector.
 

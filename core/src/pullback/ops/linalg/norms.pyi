@@ -6,7 +6,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["matrix_norm", "vector_norm"]
 
 def vector_norm(
-    x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float = 2
+    x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False, ord: int | float = 2
 ) -> Tensor: ...
 def matrix_norm(
     x: TensorLike, /, *, keepdims: bool = False, ord: int | float | str = "fro"

@@ -410,7 +410,7 @@ def _halves(x: Shape, axis: int, **_: object) -> Shape:
 
 
 @op(shape=_halves, dtype=real_floating, accuracy=FEW_ULP)
-def glu(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
+def glu(x: Tensor, /, axis: Axis = -1) -> Tensor:
     """The gated linear unit a * sigmoid(b), for a and b the halves of x (Dauphin et al., 2017).
 
     Raises:

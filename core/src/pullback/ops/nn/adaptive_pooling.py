@@ -65,10 +65,7 @@ def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_form
 
 @op(shape=_adapted, dtype=real_floating, accuracy=ACCUMULATED)
 def adaptive_avg_pool(
-    x: Tensor,
-    *,
-    output_size: Sizes,
-    data_format: DataFormat = "channels_last",
+    x: Tensor, output_size: Sizes, *, data_format: DataFormat = "channels_last"
 ) -> Tensor:
     """Average pooling to `output_size` (He et al., 2014).
 
@@ -90,10 +87,7 @@ def adaptive_avg_pool(
 
 @op(shape=_adapted, dtype=real, accuracy=EXACT)
 def adaptive_max_pool(
-    x: Tensor,
-    *,
-    output_size: Sizes,
-    data_format: DataFormat = "channels_last",
+    x: Tensor, output_size: Sizes, *, data_format: DataFormat = "channels_last"
 ) -> Tensor:
     """Max pooling to `output_size` (He et al., 2014).
 

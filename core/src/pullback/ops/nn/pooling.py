@@ -144,8 +144,8 @@ def _taps(
 )
 def max_pool(
     x: Tensor,
-    *,
     window: Sizes,
+    *,
     strides: Sizes | None = None,
     padding: Padding = "valid",
     data_format: DataFormat = "channels_last",
@@ -297,8 +297,8 @@ max_pool_gather.vjp(
 @op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize)
 def avg_pool(
     x: Tensor,
-    *,
     window: Sizes,
+    *,
     strides: Sizes | None = None,
     padding: Padding = "valid",
     count_include_pad: bool = False,

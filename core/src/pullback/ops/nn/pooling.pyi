@@ -8,8 +8,8 @@ __all__ = ["avg_pool", "max_pool", "max_pool_gather"]
 
 def max_pool(
     x: TensorLike,
-    *,
     window: Sizes,
+    *,
     strides: Sizes | None = None,
     padding: Padding = "valid",
     data_format: DataFormat = "channels_last",
@@ -35,8 +35,8 @@ def max_pool_gather(
 ) -> Tensor: ...
 def avg_pool(
     x: TensorLike,
-    *,
     window: Sizes,
+    *,
     strides: Sizes | None = None,
     padding: Padding = "valid",
     count_include_pad: bool = False,

@@ -55,8 +55,8 @@ def _canonical(
 @op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_canonical)
 def resize(
     x: Tensor,
-    *,
     size: Sizes,
+    *,
     method: Literal["nearest", "bilinear"] = "bilinear",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:

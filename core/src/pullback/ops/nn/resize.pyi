@@ -9,8 +9,8 @@ __all__ = ["resize"]
 
 def resize(
     x: TensorLike,
-    *,
     size: Sizes,
+    *,
     method: Literal["nearest", "bilinear"] = "bilinear",
     data_format: DataFormat = "channels_last",
 ) -> Tensor: ...

@@ -28,7 +28,7 @@ def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
 # ACCUMULATED: exp turns the rounding of x - max into a relative error of as many ulp as x is below
 # the maximum.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
+def softmax(x: Tensor, /, axis: Axis = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along axis, without overflow; -inf gives 0.
 
     A slice of -inf only gives NaN.
@@ -76,7 +76,7 @@ def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
 
 # ACCUMULATED: x - log(sum(exp(x))) may cancel.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def log_softmax(x: Tensor, /, *, axis: Axis = -1) -> Tensor:
+def log_softmax(x: Tensor, /, axis: Axis = -1) -> Tensor:
     """x - log(sum(exp(x))) along axis, without overflow.
 
     >>> pb.log_softmax([1e4, -1e4]).tolist()

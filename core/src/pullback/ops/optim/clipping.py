@@ -19,7 +19,7 @@ __all__ = ["clip_by_global_norm", "clip_by_norm", "global_norm"]
 
 
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def clip_by_norm(x: Tensor, /, *, max_norm: float, axis: Axes = None) -> Tensor:
+def clip_by_norm(x: Tensor, /, max_norm: float, *, axis: Axes = None) -> Tensor:
     """x scaled down if its Euclidean norm over `axis` exceeds max_norm (Pascanu et al., 2013).
 
     Args:

@@ -1,0 +1,206 @@
+"""The methods of tensors and variables that NumPy's arrays have, each the op of its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from pullback import dtypes
+from pullback._operators import OPERATORS
+from pullback.dtypes import DTypeLike
+
+if TYPE_CHECKING:
+    from pullback.tensor import Tensor, TensorLike
+
+
+class ArrayMethods:
+    """NumPy's methods, with its order of arguments; results are tensors, and nothing changes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def dtype(self) -> dtypes.DType:
+            """The data type."""
+
+        def __pullback_tensor__(self) -> Tensor: ...
+
+    @property
+    def real(self) -> Tensor:
+        """The real part; real numbers as they are."""
+        if dtypes.is_complex(self.dtype):
+            return OPERATORS.real(self)
+        return self.__pullback_tensor__()
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part; 0 for real numbers."""
+        if dtypes.is_complex(self.dtype):
+            return OPERATORS.imag(self)
+        return OPERATORS.numpy("zeros_like", self)
+
+    # Forms ---------------------------------------------------------------------------------------
+
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+        """The values as another dtype (`pullback.astype`)."""
+        return OPERATORS.astype(self, dtype, copy=copy)
+
+    def copy(self) -> Tensor:
+        """A copy."""
+        return OPERATORS.asarray(self, copy=True)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The values in another shape (`pullback.reshape`); sizes alone or as one sequence."""
+        return OPERATORS.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def flatten(self) -> Tensor:
+        """The values along one axis."""
+        return OPERATORS.reshape(self, -1)
+
+    def ravel(self) -> Tensor:
+        """The values along one axis."""
+        return OPERATORS.reshape(self, -1)
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        """The values without axes of size 1 (`pullback.squeeze`)."""
+        return OPERATORS.squeeze(self, axis=axis)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """The axes in another order: reversed, or as given, alone or as one sequence."""
+        order = axes[0] if len(axes) == 1 else axes or None
+        return OPERATORS.numpy("transpose", self, order)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """The values with two axes in each other's place."""
+        return OPERATORS.numpy("swapaxes", self, axis1, axis2)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        """The elements repeated (`pullback.repeat`)."""
+        return OPERATORS.numpy("repeat", self, repeats, axis)
+
+    def take(self, indices: TensorLike, axis: int | None = None) -> Tensor:
+        """The elements at `indices`: of the flattened values, or along `axis`."""
+        return OPERATORS.numpy("take", self, indices, axis)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The diagonals of the matrices along two axes."""
+        return OPERATORS.numpy("diagonal", self, offset, axis1, axis2)
+
+    # Reductions ----------------------------------------------------------------------------------
+
+    def sum(
+        self, axis: Any = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+    ) -> Tensor:
+        """The sum over `axis` (`pullback.sum`)."""
+        return OPERATORS.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def prod(
+        self, axis: Any = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+    ) -> Tensor:
+        """The product over `axis` (`pullback.prod`)."""
+        return OPERATORS.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def mean(
+        self, axis: Any = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+    ) -> Tensor:
+        """The mean over `axis` (`pullback.mean`)."""
+        return OPERATORS.mean(_cast(self, dtype), axis=axis, keepdims=keepdims)
+
+    def var(
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        *,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """The variance over `axis`; `ddof` is the `correction` of `pullback.var`."""
+        x = _cast(self, dtype)
+        return OPERATORS.var(x, axis=axis, correction=ddof, keepdims=keepdims)
+
+    def std(
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        *,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """The standard deviation over `axis`; `ddof` is the `correction` of `pullback.std`."""
+        x = _cast(self, dtype)
+        return OPERATORS.std(x, axis=axis, correction=ddof, keepdims=keepdims)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """The largest value over `axis` (`pullback.max`)."""
+        return OPERATORS.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """The smallest value over `axis` (`pullback.min`)."""
+        return OPERATORS.min(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """The index of the largest value over `axis` (`pullback.argmax`)."""
+        return OPERATORS.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """The index of the smallest value over `axis` (`pullback.argmin`)."""
+        return OPERATORS.argmin(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """Returns True if any element over `axis` is not 0 (`pullback.any`)."""
+        return OPERATORS.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        """Returns True if all elements over `axis` are not 0 (`pullback.all`)."""
+        return OPERATORS.all(self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+        """The cumulative sums along `axis`, or of the flattened values."""
+        return OPERATORS.numpy("cumsum", self, axis, dtype)
+
+    def cumprod(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+        """The cumulative products along `axis`, or of the flattened values."""
+        return OPERATORS.numpy("cumprod", self, axis, dtype)
+
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
+    ) -> Tensor:
+        """The sums of the diagonals of the matrices along two axes."""
+        return OPERATORS.numpy("trace", self, offset, axis1, axis2, dtype)
+
+    # Elements and order --------------------------------------------------------------------------
+
+    def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+        """The values limited to an interval (`pullback.clip`)."""
+        return OPERATORS.clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Tensor:
+        """The values rounded to a number of decimals, halves to the even digit."""
+        return OPERATORS.numpy("round", self, decimals)
+
+    def conj(self) -> Tensor:
+        """The complex conjugate (`pullback.conj`)."""
+        return OPERATORS.conj(self)
+
+    def dot(self, other: TensorLike) -> Tensor:
+        """NumPy's product of arrays: `x @ other` for vectors and matrices."""
+        return OPERATORS.numpy("dot", self, other)
+
+    def sort(self, axis: int | None = -1) -> Tensor:
+        """The values in order along `axis`, as a new tensor (`pullback.sort`)."""
+        return OPERATORS.numpy("sort", self, axis)
+
+    def argsort(self, axis: int | None = -1) -> Tensor:
+        """The indices that put the values in order along `axis` (`pullback.argsort`)."""
+        return OPERATORS.numpy("argsort", self, axis)
+
+    def nonzero(self) -> tuple[Tensor, ...]:
+        """The indices of what is not 0, along each axis (`pullback.nonzero`)."""
+        return tuple(OPERATORS.numpy("nonzero", self))
+
+    def __round__(self, ndigits: SupportsIndex | None = None) -> Tensor:
+        return self.round(0 if ndigits is None else int(ndigits))
+
+
+def _cast(x: ArrayMethods, dtype: DTypeLike | None) -> Any:
+    return x if dtype is None else x.astype(dtype)

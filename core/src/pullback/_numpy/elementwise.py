@@ -1,0 +1,138 @@
+"""NumPy's functions, beside its ufuncs, that act on each element."""
+
+from __future__ import annotations
+
+from math import inf, pi
+from typing import Any
+
+from pullback import dtypes
+from pullback._numpy.table import Unsupported, routed
+from pullback.ops import arithmetic, complex, data_types, rounding, trigonometric
+from pullback.ops.comparison import equal, isnan, not_equal
+from pullback.ops.conversion import asarray
+from pullback.ops.creation import full_like
+from pullback.ops.indexing import take
+from pullback.ops.searching import nonzero, searchsorted
+from pullback.ops.selection import where
+
+
+@routed("clip")
+def _(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
+    low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
+    return arithmetic.clip(a, low, high)
+
+
+@routed("round", "around")
+def _(a: Any, decimals: int = 0) -> Any:
+    if not decimals:
+        return rounding.round(a)
+    a = asarray(a)
+    if not dtypes.is_floating(a.dtype):
+        raise Unsupported("decimals= of integers")
+    factor = 10.0 ** abs(decimals)
+    if decimals < 0:
+        return rounding.round(a / factor) * factor
+    return rounding.round(a * factor) / factor
+
+
+@routed("fix")
+def _(x: Any) -> Any:
+    return rounding.trunc(x)
+
+
+@routed("astype")
+def _(x: Any, dtype: Any) -> Any:
+    return data_types.astype(x, dtype)
+
+
+@routed("copy")
+def _(a: Any) -> Any:
+    return asarray(a, copy=True)
+
+
+@routed("real")
+def _(val: Any) -> Any:
+    return asarray(val).real
+
+
+@routed("imag")
+def _(val: Any) -> Any:
+    return asarray(val).imag
+
+
+@routed("angle")
+def _(z: Any, deg: bool = False) -> Any:
+    z = asarray(z)
+    if not dtypes.is_floating(z.dtype) and not dtypes.is_complex(z.dtype):
+        z = data_types.astype(z, dtypes.DEFAULT_FLOAT)
+    if dtypes.is_complex(z.dtype):
+        turned = complex.angle(z)
+    else:
+        turned = where(isnan(z), z, where(rounding.signbit(z), full_like(z, pi), 0))
+    return turned * (180 / pi) if deg else turned
+
+
+@routed("real_if_close")
+def _(a: Any, tol: Any = None) -> Any:
+    a = asarray(a)
+    if dtypes.is_complex(a.dtype):
+        raise Unsupported("complex values, which are kept or not by their size")
+    return a
+
+
+@routed("nan_to_num")
+def _(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    x = asarray(x)
+    if not dtypes.is_floating(x.dtype):
+        return x
+    if dtypes.is_complex(x.dtype):
+        real, imag = complex.complex_parts(x)
+        return complex.complex(
+            _numbers(real, nan, posinf, neginf), _numbers(imag, nan, posinf, neginf)
+        )
+    return _numbers(x, nan, posinf, neginf)
+
+
+def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    limits = data_types.finfo(x.dtype)
+    x = where(isnan(x), nan, x)
+    x = where(equal(x, inf), limits.max if posinf is None else posinf, x)
+    return where(equal(x, -inf), limits.min if neginf is None else neginf, x)
+
+
+@routed("sinc")
+def _(x: Any) -> Any:
+    # `where` twice: the derivative does not divide by 0 either.
+    y = pi * asarray(x)
+    zero = equal(y, 0)
+    safe = where(zero, 1, y)
+    return where(zero, 1 - y * y / 6, trigonometric.sin(safe) / safe)
+
+
+@routed("where")
+def _(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None and y is None:
+        return nonzero(condition)
+    return where(not_equal(condition, 0), x, y)
+
+
+@routed("select")
+def _(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    result = default
+    for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
+        result = where(condition, choice, result)
+    return result
+
+
+@routed("interp")
+def _(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
+    # The digits of lists are those of the tensors beside them.
+    known = [one for one in (x, xp, fp) if not isinstance(one, (list, tuple))]
+    dtype = data_types.result_type(*known)
+    x, xp, fp = [asarray(one, dtype=dtype) for one in (x, xp, fp)]
+    after = arithmetic.clip(searchsorted(xp, x, side="right"), 1, xp.shape[0] - 1)
+    x0, x1 = take(xp, after - 1), take(xp, after)
+    y0, y1 = take(fp, after - 1), take(fp, after)
+    inside = y0 + (x - x0) * ((y1 - y0) / (x1 - x0))
+    inside = where(x < xp[0], fp[0] if left is None else left, inside)
+    return where(x > xp[-1], fp[-1] if right is None else right, inside)

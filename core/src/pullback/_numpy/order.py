@@ -1,0 +1,160 @@
+"""NumPy's functions of order: sorting, searching, sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes
+from pullback._numpy.table import Unsupported, routed
+from pullback.ops import searching, sets, sorting
+from pullback.ops.comparison import isnan
+from pullback.ops.conversion import asarray
+from pullback.ops.indexing import take
+from pullback.ops.joining import concat
+from pullback.ops.manipulation import reshape
+from pullback.ops.reductions import any
+
+
+def _flat(a: Any, axis: Any) -> tuple[Any, int]:
+    return (reshape(a, -1), -1) if axis is None else (a, axis)
+
+
+@routed("sort")
+def _(a: Any, axis: Any = -1) -> Any:
+    a, axis = _flat(a, axis)
+    return sorting.sort(a, axis=axis)
+
+
+@routed("argsort")
+def _(a: Any, axis: Any = -1) -> Any:
+    a, axis = _flat(a, axis)
+    return sorting.argsort(a, axis=axis)
+
+
+# A sorted array is partitioned at every element.
+
+
+@routed("partition")
+def _(a: Any, kth: Any, axis: Any = -1) -> Any:
+    a, axis = _flat(a, axis)
+    return sorting.sort(a, axis=axis)
+
+
+@routed("argpartition")
+def _(a: Any, kth: Any, axis: Any = -1) -> Any:
+    a, axis = _flat(a, axis)
+    return sorting.argsort(a, axis=axis)
+
+
+@routed("searchsorted")
+def _(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    return searching.searchsorted(a, v, sorter, side=side)
+
+
+@routed("nonzero")
+def _(a: Any) -> Any:
+    return searching.nonzero(a)
+
+
+@routed("flatnonzero")
+def _(a: Any) -> Any:
+    return searching.nonzero(reshape(a, -1))[0]
+
+
+@routed("argwhere")
+def _(a: Any) -> Any:
+    return searching.argwhere(a)
+
+
+@routed("isin")
+def _(element: Any, test_elements: Any, invert: bool = False) -> Any:
+    return sets.isin(element, test_elements, invert=invert)
+
+
+@routed("in1d")
+def _(ar1: Any, ar2: Any, invert: bool = False) -> Any:
+    return sets.isin(reshape(ar1, -1), reshape(ar2, -1), invert=invert)
+
+
+# Sets. The ops have no gradient: what they find is taken from the array.
+
+
+def _unique_all(x: Any) -> Any:
+    found: Any = sets.unique_all(x)
+    return found._replace(values=take(reshape(x, -1), found.indices, axis=0))
+
+
+def _unique(x: Any) -> Any:
+    return _unique_all(x).values
+
+
+@routed("unique")
+def _(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    equal_nan: bool = True,
+) -> Any:
+    ar = asarray(ar)
+    if equal_nan and dtypes.is_floating(ar.dtype) and bool(any(isnan(ar))):
+        # The op takes every NaN for another one.
+        raise Unsupported("NaN")
+    if not return_index and not return_inverse and not return_counts:
+        return _unique(ar)
+    found = _unique_all(ar)
+    wanted = (True, return_index, return_inverse, return_counts)
+    return tuple([part for part, want in zip(found, wanted, strict=True) if want])
+
+
+@routed("unique_values")
+def _(x: Any) -> Any:
+    return _unique(x)
+
+
+@routed("unique_all")
+def _(x: Any) -> Any:
+    return _unique_all(x)
+
+
+@routed("unique_counts")
+def _(x: Any) -> Any:
+    found: Any = sets.unique_counts(x)
+    return found._replace(values=_unique(x))
+
+
+@routed("unique_inverse")
+def _(x: Any) -> Any:
+    found: Any = sets.unique_inverse(x)
+    return found._replace(values=_unique(x))
+
+
+@routed("union1d")
+def _(ar1: Any, ar2: Any) -> Any:
+    return _unique(concat([reshape(ar1, -1), reshape(ar2, -1)]))
+
+
+def _kept(values: Any, mask: Any) -> Any:
+    return take(values, searching.nonzero(mask)[0], axis=0)
+
+
+@routed("intersect1d")
+def _(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
+    if return_indices:
+        raise Unsupported("return_indices=")
+    values = _unique(ar1)
+    return _kept(values, sets.isin(values, ar2))
+
+
+@routed("setdiff1d")
+def _(ar1: Any, ar2: Any) -> Any:
+    values = _unique(ar1)
+    return _kept(values, sets.isin(values, ar2, invert=True))
+
+
+@routed("setxor1d")
+def _(ar1: Any, ar2: Any) -> Any:
+    ar1, ar2 = _unique(ar1), _unique(ar2)
+    first = _kept(ar1, sets.isin(ar1, ar2, invert=True))
+    second = _kept(ar2, sets.isin(ar2, ar1, invert=True))
+    return sorting.sort(concat([asarray(first), asarray(second)]))

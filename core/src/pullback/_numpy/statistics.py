@@ -1,0 +1,149 @@
+"""NumPy's statistics: averages, quantiles, covariances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._numpy.table import Unsupported, routed
+from pullback.ops import reductions, sorting
+from pullback.ops.comparison import isnan
+from pullback.ops.complex import conj
+from pullback.ops.conversion import asarray
+from pullback.ops.creation import ones
+from pullback.ops.data_types import astype
+from pullback.ops.exponential import sqrt
+from pullback.ops.indexing import segment_sum
+from pullback.ops.joining import concat
+from pullback.ops.linalg.linear_algebra import diagonal, matmul
+from pullback.ops.manipulation import broadcast_to, matrix_transpose, reshape, squeeze
+from pullback.shapes import canonical_axes
+
+
+@routed("median")
+def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return sorting.median(a, axis=axis, keepdims=keepdims)
+
+
+def _quantile(a: Any, q: Any, axis: Any, keepdims: bool) -> Any:
+    if hasattr(q, "tolist"):
+        q = q.tolist()
+    if isinstance(q, (list, tuple)):
+        if any(isinstance(one, (list, tuple)) for one in q):
+            raise Unsupported("q of several axes")
+        return sorting.quantile(a, tuple([float(one) for one in q]), axis=axis, keepdims=keepdims)
+    return sorting.quantile(a, float(q), axis=axis, keepdims=keepdims)
+
+
+@routed("quantile")
+def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _quantile(a, q, axis, keepdims)
+
+
+@routed("percentile")
+def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
+    return _quantile(a, share, axis, keepdims)
+
+
+def _present(a: Any, axis: Any, keepdims: bool) -> Any:
+    """The numbers of an array, without NaN."""
+    a = asarray(a)
+    if axis is not None or keepdims:
+        raise Unsupported("axis= or keepdims=")
+    return reshape(a, -1)[~isnan(reshape(a, -1))]
+
+
+@routed("nanmedian")
+def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return sorting.median(_present(a, axis, keepdims))
+
+
+@routed("nanquantile")
+def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _quantile(_present(a, axis, keepdims), q, None, False)
+
+
+@routed("nanpercentile")
+def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
+    return _quantile(_present(a, axis, keepdims), share, None, False)
+
+
+@routed("average")
+def _(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    a = asarray(a)
+    if weights is None:
+        mean = reductions.mean(a, axis=axis, keepdims=keepdims)
+        if not returned:
+            return mean
+        count = a.size / max(mean.size, 1)
+        return mean, broadcast_to(asarray(count, dtype=mean.dtype), mean.shape)
+    weights = asarray(weights)
+    if weights.shape != a.shape:
+        axes = canonical_axes(axis, a.ndim)
+        if axes is None or tuple([a.shape[one] for one in axes]) != weights.shape:
+            raise Unsupported("weights= of another shape")
+        if list(axes) != sorted(axes):
+            raise Unsupported("axes that are not in order")
+        one_each = [size if i in axes else 1 for i, size in enumerate(a.shape)]
+        weights = broadcast_to(reshape(weights, tuple(one_each)), a.shape)
+    total = reductions.sum(weights, axis=axis, keepdims=keepdims)
+    mean = reductions.sum(a * weights, axis=axis, keepdims=keepdims) / total
+    return (mean, total) if returned else mean
+
+
+@routed("bincount")
+def _(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    x = asarray(x)
+    if not x.size:
+        raise Unsupported("an empty x")
+    if x.ndim != 1 or int(x.min()) < 0:
+        raise errors.InputValueError("np.bincount: x must be a vector of integers from 0 on")
+    counted = ones(x.shape, dtype=dtypes.int64, device=x.device) if weights is None else weights
+    return segment_sum(counted, x, max(int(x.max()) + 1, minlength))
+
+
+def _rows(m: Any, y: Any, rowvar: bool) -> Any:
+    def rows(part: Any) -> Any:
+        part = asarray(part)
+        if part.ndim > 2:
+            raise Unsupported("arrays of more than 2 axes")
+        if part.ndim < 2:
+            return reshape(part, (1, -1))
+        return part if rowvar or part.shape[0] == 1 else matrix_transpose(part)
+
+    variables = rows(m) if y is None else concat([rows(m), rows(y)], axis=0)
+    if dtypes.is_floating(variables.dtype) or dtypes.is_complex(variables.dtype):
+        return variables
+    return astype(variables, dtypes.DEFAULT_FLOAT)
+
+
+def _cov(m: Any, y: Any, rowvar: bool, bias: bool, ddof: Any) -> Any:
+    x = _rows(m, y, rowvar)
+    freedom = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
+    x = x - reductions.mean(x, axis=1, keepdims=True)
+    return matmul(x, conj(matrix_transpose(x))) / max(freedom, 0)
+
+
+@routed("cov")
+def _(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: Any = None,
+    dtype: Any = None,
+) -> Any:
+    found = squeeze(_cov(m, y, rowvar, bias, ddof))
+    return found if dtype is None else astype(found, dtype)
+
+
+@routed("corrcoef")
+def _(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+    covariance = _cov(x, y, rowvar, False, None)
+    spread = sqrt(asarray(diagonal(covariance)).real)
+    found = squeeze(covariance / reshape(spread, (-1, 1)) / spread)
+    return found if dtype is None else astype(found, dtype)
