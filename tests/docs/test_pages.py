@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import pullback as pb
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 #: What a block of code shows without a scroll bar in a window of 1280 pixels.
@@ -40,6 +42,11 @@ def test_code_fits_the_page(path):
     assert not wide, "\n".join(wide)
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_tables_have_headings(path):
+    assert not re.search(r"^\|( *\|)+$", path.read_text("utf-8"), re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorials_show_their_examples(page):
     source = (ROOT / "examples" / f"{TUTORIALS[page]}.py").read_text("utf-8")
@@ -62,3 +69,14 @@ def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text("utf-8")
     for path in PAGES:
         assert f" {path.relative_to(DOCS).as_posix()}\n" in menu
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_names_in_the_text_exist(path):
+    text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+    for code in re.findall(r"`([^`]+)`", text):
+        for name in re.findall(r"(?<![\w.])pb\.([\w.]*\w)", code):
+            value = pb
+            for part in name.split("."):
+                assert hasattr(value, part), f"{path.name}: there is no pb.{name}"
+                value = getattr(value, part)
