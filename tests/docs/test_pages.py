@@ -1,4 +1,4 @@
-"""What holds for the code on the pages: its width, and that tutorials show what the examples do."""
+"""Checks of the code on the pages: its width, its names, and that tutorials show their examples."""
 
 from __future__ import annotations
 
