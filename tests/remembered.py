@@ -34,7 +34,7 @@ def forget(functions: Iterable[Cached] | None = None) -> None:
         op.scalars.clear()
         op.resolutions.clear()
     for device in pb.devices():
-        device.backend._forget()
+        device.backend.forget_kernels()
         device.constants.clear()
     for function in remembering() if functions is None else functions:
         function.cache_clear()

@@ -73,7 +73,7 @@ def test_machine_ops_are_in_a_namespace_of_their_own():
         assert getattr(pb.ops, name) is OPS[name].function
         assert name not in pb.__all__
         assert name not in dir(pb)
-    with pytest.raises(AttributeError, match=r"did you mean pullback\.ops\.softmax_gradient"):
+    with pytest.raises(AttributeError, match=r"did you mean pb\.ops\.softmax_gradient"):
         pb.softmax_gradient  # noqa: B018
     stub = ast.parse((FOLDER / "__init__.pyi").read_text(encoding="utf-8"))
     named = {

@@ -112,9 +112,6 @@ class TestGrad:
             y = pb.grad(square)(x)
         assert float(tape.gradient(y, x)) == 2.0
 
-    def test_several_results_stand_for_their_sum(self):
-        assert float(pb.grad(lambda x: (x * x, x))(3.0)) == 7.0
-
     def test_keeps_the_name(self):
         assert pb.grad(square).__name__ == "square"
 
@@ -441,3 +438,58 @@ class TestCustomGradient:
             assert kept[0]() is None
         finally:
             gc.enable()
+
+
+class TestSeveralValues:
+    """A function that returns more than the value that is differentiated."""
+
+    RETURNS = (
+        lambda x: (x**2, x),
+        lambda x: {"loss": x**2, "x": x},
+        lambda x: [x**2],
+    )
+
+    @pytest.mark.parametrize("f", RETURNS)
+    @pytest.mark.parametrize("transform", [pb.grad, pb.value_and_grad, pb.jacobian, pb.hessian])
+    def test_without_has_aux_they_raise(self, f, transform):
+        with pytest.raises(pb.errors.InputTypeError, match=r"return the value alone.*has_aux=True"):
+            transform(f)(1.0)
+
+    @pytest.mark.parametrize("f", RETURNS)
+    @pytest.mark.parametrize("transform", [pb.implicit_gradients, pb.implicit_value_and_gradients])
+    def test_those_of_variables_too(self, f, transform):
+        v = pb.Variable(1.0)
+        with pytest.raises(pb.errors.InputTypeError, match="has_aux=True"):
+            transform(lambda: f(v))()
+
+    def test_with_has_aux(self):
+        def f(x):
+            return pb.sum(x**3), {"twice": 2 * x, "name": "f"}
+
+        x = [1.0, 2.0]
+        gradient, aux = pb.grad(f, has_aux=True)(x)
+        assert gradient.tolist() == [3, 12]
+        assert aux["twice"].tolist() == [2, 4]
+        assert aux["name"] == "f"
+        (value, aux), gradient = pb.value_and_grad(f, has_aux=True)(x)
+        assert (float(value), aux["name"], gradient.tolist()) == (9, "f", [3, 12])
+        rows, aux = pb.jacobian(lambda x: (x**2, "aux"), has_aux=True)(x)
+        assert (rows.tolist(), aux) == ([[2, 0], [0, 4]], "aux")
+        second, aux = pb.hessian(f, has_aux=True)(x)
+        assert (second.tolist(), aux["name"]) == ([[6, 0], [0, 12]], "f")
+
+        v = pb.Variable(3.0)
+        (pair,), aux = pb.implicit_gradients(lambda: (v * v, 7), has_aux=True)()
+        assert (float(pair[0]), pair[1] is v, aux) == (6, True, 7)
+        (value, aux), _ = pb.implicit_value_and_gradients(lambda: (v * v, 7), has_aux=True)()
+        assert (float(value), aux) == (9, 7)
+
+    def test_gradients_of_gradients_keep_it(self):
+        inner = pb.grad(lambda x: (x**3, x), has_aux=True)
+        outer, aux = pb.grad(inner, has_aux=True)(2.0)
+        assert (float(outer), float(aux)) == (12, 2)
+
+    @pytest.mark.parametrize("f", [lambda x: x, lambda x: (x, 1, 2), lambda x: [x, 1]])
+    def test_has_aux_needs_a_pair(self, f):
+        with pytest.raises(pb.errors.InputTypeError, match=r"must return a pair \(value, aux\)"):
+            pb.grad(f, has_aux=True)(1.0)

@@ -492,9 +492,9 @@ def test_the_pass_that_is_compiled_when_the_store_is_full_is_kept(forms, monkeyp
         assert [*forms.values()][-1].passes
 
 
-def test_threads_compile_at_the_same_time(forms, monkeypatch):
-    """Forms are added while another thread counts them."""
-    monkeypatch.setattr(replay, "_IN_ALL", 40)
+def test_threads_compile_at_the_same_time(forms):
+    """Forms are added while another thread counts them, which takes its time with this many."""
+    forms.update({(i,): replay._Form() for i in range(3500)})
     failures = []
 
     def train(start):
@@ -511,7 +511,7 @@ def test_threads_compile_at_the_same_time(forms, monkeypatch):
             failures.append(error)
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    sys.setswitchinterval(1e-5)
     try:
         threads = [threading.Thread(target=train, args=(1 + i,)) for i in range(4)]
         for thread in threads:

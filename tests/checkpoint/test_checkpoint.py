@@ -306,7 +306,8 @@ class TestNames:
 
     def test_latest_is_the_last_saved(self, tmp_path):
         assert pb.latest_checkpoint(tmp_path) is None
-        assert pb.latest_checkpoint(tmp_path / "none") is None
+        with pytest.raises(pb.errors.CheckpointError, match=r"no folder .*none.*makedirs"):
+            pb.latest_checkpoint(tmp_path / "none")
         checkpoint = pb.Checkpoint(x=pb.Variable(1.0))
         checkpoint.save(tmp_path, step=10)
         last = checkpoint.save(tmp_path, step=2)

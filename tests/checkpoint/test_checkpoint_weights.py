@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 
@@ -147,7 +148,7 @@ class TestLoading:
     def test_models_that_are_not_built(self, tmp_path):
         save_file(other_project(), tmp_path / "w.safetensors")
         model = pb.Sequential([pb.layers.Dense(2)])
-        with pytest.raises(pb.errors.CheckpointError, match="Sequential has no variables; call"):
+        with pytest.raises(pb.errors.CheckpointError, match=r"^layers/0 of Sequential have no var"):
             load_weights(model, tmp_path / "w.safetensors")
         with pytest.raises(pb.errors.CheckpointError, match="Sequential has no variables; call"):
             save_weights(model, tmp_path / "w.safetensors")
@@ -290,3 +291,131 @@ class TestDamage:
         path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(4))
         with pytest.raises(pb.errors.CheckpointError, match="'v' is F8_E4M3, which no tensor"):
             load_weights({"v": pb.Variable([0.0] * 4)}, path)
+
+
+class Encoder(pb.Model):
+    """As people port them: layers in attributes, one of them unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = pb.layers.Embedding(5, 3)
+        self.blocks = [pb.layers.Dense(3) for _ in range(2)]
+        self.norm = pb.layers.LayerNormalization()
+        self.relu = pb.layers.Activation("relu")
+        self.pooler = pb.layers.Dense(2)
+
+    def call(self, ids):
+        x = self.embed(ids)
+        for block in self.blocks:
+            x = self.relu(block(x))
+        return self.norm(x)
+
+
+class TestPretrained:
+    @pytest.fixture
+    def file(self, tmp_path):
+        model = Encoder()
+        model(np.zeros((1, 2), np.int32))
+        model.pooler(np.zeros((1, 3), np.float32))
+        arrays = {p.replace("/", "."): v.numpy() + 1 for p, v in model.named_variables.items()}
+        arrays["embed.position_ids"] = np.arange(5)
+        save_file(arrays, tmp_path / "model.safetensors")
+        return tmp_path, arrays
+
+    @pytest.mark.parametrize("strict", [True, False])
+    def test_layers_that_are_not_built_are_named(self, file, strict):
+        with pytest.raises(pb.errors.CheckpointError) as error:
+            load_weights(Encoder(), file[0], strict=strict)
+        message = str(error.value)
+        assert message.startswith("blocks/0, blocks/1, norm, pooler of Encoder have no variables")
+        assert "model(example)" in message
+
+    def test_names_that_may_be_missing_or_unexpected(self, file):
+        path, arrays = file
+        model = Encoder()
+        with pb.layers.uninitialized():
+            model(np.zeros((1, 2), np.int32))
+        with pytest.raises(pb.errors.CheckpointError, match=r"pooler of Encoder have no variables"):
+            load_weights(model, path)
+        with pytest.raises(pb.errors.CheckpointError, match=r"its 'embed.position_ids'; pass"):
+            load_weights(model, path, ignore=["pooler.*"])
+        loaded = load_weights(model, path, ignore=("pooler.*", "*.position_ids"))
+        assert (loaded.missing, loaded.unexpected) == ((), ())
+        assert len(loaded.loaded) == len(model.variables) == 7
+        for name, variable in model.named_variables.items():
+            np.testing.assert_array_equal(variable.numpy(), arrays[name.replace("/", ".")])
+
+    def test_what_is_ignored_is_not_loaded(self, file):
+        path, _ = file
+        model = Encoder()
+        model(np.zeros((1, 2), np.int32))
+        before = model.norm.named_variables
+        before = {name: variable.tolist() for name, variable in before.items()}
+        loaded = load_weights(model, path, ignore=("pooler.*", "*.position_ids", "norm.*"))
+        assert not any(name.startswith("norm") for name in loaded.loaded)
+        after = {name: variable.tolist() for name, variable in model.norm.named_variables.items()}
+        assert after == before
+
+    def test_weights_are_read_and_converted_one_by_one(self, tmp_path, monkeypatch):
+        model = {str(i): pb.Variable(np.zeros(4, np.float32)) for i in range(3)}
+        save_file({str(i): np.full(4, i, np.float32) for i in range(3)}, tmp_path / "w.safetensors")
+        events = []
+        assign = pb.Variable.assign
+
+        def watched(variable, value):
+            events.append("assign")
+            return assign(variable, value)
+
+        def convert(path, array):
+            events.append("convert")
+            return array
+
+        monkeypatch.setattr(pb.Variable, "assign", watched)
+        load_weights(model, tmp_path / "w.safetensors", convert=convert)
+        assert events == ["convert"] * 3 + ["convert", "assign"] * 3
+        assert [v.tolist()[0] for v in model.values()] == [0, 1, 2]
+
+    def test_without_convert_nothing_is_read_that_does_not_fit(self, tmp_path, monkeypatch):
+        model = {"a": pb.Variable([0.0]), "b": pb.Variable([0.0, 1.0])}
+        save_file({"a": np.ones(1, "f4"), "b": np.ones(3, "f4")}, tmp_path / "w.safetensors")
+        monkeypatch.setattr(pb.Variable, "assign", None)
+        with pytest.raises(pb.errors.CheckpointError, match=r"b is float32\[2\], 'b' is float32"):
+            load_weights(model, tmp_path / "w.safetensors")
+
+
+class TestUninitialized:
+    def test_random_values_are_left_out(self):
+        state = pb.random.default_generator.state
+        with pb.layers.uninitialized():
+            layer = pb.layers.Dense(3, input_shape=(4,), kernel_initializer="orthogonal")
+            norm = pb.layers.LayerNormalization()
+            norm(np.ones((1, 4), np.float32))
+        assert pb.random.default_generator.state == state
+        assert not layer.kernel.numpy().any()
+        with pb.layers.uninitialized():
+            large = pb.layers.Dense(300, input_shape=(400,))
+        # A view of one number.
+        assert large.kernel.numpy().strides == (0, 0)
+        assert [v.tolist() for v in norm.variables] == [[1.0] * 4, [0.0] * 4]
+        assert pb.layers.Dense(3, input_shape=(4,)).kernel.numpy().any()
+
+    def test_it_nests_and_is_of_one_thread(self):
+        with pb.layers.uninitialized():
+            with pb.layers.uninitialized():
+                pass
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                layer = pool.submit(pb.layers.Dense, 3, input_shape=(4,)).result()
+            assert layer.kernel.numpy().any()
+            assert not pb.layers.Dense(3, input_shape=(4,)).kernel.numpy().any()
+        assert pb.layers.Dense(3, input_shape=(4,)).kernel.numpy().any()
+
+    def test_what_was_not_loaded_can_be_trained(self):
+        with pb.layers.uninitialized():
+            layer = pb.layers.Dense(3, input_shape=(4,))
+        optimizer = pb.optimizers.Adam(0.1)
+        with pb.GradientTape() as tape:
+            loss = pb.sum((layer(np.ones((2, 4), np.float32)) - 1) ** 2)
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, layer.variables), layer.variables, strict=True)
+        )
+        np.testing.assert_allclose(layer.kernel.numpy(), 0.1, rtol=1e-4)

@@ -644,7 +644,7 @@ class TestLayersModelsTraining:
 
 class TestSmallPrint:
     def test_string_tensors(self):
-        names = pb.asarray(["cat", "dog", "cow"])
+        names = pb.StringTensor(["cat", "dog", "cow"])
         assert names.shape == (3,)
         assert names[1] == "dog"
         assert names[1:].tolist() == ["dog", "cow"]

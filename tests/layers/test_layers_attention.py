@@ -181,3 +181,30 @@ class TestVariables:
             pb.errors.LayerError, match=r"mask with 2 axes must have shape \(5, 7\)"
         ):
             layer(X, Y, mask=np.ones((7, 5), bool))
+
+
+class TestCausalAlignment:
+    """With other keys than queries, PyTorch, JAX and FlashAttention differ in what causal means."""
+
+    @pytest.mark.parametrize(("queries", "keys"), [(1, 4), (3, 4), (4, 1)])
+    def test_other_keys_than_queries_raise(self, queries, keys):
+        q, k = pb.ones((1, 1, queries, 2)), pb.ones((1, 1, keys, 2))
+        with pytest.raises(pb.errors.ShapeError, match=f"got {queries} and {keys}"):
+            pb.scaled_dot_product_attention(q, k, k, is_causal=True)
+        with pytest.raises(pb.errors.ShapeError, match=f"got {queries} and {keys}"):
+            pb.grad(lambda q: pb.scaled_dot_product_attention(q, k, k, is_causal=True))(q)
+        layer = pb.layers.MultiHeadAttention(1, 2)
+        for mask in (None, pb.ones((queries, keys), dtype="bool")):
+            with pytest.raises(pb.errors.PullbackError, match="as many queries as keys"):
+                layer(pb.ones((1, queries, 2)), pb.ones((1, keys, 2)), mask=mask, is_causal=True)
+
+    def test_the_masks_that_the_error_names(self):
+        rng = np.random.default_rng(0)
+        q, k, v = (pb.asarray(rng.normal(size=(1, 1, 4, 3)).astype("float32")) for _ in range(3))
+        whole = pb.scaled_dot_product_attention(q, k, v, is_causal=True).numpy()
+        first = pb.tril(pb.ones((2, 4), dtype="bool"))
+        last = pb.tril(pb.ones((2, 4), dtype="bool"), k=2)
+        got = pb.scaled_dot_product_attention(q[:, :, :2], k, v, first).numpy()
+        np.testing.assert_allclose(got, whole[:, :, :2], rtol=1e-6)
+        got = pb.scaled_dot_product_attention(q[:, :, 2:], k, v, last).numpy()
+        np.testing.assert_allclose(got, whole[:, :, 2:], rtol=1e-6)

@@ -47,6 +47,10 @@ class Bare(L.Layer):
 MADE = {
     "Activation": (lambda: L.Activation("relu"), (2, 3)),
     "AdaptiveAveragePool1D": (lambda: L.AdaptiveAveragePool1D(2), (2, 5, 3)),
+    "LeakyReLU": (lambda: L.LeakyReLU(0.3), (2, 3)),
+    "ReLU": (L.ReLU, (2, 3)),
+    "Rescaling": (lambda: L.Rescaling(2.0, -1), (2, 3)),
+    "Softmax": (lambda: L.Softmax(axis=0), (2, 3)),
     "AdaptiveAveragePool2D": (lambda: L.AdaptiveAveragePool2D((2, 3)), (2, 5, 6, 3)),
     "AdaptiveAveragePool3D": (lambda: L.AdaptiveAveragePool3D(2), (2, 5, 5, 5, 3)),
     "AdaptiveMaxPool1D": (lambda: L.AdaptiveMaxPool1D(2), (2, 5, 3)),
@@ -112,7 +116,7 @@ MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Su
 BASES = {
     "AdaptivePool", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv", "GlobalPool", "Layer",
     "LayerOptions", "Merge", "Model", "Policy", "Pool", "Recurrent", "SeparableConv",
-    "SpatialDropout", "UpSampling", "ZeroPadding", "policy",
+    "SpatialDropout", "UpSampling", "ZeroPadding", "policy", "uninitialized",
 }  # fmt: skip
 
 
@@ -279,7 +283,7 @@ class TestArguments:
         ids=lambda one: one.recipe[0].rpartition(".")[2],
     )
     def test_every_schedule(self, schedule):
-        other = again(O.SGD(schedule)).learning_rate
+        other = again(O.SGD(schedule)).schedule
         assert [other(step) for step in range(12)] == [schedule(step) for step in range(12)]
 
     def test_generators_go_on_from_their_state(self):

@@ -274,15 +274,62 @@ class TestSummary:
             name="net",
         )
         lines = []
-        model.summary(lines.append)
-        text = "\n".join(lines)
+        model.summary(lines.append, variables=True)
         assert "layers/0" in lines[2]
         assert "(batch, 6, 6, 8)" in lines[2]
         assert "kernel [3, 3, 1, 8], bias [8]" in lines[2]
-        assert lines[2].endswith("80")
-        assert "(frozen)" in lines[3]
-        assert "layers/3/layers/0" in text
-        assert "layers/3/layers/2" not in text
+        assert "  80" in lines[2]
+        assert "32 frozen" in lines[3]
+        assert lines[6].split()[:3] == ["layers/0", "Dense", "x2"]
+        assert [line.split()[0] for line in lines[2:8]] == [
+            *(f"layers/{i}" for i in range(4)),
+            *("layers/0", "layers/1"),
+        ]
+
+    def test_a_layer_with_others_counts_their_parameters(self):
+        model, lines = pb.Sequential([pb.Sequential([L.Dense(3, input_shape=(2,))])]), []
+        model.summary(lines.append)
+        assert [line.split()[-1] for line in lines[2:4]] == ["9", "9"]
+        assert lines[2].startswith("layers/0  ")
+        assert lines[3].startswith("  layers/0  ")
+
+    def test_rows_come_in_the_order_of_calls(self):
+        class Backwards(pb.Model):
+            def __init__(self):
+                super().__init__()
+                self.head = L.Dense(2)
+                self.unused = L.Dense(2)
+                self.body = L.Dense(3)
+
+            def call(self, x):
+                return self.head(self.body(x))
+
+        model, lines = Backwards(), []
+        model(pb.zeros((5, 4)))
+        model.summary(lines.append)
+        assert [line.split()[0] for line in lines[2:5]] == ["body", "head", "unused"]
+
+    def test_only_a_batch_is_called_so(self):
+        class Positions(pb.Model):
+            def __init__(self):
+                super().__init__()
+                self.tokens, self.positions = L.Embedding(9, 3), L.Embedding(9, 3)
+
+            def call(self, ids):
+                return self.tokens(ids) + self.positions(pb.arange(ids.shape[1]))
+
+        model, lines = Positions(), []
+        model(pb.zeros((2, 5), dtype="int32"))
+        model.summary(lines.append)
+        assert "(batch, 5, 3)" in lines[2]
+        assert "(5, 3)" in lines[3]
+        assert "batch" not in lines[3]
+
+    def test_is_narrow(self):
+        layers = [L.Conv2D(8, 3, input_shape=(28, 28, 1)), L.BatchNormalization(), L.Flatten()]
+        lines = []
+        pb.Sequential([pb.Sequential(layers), L.Dense(10)]).summary(lines.append)
+        assert max(map(len, lines)) < 72
 
     def test_outputs_are_those_of_the_first_call(self):
         class Two(pb.Model):
@@ -299,5 +346,18 @@ class TestSummary:
         model(pb.zeros((5, 3, 2)))
         model.summary(lines.append)
         assert "[(batch, 4), (batch, 4), (batch, 4)]" in lines[2]
-        assert "made at the first call" in lines[3]
+        assert lines[3].split() == ["unused", "Dense", "?", "?"]
         assert lines[-1] == "112 parameters, 112 of them trained"
+
+
+class TestRepr:
+    def test_lists_of_variables_are_short(self):
+        model = pb.Sequential([L.Dense(300, input_shape=(200,))])
+        assert repr(model.variables) == "[<kernel (200, 300) float32>, <bias (300,) float32>]"
+        assert repr(model.trainable_variables) == repr(model.variables)
+        assert isinstance(model.variables, list)
+
+    def test_datasets_say_how_many_elements_they_have(self):
+        data = pb.data.Dataset.range(1200)
+        assert repr(data.batch(100)) == "<Dataset of 12 elements>"
+        assert repr(data.filter(bool)) == "<Dataset of elements of unknown number>"

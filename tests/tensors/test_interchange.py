@@ -128,3 +128,88 @@ def test_dtypes_that_the_other_backend_does_not_support():
     x = pb.ones(2, dtype="bfloat16", device="cpu")
     with pytest.raises(pb.errors.DTypeError, match=r"does not support bfloat16; .*astype"):
         x.to("interchange")
+
+
+class OfUnsigned:
+    """bfloat16 of another library: a capsule of uint16 whose code of the kind is that of bfloat."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self, **kwargs):
+        return self.x.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+
+class BeforeOne(OfUnsigned):
+    def __dlpack__(self, *, stream=None):
+        return self.x.__dlpack__()
+
+
+@pytest.mark.parametrize("producer", [OfUnsigned, BeforeOne])
+def test_bfloat16_out_and_in(producer):
+    x = pb.asarray([[1.5, -2.0, 3.25]], dtype="bfloat16", device="cpu:0")
+    back = pb.from_dlpack(producer(x))
+    assert (back.dtype, back.tolist()) == ("bfloat16", x.tolist())
+    assert pb.from_dlpack(OfUnsigned(x), copy=True).tolist() == x.tolist()
+    assert pb.from_dlpack(producer(x.mT)).tolist() == x.mT.tolist()
+    # NumPy has no dtype for it.
+    with pytest.raises(RuntimeError, match="Unsupported dtype"):
+        np.from_dlpack(x)
+
+
+def test_bfloat16_that_only_dlpack_tells():
+    class Foreign(OfUnsigned):
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("there is no such dtype in NumPy")
+
+    x = pb.asarray([1.5, 2.0], dtype="bfloat16", device="cpu:0")
+    taken = pb.asarray(Foreign(x))
+    assert (taken.dtype, taken.tolist()) == ("bfloat16", [1.5, 2.0])
+    assert pb.asarray(Foreign(x), dtype="float64").dtype == "float64"
+
+
+def test_negative_strides_are_handed_out_as_copies():
+    x = pb.arange(6.0, device="cpu:0")
+    for turned in (x[::-1], pb.flip(x), pb.reshape(x, (2, 3))[:, ::-1]):
+        out = np.from_dlpack(turned)
+        assert min(out.strides) > 0
+        assert out.tolist() == turned.tolist()
+        with pytest.raises(BufferError, match="copy=False"):
+            np.from_dlpack(turned, copy=False)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, BufferError, ValueError, TypeError])
+def test_what_another_library_does_not_hand_over_is_an_error_of_ours(error):
+    class Foreign:
+        def __dlpack__(self, **kwargs):
+            raise error("use tensor.detach()")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __array__(self, dtype=None, copy=None):
+            raise error("use tensor.detach()")
+
+    for take in (pb.from_dlpack, pb.asarray):
+        with pytest.raises(pb.errors.ConversionError, match=r"Foreign.*use tensor\.detach\(\)"):
+            take(Foreign())
+    with pytest.raises(BufferError, match="in its own library first"):
+        pb.from_dlpack(Foreign())
+
+
+def test_the_active_device_takes_what_is_there():
+    host = np.ones(3, np.float32)
+    with pb.device("interchange:cpu:0"):
+        assert str(pb.from_dlpack(host).device) == "interchange:cpu:0"
+    assert str(pb.from_dlpack(host).device) == str(pb.default_device())
+
+
+def test_to_numpy_is_read_only_unless_a_copy_is_asked_for():
+    x = pb.ones(3)
+    assert not np.asarray(x).flags.writeable
+    for own in (np.array(x), np.asarray(x, copy=True)):
+        own[0] = 5.0
+    assert x.tolist() == [1, 1, 1]

@@ -185,3 +185,36 @@ class TestDistributions:
         assert abs(y.mean() - 1) < 0.01
         whole = generator.dropout(np.ones((8, 5, 4), np.float32), 0.5, noise_shape=(None, 1, None))
         assert np.all(np.ptp(whole.numpy(), axis=1) == 0)
+
+
+class TestArgumentsInNumPysOrder:
+    @pytest.mark.parametrize(
+        ("call", "write"),
+        [
+            (lambda r: r.normal(2, 3), "normal((), mean=2, stddev=3)"),
+            (lambda r: r.normal(0, 1, (2, 3)), "normal((2, 3), mean=0, stddev=1)"),
+            (lambda r: r.normal(0.0, 1.0, 5), "normal(5, mean=0.0, stddev=1.0)"),
+            (lambda r: r.uniform(-1, 1, (3,)), "uniform((3,), low=-1, high=1)"),
+            (lambda r: r.integers(0, 5, (3,)), "integers((3,), low=0, high=5)"),
+            (lambda r: r.integers(0, 5), "integers((), low=0, high=5)"),
+            (lambda r: r.exponential(2.0), "exponential((), scale=2.0)"),
+            (lambda r: r.bernoulli(0.3), "bernoulli((), p=0.3)"),
+            (lambda r: r.gamma(2.0, 1.0, (3,)), "gamma((3,), alpha=2.0, scale=1.0)"),
+            (lambda r: r.truncated_normal(0, 1, (3,)), "truncated_normal((3,), mean=0, stddev=1)"),
+            (lambda r: r.normal(pb.ones(2), 1.0), "normal((), mean=tensor, stddev=1.0)"),
+        ],
+    )
+    def test_they_raise_and_say_what_to_write(self, call, write):
+        for place in (pb.random, pb.Generator(0)):
+            with pytest.raises(pb.errors.InputTypeError) as error:
+                call(place)
+            assert str(error.value).endswith(f"write {write}")
+
+    def test_the_shape_first(self):
+        r = pb.Generator(0)
+        assert r.normal(2).shape == r.normal((2,), 3, 4).shape == r.normal(2, mean=3).shape == (2,)
+        assert r.uniform([2, 3], -1, 1).shape == (2, 3)
+        assert r.integers((3,), 5).shape == r.integers((3,), 0, 5).shape == (3,)
+        assert r.bernoulli(None, [0.5, 0.5]).shape == (2,)
+        with pytest.raises(pb.errors.InputValueError, match=r"integers\(shape, high\)"):
+            r.integers(5)

@@ -12,7 +12,7 @@ NAMES = [["cat", "dog"], ["cow", "été"]]
 
 @pytest.fixture
 def names():
-    return pb.asarray(NAMES)
+    return pb.StringTensor(NAMES)
 
 
 def test_hold_and_print(names):
@@ -21,7 +21,7 @@ def test_hold_and_print(names):
     assert names.tolist() == names.numpy().tolist() == NAMES
     assert repr(names) == "StringTensor([['cat', 'dog'], ['cow', 'été']], shape=(2, 2))"
     assert f"{names[0]}" == "['cat' 'dog'] shape=(2,) dtype=str device=host"
-    assert f"{pb.asarray('cat'):>5}" == "  cat"
+    assert f"{pb.StringTensor('cat'):>5}" == "  cat"
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,19 @@ def test_hold_and_print(names):
     ["cat", b"cat", ["cat", "dog"], ("cat",), np.array(["cat"]), np.array(["a", "bc"], object)],
 )
 def test_what_becomes_one(value):
-    assert pb.asarray(value).tolist() == np.asarray(value).tolist()
-    assert pb.asarray(pb.asarray(value)).tolist() == np.asarray(value).tolist()
+    held = pb.StringTensor(value)
+    assert held.tolist() == pb.StringTensor(held).tolist() == np.asarray(value).tolist()
+    for dtype in (None, "float32"):
+        with pytest.raises(pb.errors.ConversionError, match=r"pb\.StringTensor"):
+            pb.asarray(value, dtype=dtype)
+    with pytest.raises(TypeError):
+        pb.asarray(held)
 
 
 @pytest.mark.parametrize("value", [["cat", 1], [["cat"], ["cat", "dog"]], [object()], [None]])
 def test_what_does_not(value):
     with pytest.raises(pb.errors.ConversionError):
-        pb.asarray(value)
+        pb.StringTensor(value)
 
 
 def test_text_is_no_tensor_of_a_dtype():
@@ -59,7 +64,7 @@ def test_iterates(names):
     assert [list(row) for row in names] == NAMES
     assert "cow" in names
     with pytest.raises(TypeError):
-        len(pb.asarray("cat"))
+        len(pb.StringTensor("cat"))
 
 
 def test_comparisons(names):
@@ -102,13 +107,15 @@ def test_cannot_be_written_to(names):
     with pytest.raises(ValueError, match="read-only"):
         names.numpy()[0] = "x"
     given = np.array(["a", "b"])
-    held = pb.asarray(given)
+    held = pb.StringTensor(given)
     given[0] = "z"
     assert held[0] == "a"
 
 
 def test_through_a_dataset():
-    dataset = pb.data.Dataset.from_tensor_slices((pb.asarray(["cat", "dog", "cow"]), [1, 2, 3]))
+    dataset = pb.data.Dataset.from_tensor_slices(
+        (pb.StringTensor(["cat", "dog", "cow"]), [1, 2, 3])
+    )
     seen = [(name, int(number)) for name, number in dataset]
     assert seen == [("cat", 1), ("dog", 2), ("cow", 3)]
     batches = dataset.map(lambda name, number: (name.upper(), number)).batch(2)

@@ -283,7 +283,7 @@ class TestWeights:
         model.compile("sgd", "mean_squared_error")
         with pytest.raises(pb.errors.ShapeError, match=r"mean_squared_error: weights of shape"):
             model.train_on_batch(X, T, np.ones(7))
-        with pytest.raises(pb.errors.ShapeError, match="sizes"):
+        with pytest.raises(pb.errors.ShapeError, match="numbers of items"):
             model.fit(X, T, sample_weight=np.ones(7), verbose=False)
 
 
@@ -493,7 +493,7 @@ class TestData:
             model.fit(X, Y, batch_size=0)
         with pytest.raises(pb.errors.InputValueError, match="pass y as well"):
             model.fit(X, sample_weight=Y)
-        with pytest.raises(pb.errors.ShapeError, match="sizes"):
+        with pytest.raises(pb.errors.ShapeError, match="numbers of items"):
             model.fit(X, Y[:-1], verbose=False)
 
 
@@ -605,7 +605,13 @@ class TestSeveralOutputs:
         )
         found = model.evaluate(X, targets, verbose=False)
         a, b = keys
-        assert set(found) == {"loss", f"{a}_loss", f"{b}_loss", f"{a}_accuracy", f"{b}_error"}
+        assert set(found.keys()) == {
+            "loss",
+            f"{a}_loss",
+            f"{b}_loss",
+            f"{a}_accuracy",
+            f"{b}_error",
+        }
         outputs = model.predict(X)
         assert type(outputs) is kind
         expected = (
@@ -642,6 +648,15 @@ class TestSeveralOutputs:
         with pytest.raises(pb.errors.InputValueError, match="predictions of this batch have one"):
             model.train_on_batch(X, {"number": Y})
 
+    @pytest.mark.parametrize("data", [lambda: (X, Y), lambda: ([(X[:20], Y[:20]), (X, Y)],)])
+    def test_weights_of_classes_that_do_not_occur(self, data):
+        model = classifier()
+        model.compile("sgd", CROSS_ENTROPY)
+        fault = r"weight for 7, and the targets have the classes 0, 1; leave out"
+        with pytest.raises(pb.errors.InputValueError, match=fault):
+            model.fit(*data(), class_weight={0: 1.0, 7: 2.0}, verbose=False)
+        model.fit(*data(), class_weight={0: 1.0, 1: 2.0}, verbose=False)
+
     def test_class_weights_are_for_one(self):
         model = Two(dict)
         model.compile("sgd", {"number": CROSS_ENTROPY})
@@ -674,7 +689,7 @@ class TestCompile:
         model = line()
         model.compile("sgd", functools.partial(pb.losses.huber, delta=0.5), [pb.losses.log_cosh])
         found = model.evaluate(X, T, verbose=False)
-        assert list(found) == ["loss", "log_cosh"]
+        assert list(found.keys()) == ["loss", "log_cosh"]
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

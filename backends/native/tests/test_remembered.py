@@ -128,7 +128,7 @@ def every_call(seed, most):
     for packs in ([], None):
         use_kernel_packs(packs)
         for i, case in enumerate(chosen):
-            as_device("cpu").backend._forget()
+            as_device("cpu").backend.forget_kernels()
             fresh[packs is None, i] = results(case)
     for i in order.choices(range(len(chosen)), k=3 * len(chosen)):
         if order.random() < 0.1:

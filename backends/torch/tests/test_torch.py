@@ -250,3 +250,58 @@ def test_the_digits_are_learned_as_on_numpy():
         found = parity.digits_losses(device, 50)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
     assert wanted[-1] < 0.5 * wanted[0]
+
+
+SPECIAL = [
+    ("remainder", (-0.0, 1.0), "float32"),
+    ("remainder", (0.0, -1.0), "float64"),
+    ("remainder", (3.0, -1.5), "float32"),
+    *(("log1p", (complex(a, b),), "complex128") for a, b in (
+        (np.inf, np.nan), (-np.inf, np.nan), (np.nan, np.inf), (np.inf, 1.0), (-np.inf, np.inf),
+    )),
+    *(("acos", (complex(a, b),), "complex128") for a in (0.0, -0.0, 2.0) for b in (0.0, -0.0, 1.0)),
+    ("tanh", (complex(np.inf, 1.07e154),), "complex128"),
+    ("tanh", (complex(-np.inf, -2.0),), "complex128"),
+    ("tan", (complex(2.0, np.inf),), "complex128"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "values", "dtype"), SPECIAL)
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+def test_zeros_and_infinities_as_the_standard_has_them(name, values, dtype, device):
+    function = getattr(pb, name)
+    expected = function(*[pb.asarray(v, dtype=dtype, device="cpu:0") for v in values]).numpy()
+    found = function(*[pb.asarray(v, dtype=dtype, device=device) for v in values]).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    for part in ("real", "imag"):
+        mine, theirs = getattr(found, part), getattr(expected, part)
+        assert np.isnan(mine) or np.signbit(mine) == np.signbit(theirs), part
+
+
+class TestInterchange:
+    def test_bfloat16_both_ways(self):
+        x = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
+        for device in ("cpu:0", CPU):
+            for made in (pb.from_dlpack(x, device=device), pb.asarray(x, device=device)):
+                assert (made.dtype, made.device, made.tolist()) == (
+                    "bfloat16", as_device(device), [1.5, -2.0],
+                )  # fmt: skip
+                back = torch.from_dlpack(made)
+                assert (back.dtype, back.tolist()) == (torch.bfloat16, [1.5, -2.0])
+
+    def test_negative_strides(self):
+        x = pb.arange(3.0, device="cpu:0")
+        assert torch.from_dlpack(pb.flip(x)).tolist() == [2, 1, 0]
+        assert torch.as_tensor(x[::-1]).tolist() == [2, 1, 0]
+
+    def test_what_torch_does_not_hand_over(self):
+        x = torch.ones(2, requires_grad=True)
+        for take in (pb.from_dlpack, pb.asarray):
+            with pytest.raises(pb.errors.ConversionError, match=r"use tensor\.detach\(\)"):
+                take(x)
+
+    def test_the_active_device_takes_what_is_there(self):
+        with pb.device("torch:cpu:0"):
+            assert pb.from_dlpack(torch.ones(2)).device is CPU
+            assert pb.from_dlpack(np.ones(2)).device is CPU
+        assert str(pb.from_dlpack(torch.ones(2), device="cpu:0").device) == "cpu:0"

@@ -17,7 +17,7 @@ import pullback._loading as _loading  # isort: skip
 
 # All that is imported; what is below gives names to it.
 with _loading.uncollected():
-    from pullback import _numpy, errors, fft, linalg, ops, random
+    from pullback import _hints, _numpy, errors, fft, linalg, ops, random
     from pullback._autodiff.functional import *
     from pullback.variable import Variable
 
@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch import op
+from pullback._foreign_names.tensors import TAPE as _TAPE
+from pullback._namespace.defaults import default_dtype, set_default_dtype
 from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
@@ -166,6 +168,9 @@ _LAZY_MODULES = frozenset(
     }
 )
 
+#: The modules in which a name is looked for that is not in this one, before an error is raised.
+_SEARCHED = ("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks")
+
 __all__ = [
     "Backend",
     "Checkpoint",
@@ -191,6 +196,7 @@ __all__ = [
     "complex128",
     "custom_gradient",
     "default_device",
+    "default_dtype",
     "device",
     "devices",
     "e",
@@ -214,6 +220,7 @@ __all__ = [
     "pi",
     "random",
     "set_default_device",
+    "set_default_dtype",
     "uint8",
     "uint16",
     "uint32",
@@ -232,6 +239,10 @@ for _family in (
 
 # A type checker knows all names from above, and reports any other one.
 if not TYPE_CHECKING:
+    _missing = _hints.answer_module(
+        "pullback",
+        [*(f"pullback.{part}" for part in _SEARCHED), "pullback.ops"],
+    )
 
     def __getattr__(name: str) -> Any:
         module = _LAZY.get(name)
@@ -240,12 +251,7 @@ if not TYPE_CHECKING:
         elif name in _LAZY_MODULES:
             value = _import_module(f"pullback.{name}")
         else:
-            # difflib is loaded only for this message.
-            close = _import_module("difflib").get_close_matches(name, __dir__(), 2)
-            if name in vars(ops):
-                close = [f"pullback.ops.{name}"]
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}")
+            _missing(name)
         globals()[name] = value
         return value
 
@@ -253,5 +259,10 @@ if not TYPE_CHECKING:
 def __dir__() -> list[str]:
     return sorted({*__all__, *_LAZY_MODULES})
 
+
+_hints.answer_module_call(_import_module("pullback.tensor"))
+_hints.answer_module_call(_import_module("pullback.variable"))
+_hints.answer_calls(Variable)
+_hints.answer_attributes(GradientTape, _TAPE)
 
 del np

@@ -54,8 +54,8 @@ class ArrayMethods:
         return OPERATORS.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def flatten(self) -> Tensor:
-        """The values along one axis."""
-        return OPERATORS.reshape(self, -1)
+        """A copy of the values along one axis."""
+        return OPERATORS.reshape(self, -1).__copy__()
 
     def ravel(self) -> Tensor:
         """The values along one axis."""

@@ -285,6 +285,12 @@ def _resolve(spec: str) -> Device:
     return _get(backend, kind, int(index))
 
 
+def forget_kernels() -> None:
+    """Has dispatch look all kernels of all devices up again."""
+    for backend in {device.backend for device in list(_interned.values())}:
+        backend.forget_kernels()
+
+
 def _available() -> str:
     return f"There are: {', '.join(map(str, devices())) or 'none'}"
 

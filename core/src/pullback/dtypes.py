@@ -43,15 +43,15 @@ COMPLEX: tuple[DType, ...] = (complex64, complex128)
 FLOATING: tuple[DType, ...] = REAL_FLOATING + COMPLEX
 ALL: tuple[DType, ...] = (bool_, *INTEGER, *FLOATING)
 
+# The defaults, which `set_defaults` exchanges: read them from this module at each use.
 DEFAULT_FLOAT: DType = float32
 DEFAULT_INT: DType = int32
 DEFAULT_COMPLEX: DType = complex64
 
 _NAMES: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 _NAME_OF: dict[DType, str] = {dtype: name for name, dtype in _NAMES.items()}
-_PYTHON: dict[type, DType] = {
-    bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX,
-}  # fmt: skip
+#: Python's types, and their names: `dtype="float"` is `dtype=float`.
+_PYTHON: dict[type | str, DType] = {bool: bool_}
 _MEMBERS = frozenset(ALL)
 #: Every dtype to the one object of it: dispatch compares by identity.
 _OWN: dict[DType, DType] = {dtype: dtype for dtype in ALL}
@@ -135,6 +135,18 @@ def name_of(dtype: DType) -> str:
     return _NAME_OF[dtype]
 
 
+def set_defaults(real: DType) -> None:
+    """Sets the default dtypes: float64 with complex128 and int64, or float32 with their halves.
+
+    `pullback.set_default_dtype` also has dispatch forget what it knows of the old ones.
+    """
+    global DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX
+    DEFAULT_FLOAT, DEFAULT_COMPLEX = real, complex_of(real)
+    DEFAULT_INT = int64 if real == float64 else int32
+    for kind, dtype in ((int, DEFAULT_INT), (float, DEFAULT_FLOAT), (complex, DEFAULT_COMPLEX)):
+        _PYTHON[kind] = _PYTHON[kind.__name__] = dtype
+
+
 def as_dtype(value: DTypeLike) -> DType:
     """The public dtype that `value` names: a dtype, its name, or a type of Python's numbers.
 
@@ -190,6 +202,9 @@ def real_of(dtype: DType) -> DType:
 def complex_of(dtype: DType) -> DType:
     """The complex dtype whose parts hold `dtype`."""
     return complex128 if dtype in (float64, complex128) else complex64
+
+
+set_defaults(float32)
 
 
 def _promote_pair(a: DType, b: DType) -> DType | None:
@@ -407,12 +422,23 @@ def each(*classes: str, result: int | DType = 0) -> DTypeRule:
     return rule
 
 
-def accumulated(dtype: DType) -> DType:
-    """The dtype of a sum or product over values of `dtype` (array API: small integers widen)."""
+def accumulated(dtype: DType, default: DType | None = None) -> DType:
+    """The dtype of a sum or product over values of `dtype` (array API: small integers widen).
+
+    Kernels widen to int32 and uint32 by themselves; where that is not the default integer dtype,
+    dispatch names the dtype to them.
+    """
+    widest = DEFAULT_INT if default is None else default
     if dtype is bool_ or dtype == bool_:
-        return DEFAULT_INT
-    if dtype in SIGNED:
-        return dtype if dtype.itemsize > DEFAULT_INT.itemsize else DEFAULT_INT
-    if dtype in UNSIGNED:
-        return dtype if dtype.itemsize > DEFAULT_INT.itemsize else uint32
+        return widest
+    if dtype in INTEGER and dtype.itemsize < widest.itemsize:
+        return widest if dtype in SIGNED else UNSIGNED[SIGNED.index(widest)]
     return dtype
+
+
+@uniform
+def accumulating(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
+    """The requested dtype, or that of x, widened for small integers and booleans."""
+    inputs = same(operands).inputs
+    assert inputs[0] is not None
+    return Resolution(inputs, (accumulated(inputs[0]) if dtype is None else dtype,))

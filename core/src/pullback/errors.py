@@ -17,6 +17,7 @@ __all__ = [
     "DataError",
     "DefinitionError",
     "DeviceError",
+    "ExchangeError",
     "IndexingError",
     "InputTypeError",
     "InputValueError",
@@ -67,6 +68,10 @@ class InputValueError(PullbackError, ValueError):
 
 class ConversionError(PullbackError, TypeError, ValueError):
     """A host value that cannot be an array: ragged lists, objects, numbers out of range."""
+
+
+class ExchangeError(ConversionError, BufferError):
+    """An array of another library that it does not hand over, or no backend here can take."""
 
 
 class IndexingError(PullbackError, IndexError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pullback import _hints
 from pullback.ops.fourier.fft import fft, hfft, ifft, ihfft, irfft, rfft
 from pullback.ops.fourier.fft_multidimensional import (
     fftfreq,
@@ -30,3 +33,7 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.fft")

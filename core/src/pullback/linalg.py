@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pullback import _hints
 from pullback.ops.linalg.decompositions import matrix_rank, pinv, qr, svd, svdvals
 from pullback.ops.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
 from pullback.ops.linalg.linear_algebra import (
@@ -48,3 +51,7 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.linalg")

@@ -6,10 +6,11 @@ weighted sum divided by the number of items), "sum", or "none" for the losses of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pullback import errors
+from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback.ops.nn.losses import (
     absolute_error,
@@ -84,6 +85,30 @@ def _elementwise(
     return _reduced(name, op(predictions, targets), weights, reduction)
 
 
+def _of_logits(
+    name: str,
+    op: Callable[..., Tensor],
+    labels: TensorLike,
+    logits: TensorLike,
+    **attributes: float,
+) -> Tensor:
+    """Calls an op of logits and labels; an error is told in the terms of the loss."""
+    try:
+        return op(logits, labels, **attributes)
+    except (errors.DTypeError, errors.ShapeError) as error:
+        first, second = from_any(labels), from_any(logits)
+        reason = str(error).removeprefix(f"{op.__name__}: ")
+        if dtypes.is_floating(first.dtype) and not dtypes.is_floating(second.dtype):
+            reason = "the arguments are swapped: labels come first"
+        elif name.startswith("sparse") and dtypes.is_floating(first.dtype):
+            reason = "labels must be integers; write labels.astype(pb.int32), or for one-hot rows"
+            reason += " pb.losses.softmax_cross_entropy"
+        raise type(error)(
+            f"{name}: {reason}; got labels {first.dtype}{list(first.shape)} and logits "
+            f"{second.dtype}{list(second.shape)}"
+        ).with_traceback(error.__traceback__) from None
+
+
 # ---------------------------------------------------------------------------------------------
 # Classes.
 
@@ -111,7 +136,10 @@ def softmax_cross_entropy(
     Raises:
         ShapeError: for shapes that do not fit.
     """
-    losses = softmax_cross_entropy_with_logits(logits, labels, label_smoothing=label_smoothing)
+    losses = _of_logits(
+        "softmax_cross_entropy", softmax_cross_entropy_with_logits, labels, logits,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
     return _reduced("softmax_cross_entropy", losses, weights, reduction)
 
 
@@ -136,7 +164,9 @@ def sparse_softmax_cross_entropy(
     Raises:
         ShapeError: for shapes that do not fit.
     """
-    losses = sparse_softmax_cross_entropy_with_logits(logits, labels)
+    losses = _of_logits(
+        "sparse_softmax_cross_entropy", sparse_softmax_cross_entropy_with_logits, labels, logits
+    )
     return _reduced("sparse_softmax_cross_entropy", losses, weights, reduction)
 
 
@@ -308,3 +338,8 @@ def cosine_distance(
     """
     losses = 1 - cosine_similarity(targets, predictions, axis=axis)
     return _reduced("cosine_distance", losses, weights, reduction)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.losses")
+    _hints.answer_calls(sys.modules[__name__])

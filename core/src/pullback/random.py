@@ -13,9 +13,9 @@ import math
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback import dtypes, errors
+from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, as_dtype
@@ -31,7 +31,15 @@ from pullback.ops.searching import argmax
 from pullback.ops.selection import where
 from pullback.ops.sorting import argsort
 from pullback.ops.special import erfinv
-from pullback.shapes import Shape, ShapeLike, as_int, as_shape, broadcast_shapes, size_of
+from pullback.shapes import (
+    Shape,
+    ShapeLike,
+    as_int,
+    as_shape,
+    broadcast_shapes,
+    shape_first,
+    size_of,
+)
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -141,9 +149,9 @@ class Generator:
     # Numbers -------------------------------------------------------------------------------------
 
     def _draw(
-        self, function: Any, shape: ShapeLike, dtype: DTypeLike, device: DeviceLike | None
+        self, function: Any, shape: ShapeLike, dtype: DTypeLike | None, device: DeviceLike | None
     ) -> Tensor:
-        wide: DType = as_dtype(dtype)
+        wide: DType = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
         shape = as_shape(shape)
         # Normal numbers are computed from pairs of uniform numbers.
         size = size_of(shape)
@@ -162,13 +170,14 @@ class Generator:
         """Random bits: all values of uint32 or uint64 are equally likely."""
         return self._draw(random_bits, shape, dtype, device)
 
+    @shape_first
     def uniform(
         self,
         shape: ShapeLike = (),
         low: float | Tensor = 0.0,
         high: float | Tensor = 1.0,
         *,
-        dtype: DTypeLike = dtypes.float32,
+        dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Uniform numbers in [low, high).
@@ -184,13 +193,14 @@ class Generator:
             return u * float(high - low) + float(low)
         return add(multiply(u, subtract(high, low)), low)
 
+    @shape_first
     def normal(
         self,
         shape: ShapeLike = (),
         mean: TensorLike = 0.0,
         stddev: TensorLike = 1.0,
         *,
-        dtype: DTypeLike = dtypes.float32,
+        dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Normally distributed numbers.
@@ -205,6 +215,7 @@ class Generator:
             z = z + mean
         return z
 
+    @shape_first
     def truncated_normal(
         self,
         shape: ShapeLike = (),
@@ -213,7 +224,7 @@ class Generator:
         *,
         low: float = -2.0,
         high: float = 2.0,
-        dtype: DTypeLike = dtypes.float32,
+        dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Normal numbers between low and high standard deviations from the mean.
@@ -231,12 +242,13 @@ class Generator:
         z = clip(z, low, high)
         return z * stddev + mean
 
+    @shape_first
     def exponential(
         self,
         shape: ShapeLike = (),
         scale: TensorLike = 1.0,
         *,
-        dtype: DTypeLike = dtypes.float32,
+        dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Exponentially distributed numbers of mean `scale`."""
@@ -244,6 +256,7 @@ class Generator:
         drawn: Tensor = -log1p(-u) * scale
         return drawn
 
+    @shape_first
     def bernoulli(
         self,
         shape: ShapeLike | None = None,
@@ -259,16 +272,17 @@ class Generator:
         """
         if shape is None:
             shape = from_any(p).shape
-        drawn: Tensor = self.uniform(shape, device=device) < p
+        drawn: Tensor = self.uniform(shape, dtype=dtypes.float32, device=device) < p
         return drawn.astype(dtype)
 
+    @shape_first
     def integers(
         self,
         shape: ShapeLike = (),
         low: int = 0,
         high: int | None = None,
         *,
-        dtype: DTypeLike = dtypes.int32,
+        dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Uniform integers in [low, high), with a bias of at most (high - low) / 2**64.
@@ -279,7 +293,7 @@ class Generator:
         Raises:
             InputValueError: if the interval is empty, or outside the range of the dtype.
         """
-        wanted = as_dtype(dtype)
+        wanted = dtypes.DEFAULT_INT if dtype is None else as_dtype(dtype)
         if high is None:
             low, high = 0, low
         if wanted not in dtypes.INTEGER:
@@ -288,7 +302,8 @@ class Generator:
         least = 0 if wanted in dtypes.UNSIGNED else -(1 << (bits - 1))
         if not least <= low < high <= least + (1 << bits):
             raise errors.InputValueError(
-                f"random integers need low < high within {wanted}, got [{low}, {high})"
+                f"random integers need low < high within {wanted}, got [{low}, {high}); write "
+                f"integers(shape, high) or integers(shape, low, high)"
             )
         words = self._draw(random_bits, shape, dtypes.uint64, device)
         if high - low < 1 << 64:
@@ -303,7 +318,7 @@ class Generator:
         shape: ShapeLike | None = None,
         *,
         axis: int = -1,
-        dtype: DTypeLike = dtypes.int32,
+        dtype: DTypeLike | None = None,
     ) -> Tensor:
         """Random classes with probabilities softmax(logits) along `axis` (Gumbel, 1954).
 
@@ -311,14 +326,14 @@ class Generator:
             logits: unnormalized log probabilities.
             shape: the shape of the result; that of logits without axis must broadcast to it.
             axis: the axis of the classes.
-            dtype: an integer dtype.
+            dtype: an integer dtype; the default one if not given.
 
         >>> pb.Generator(7).categorical([0.0, float("-inf")], (3,)).tolist()
         [0, 0, 0]
         """
         scores = moveaxis(from_any(logits), axis, -1)
         if scores.dtype not in (dtypes.float32, dtypes.float64):
-            scores = scores.astype(dtypes.float32)
+            scores = scores.astype(dtypes.DEFAULT_FLOAT)
         batch = scores.shape[:-1] if shape is None else as_shape(shape)
         if broadcast_shapes(scores.shape[:-1], batch) != batch:
             raise errors.ShapeError(
@@ -327,15 +342,18 @@ class Generator:
             )
         u = self._draw(random_uniform, (*batch, scores.shape[-1]), scores.dtype, scores.device)
         gumbel = -log(-log1p(-u))  # of 1 - u, which is never 0
-        return argmax(scores + gumbel, axis=-1).astype(dtype)
+        return argmax(scores + gumbel, axis=-1).astype(
+            dtypes.DEFAULT_INT if dtype is None else dtype
+        )
 
+    @shape_first
     def gamma(
         self,
         shape: ShapeLike | None = None,
         alpha: TensorLike = 1.0,
         scale: TensorLike = 1.0,
         *,
-        dtype: DTypeLike = dtypes.float32,
+        dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
         """Gamma-distributed numbers (Marsaglia and Tsang, 2000).
@@ -344,13 +362,13 @@ class Generator:
             shape: the shape of the result; that of alpha by default.
             alpha: the shape parameter, positive.
             scale: the scale parameter.
-            dtype: a real floating dtype.
+            dtype: a real floating dtype; the default one if not given.
             device: the device of the result.
 
         >>> bool(pb.all(pb.Generator(7).gamma((100,), 0.5) >= 0))
         True
         """
-        wide = as_dtype(dtype)
+        wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
         # Parameters are constants: no gradient flows into them.
         concentration = from_any(alpha).astype(wide)
         size: Shape = concentration.shape if shape is None else as_shape(shape)
@@ -380,7 +398,7 @@ class Generator:
         [0, 1, 2, 3]
         """
         if type(x) is int:
-            return argsort(self.bits((x,), dtype=dtypes.uint64)).astype(dtypes.int32)
+            return argsort(self.bits((x,), dtype=dtypes.uint64)).astype(dtypes.DEFAULT_INT)
         tensor = from_any(x)
         order = argsort(self.bits(tensor.shape[axis], dtype=dtypes.uint64, device=tensor.device))
         return take(tensor, order, axis=axis)
@@ -429,3 +447,7 @@ normal = default_generator.normal
 permutation = default_generator.permutation
 truncated_normal = default_generator.truncated_normal
 uniform = default_generator.uniform
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.random")

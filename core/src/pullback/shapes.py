@@ -7,10 +7,11 @@ list of shapes for several results; None stands for a shape that depends on the 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from pullback import errors
 
@@ -20,6 +21,9 @@ Shape: TypeAlias = "tuple[int, ...]"
 ShapeLike: TypeAlias = Annotated[int | Sequence[int], "ShapeLike"]
 Axis: TypeAlias = Annotated[int, "Axis"]
 Axes: TypeAlias = Annotated[int | Sequence[int] | None, "Axes"]
+P = ParamSpec("P")
+R = TypeVar("R")
+
 ShapeRule: TypeAlias = "Callable[..., Shape | list[Shape] | None]"
 
 
@@ -48,6 +52,48 @@ def as_count(value: Any, name: str) -> int:
     if number < 1:
         raise errors.InputValueError(f"{name}: 1 or more is expected, got {number}")
     return number
+
+
+def shape_first(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a method that draws numbers of a shape, followed by parameters of a distribution.
+
+    NumPy has the shape last, and some of its calls would be read as others: `normal(0, 1, (2, 3))`,
+    `normal(2, 3)`. What can be read both ways raises, and names both ways to write it.
+    """
+    code = function.__code__
+    name, parameters = code.co_name, code.co_varnames[2 : code.co_argcount]
+
+    @functools.wraps(function)
+    def draw(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = args[1:]
+        # A shape beside numbers is a tuple or a list; a number alone is a size.
+        if given and not isinstance(given[0], (tuple, list)):
+            several = len(given) > 1 or not hasattr(given[0], "__index__")
+            if several and given[0] is not None:
+                _raise_shape_first(name, parameters, given)
+        elif any(isinstance(value, (tuple, list)) for value in given[1:]):
+            _raise_shape_first(name, parameters, given)
+        return function(*args, **kwargs)
+
+    return draw
+
+
+def _raise_shape_first(name: str, parameters: Sequence[str], given: Sequence[Any]) -> NoReturn:
+    shape, numbers = (), given
+    if len(given) > 1 and (len(given) > len(parameters) or isinstance(given[-1], (tuple, list))):
+        *numbers, shape = given
+    call = ", ".join(map(_shown, given))
+    pairs = zip(parameters, numbers, strict=False)
+    named = ", ".join(f"{key}={_shown(value)}" for key, value in pairs)
+    raise errors.InputTypeError(
+        f"{name}({call}): the shape comes first, as a tuple, and NumPy has it last; write "
+        f"{name}({shape!r}, {named})"
+    )
+
+
+def _shown(value: Any) -> str:
+    plain = isinstance(value, (int, float, tuple, list))
+    return repr(value) if plain else type(value).__name__.lower()
 
 
 def as_shape(value: Any) -> Shape:
@@ -138,8 +184,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
             elif size not in (1, before):
                 listed = " and ".join(str(s) for s in shapes)
                 raise errors.ShapeError(
-                    f"shapes {listed} do not broadcast; sizes at the same position from the right "
-                    f"must be equal or 1"
+                    f"shapes {listed} cannot be broadcast together; sizes at the same position "
+                    f"from the right must be equal or 1"
                 )
     return tuple(result)
 

@@ -118,6 +118,7 @@ class Op:
         "shape",
         "simple",
         "tier",
+        "view",
         "vjp",
         "why",
     )
@@ -142,6 +143,7 @@ class Op:
         identity_when: Callable[..., bool] | None,
         identity_element: int | None,
         copies_elements: bool,
+        view: bool,
         family: str,
         index: int,
         fixed: bool,
@@ -172,6 +174,9 @@ class Op:
         self.identity_element = identity_element
         #: True if every element of the result is an element of the one input.
         self.copies_elements = copies_elements
+        #: True if the result shows the elements of the first input, as a view of NumPy's does:
+        #: `x[...] = value` on the result raises while the input lives.
+        self.view = view
         self.family = family
         #: The op's position in `Device.tables`.
         self.index = index

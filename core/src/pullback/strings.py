@@ -27,7 +27,7 @@ def is_text(value: Any) -> bool:
 
 
 class StringTensor:
-    """Strings in the shape of an array, as `pb.asarray` and datasets give them.
+    """Strings in the shape of an array, as datasets give them.
 
     It can be sliced, compared, iterated over and printed; single elements are Python strings.
     Comparisons return tensors of booleans.
@@ -35,7 +35,7 @@ class StringTensor:
     Args:
         value: a string, or nested lists or an array of strings.
 
-    >>> names = pb.asarray(["cat", "dog"])
+    >>> names = pb.StringTensor(["cat", "dog"])
     >>> names
     StringTensor(['cat', 'dog'], shape=(2,))
     >>> names[1], (names == "cat").tolist()

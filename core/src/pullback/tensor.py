@@ -13,9 +13,12 @@ import numpy as np
 
 from pullback import errors
 from pullback._array_methods import ArrayMethods
+from pullback._foreign_names.tensors import TENSOR
+from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
+from pullback._views import Base, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
@@ -33,10 +36,11 @@ class SupportsTensor(Protocol):
 class Tensor(ArrayMethods, OperatorMethods):
     """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
-    __slots__ = ("__weakref__", "_array", "_device", "_node")
+    __slots__ = ("__weakref__", "_array", "_base", "_device", "_node")
     _array: Any
     _device: Device
     _node: Any
+    _base: Base
 
     def __pullback_tensor__(self) -> Tensor:
         return self
@@ -240,10 +244,11 @@ class Tensor(ArrayMethods, OperatorMethods):
         # The buffer is immutable: another handle on it is a copy.
         other = Tensor()
         other._array, other._device, other._node = self._array, self._device, self._node
+        other._base = None
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (OPERATORS.asarray, (np.array(self.numpy()),))
+        return (OPERATORS.to_device, (np.array(self.numpy()), self._device))
 
     # Between devices and libraries ---------------------------------------------------------------
 
@@ -288,10 +293,17 @@ class Tensor(ArrayMethods, OperatorMethods):
         return OPERATORS.get_item(self, key)
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
-        # Functional underneath: the handle gets a new array and a new node. What a tape has heard,
-        # and every other handle on the old array, stays as it was.
+        """Writes `value` at a key: the handle gets a new array and node, all others keep theirs.
+
+        Raises:
+            InputValueError: for a view (by basic indexing, `reshape`, `flip`, ...) of a tensor in
+                use, which the write would not reach. Write into that one, or into a copy.
+        """
+        if self._base is not None:
+            refuse_write(self)
         result = OPERATORS.set_item(self, key, value)
         self._array, self._node = result._array, result._node
+        self._base = None
 
 
 # An object, so that `TensorLike | None` is one in modules without the __future__ line.
@@ -301,10 +313,14 @@ TensorLike: TypeAlias = (
 """A value that ops take for a tensor: a Tensor, a Variable, a NumPy array, a number, a sequence."""
 
 
+answer_attributes(Tensor, TENSOR)
+
+
 def wrap(array: Any, device: Device, node: Any = None) -> Tensor:
     """A tensor on a native array."""
     tensor = Tensor()
     tensor._array = array
     tensor._device = device
+    tensor._base = None
     tensor._node = node
     return tensor

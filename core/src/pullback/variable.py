@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -11,6 +12,8 @@ from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
+from pullback._foreign_names.tensors import TENSOR, VARIABLE
+from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
@@ -79,6 +82,7 @@ class Variable(ArrayMethods, OperatorMethods):
         tensor = Tensor()
         tensor._array = self._array
         tensor._device = self._device
+        tensor._base = None
         tensor._node = _leaf_of(self) if RECORDING.count else None
         return tensor
 
@@ -120,12 +124,12 @@ class Variable(ArrayMethods, OperatorMethods):
     @property
     def T(self) -> Tensor:
         """The transpose of a matrix."""
-        return self.value.T
+        return self._part(self.value.T)
 
     @property
     def mT(self) -> Tensor:
         """The transpose of the last two axes."""
-        return self.value.mT
+        return self._part(self.value.mT)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array, read-only; what is assigned later does not show in it."""
@@ -223,6 +227,15 @@ class Variable(ArrayMethods, OperatorMethods):
     def _label(self) -> str:
         return "Variable" if self.name is None else f"Variable {self.name!r}"
 
+    def __getitem__(self, key: Any) -> Tensor:
+        return self._part(self.value[key])
+
+    def _part(self, part: Tensor) -> Tensor:
+        """A part of the value; a view of that is one of the variable, which lives on."""
+        if part._base is not None:
+            part._base = weakref.ref(self)
+        return part
+
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise errors.VariableError(
             f"{self._label}: parts are not assigned; change a tensor and assign that: "
@@ -238,7 +251,7 @@ class Variable(ArrayMethods, OperatorMethods):
         return f"<Variable {name}{value}>"
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.value)
+        return map(self._part, iter(self.value))
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -299,14 +312,23 @@ class Variable(ArrayMethods, OperatorMethods):
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         return self.__copy__()
 
+    def __getstate__(self) -> dict[str, Any]:
+        slots = [name for cls in type(self).__mro__ for name in vars(cls).get("__slots__", ())]
+        state = {name: getattr(self, name) for name in slots if name != "__weakref__"}
+        return {**state, "_array": np.array(self.numpy())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        device = self._device
+        self._array = device.backend.from_host(state["_array"], device.native, copy=False)
+
     item = _as_tensors_do(Tensor.item)
     tolist = _as_tensors_do(Tensor.tolist)
     tobytes = _as_tensors_do(Tensor.tobytes)
     to = _as_tensors_do(Tensor.to)
     cpu = _as_tensors_do(Tensor.cpu)
     gpu = _as_tensors_do(Tensor.gpu)
-
-    __getitem__ = _as_tensors_do(Tensor.__getitem__)
 
 
 def _leaf_of(variable: Variable) -> Node | None:
@@ -351,3 +373,5 @@ for _name, _operator, _instead in (
     ("__irshift__", ">>=", "v.assign(v >> x)"),
 ):
     setattr(Variable, _name, _refusal(_operator, _instead))
+
+answer_attributes(Variable, VARIABLE, TENSOR)

@@ -13,6 +13,7 @@ from pullback.dtypes import DType, as_dtype
 from pullback.plugins.backend import Backend, Native
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
 from pullback_numpy import memory
+from pullback_numpy.dlpack import capsule, from_dlpack
 from pullback_numpy.kernels import KERNELS
 from pullback_numpy.typing import Array
 
@@ -69,19 +70,24 @@ class NumPyBackend(Backend):
 
     def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
         """A capsule on the array that cannot be written through."""
+        if min(array.strides, default=0) < 0:
+            # Some libraries end the process when they meet a negative stride.
+            if kwargs.get("copy") is False:
+                raise BufferError("an array with negative strides needs a copy; drop copy=False")
+            array = array.copy()
         version = kwargs.get("max_version")
         if version is not None and tuple(version) >= (1, 0):
             view = array.view()
             view.flags.writeable = False
-            return view.__dlpack__(**kwargs)
+            return capsule(view, **kwargs)
         # Before version 1.0 the protocol cannot say read-only: the consumer gets a copy, or with
         # copy=False the tensor's own memory, which it must not write to.
         shared = kwargs.get("copy") is False
-        return (array if shared else array.copy()).__dlpack__(**kwargs)
+        return capsule(array if shared else array.copy(), **kwargs)
 
     def from_dlpack(self, value: Any, device: None, *, copy: bool | None) -> Array:
         """An array that shares memory with `value` where `copy` allows."""
-        return np.from_dlpack(value, copy=copy)
+        return from_dlpack(value, copy)
 
 
 @hookimpl

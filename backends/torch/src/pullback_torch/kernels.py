@@ -12,7 +12,7 @@ from pullback import array_api, dtypes
 from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
 from pullback.shapes import Shape
-from pullback_torch import neural
+from pullback_torch import neural, special_cases
 from pullback_torch.host import on_host
 from pullback_torch.neural import widened
 
@@ -194,5 +194,6 @@ KERNELS: dict[str, Kernel] = {
     "strided_update": _strided_update,
     "sum": _sum,
     "take": _take,
+    **special_cases.KERNELS,
     **neural.KERNELS,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pullback as pb
 from pullback import errors, layers
 from pullback.dtypes import DTypeLike
-from pullback.layers.basic import activation_of
+from pullback.layers.activations import activation_of
 from pullback.random import default_generator
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
@@ -220,7 +220,7 @@ MaxPooling1D, MaxPooling2D, MaxPooling3D = (
 AveragePooling1D, AveragePooling2D, AveragePooling3D = (
     layer(one, _POOL) for one in (layers.AveragePool1D, layers.AveragePool2D, layers.AveragePool3D)
 )
-BatchNormalization = layer(layers.BatchNormalization, _NORM)
+BatchNormalization = layer(layers.BatchNormalization, _NORM, momentum=0.99)
 Dropout = layer(layers.Dropout, "rate noise_shape seed", rate=0.5)
 
 

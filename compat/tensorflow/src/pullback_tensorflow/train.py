@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback import GradientTape, dtypes, errors, optimizers
 from pullback import checkpoint as checkpoints
-from pullback.checkpoint import Restoration, latest_checkpoint
+from pullback.checkpoint import Restoration
 from pullback.optimizers import schedules
 from pullback.variable import Variable
 
@@ -104,7 +104,7 @@ class _Optimizer(optimizers.Optimizer):
         variables = list(tape.watched_variables() if var_list is None else var_list)
         return list(zip(tape.gradient(value, variables), variables, strict=True))
 
-    def variables(self) -> list[Variable]:
+    def variables(self) -> list[Variable]:  # type: ignore[override]  # a method in TensorFlow
         """Returns the slots of the optimizer."""
         return [slot for _, _, slot in self.slot_variables()]
 
@@ -355,6 +355,11 @@ class Checkpoint(checkpoints.Checkpoint):
     def restore(self, save_path: str | os.PathLike[str] | None, *, partial: bool = True) -> Status:  # type: ignore[override]
         """Restores what the file has; does nothing for None."""
         return Status(super().restore(save_path, partial=partial))
+
+
+def latest_checkpoint(checkpoint_dir: str | os.PathLike[str]) -> str | None:
+    """The path of the newest checkpoint in a folder; None without any, and without the folder."""
+    return checkpoints.latest_checkpoint(checkpoint_dir) if os.path.isdir(checkpoint_dir) else None
 
 
 class CheckpointManager(checkpoints.CheckpointManager):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
@@ -41,36 +41,50 @@ Pairs: TypeAlias = list[tuple[Tensor | None, Any]]
 # With respect to arguments.
 
 
-def grad(f: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Gradient]:
+def grad(
+    f: Callable[..., object], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Gradient]:
     """Makes a function that returns the gradient of `f` with respect to some of its arguments.
 
     Args:
         f: returns a tensor; a tensor of several elements stands for its sum.
         argnums: the position of the argument, or several positions for a tuple of gradients. An
             argument may be a nested structure of tensors. Python integers count as floats.
+        has_aux: True if `f` returns a pair: the value, and anything else, such as accuracies, that
+            is not differentiated.
 
     Returns:
         A function of the same arguments. Arguments that `f` does not depend on have the gradient
-        zero.
+        zero. With `has_aux` it returns a pair, the gradient and what else `f` returned.
 
     >>> square = lambda x: x * x
     >>> float(pb.grad(square)(3.0)), float(pb.grad(pb.grad(square))(3.0))
     (6.0, 2.0)
+    >>> gradient, aux = pb.grad(lambda x: (x * x, "aux"), has_aux=True)(3.0)
+    >>> float(gradient), aux
+    (6.0, 'aux')
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
-    both = value_and_grad(f, argnums)
+    both = value_and_grad(f, argnums, has_aux=has_aux)
 
     @functools.wraps(f)
     def gradient(*args: object, **kwargs: object) -> Gradient:
-        return both(*args, **kwargs)[1]
+        value: Any
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
 
-def value_and_grad(f: Callable[..., R], argnums: Argnums = 0) -> Callable[..., tuple[R, Gradient]]:
+def value_and_grad(
+    f: Callable[..., R], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., tuple[R, Gradient]]:
     """Makes a function that returns the value of `f` and its gradient, as `grad` does.
+
+    With `has_aux` the value is the pair that `f` returns.
 
     >>> value, gradient = pb.value_and_grad(lambda x: x * x)(3.0)
     >>> float(value), float(gradient)
@@ -78,6 +92,7 @@ def value_and_grad(f: Callable[..., R], argnums: Argnums = 0) -> Callable[..., t
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
 
     @functools.wraps(f)
@@ -86,14 +101,18 @@ def value_and_grad(f: Callable[..., R], argnums: Argnums = 0) -> Callable[..., t
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             value = f(*arguments, **kwargs)
-            target = _recorded(value)
+            target = _recorded(_differentiated(f, value, has_aux))
         return value, tape.gradient(target, sources, unconnected_gradients="zero")
 
     return both
 
 
-def jacobian(f: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Gradient]:
+def jacobian(
+    f: Callable[..., object], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Gradient]:
     """Makes a function that returns the Jacobian of `f`: shape value.shape + argument.shape.
+
+    `argnums` and `has_aux` are those of `grad`.
 
     >>> pb.jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
@@ -107,16 +126,21 @@ def jacobian(f: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Gr
         arguments, sources = _sources(f, args, argnums)
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            target = _recorded(f(*arguments, **kwargs))
-        return tape.jacobian(target, sources, unconnected_gradients="zero")
+            value: Any = f(*arguments, **kwargs)
+            target = _recorded(_differentiated(f, value, has_aux))
+        jacobians = tape.jacobian(target, sources, unconnected_gradients="zero")
+        return (jacobians, value[1]) if has_aux else jacobians
 
     return rows
 
 
-def hessian(f: Callable[..., object], argnum: int = 0) -> Callable[..., Gradient]:
+def hessian(
+    f: Callable[..., object], argnum: int = 0, *, has_aux: bool = False
+) -> Callable[..., Gradient]:
     """Makes a function that returns the second derivatives of `f` in one argument.
 
     Shape argument.shape + argument.shape; `f` returns a number, or its result stands for its sum.
+    `has_aux` is that of `grad`.
 
     >>> pb.hessian(lambda x: x[0] * x[0] * x[1])([1.0, 2.0]).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
@@ -124,7 +148,7 @@ def hessian(f: Callable[..., object], argnum: int = 0) -> Callable[..., Gradient
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
     """
-    return jacobian(grad(f, argnum), argnum)
+    return jacobian(grad(f, argnum, has_aux=has_aux), argnum, has_aux=has_aux)
 
 
 def vjp(f: Callable[..., R], *args: object) -> tuple[R, Callable[[object], tuple[Gradient, ...]]]:
@@ -234,6 +258,29 @@ def _source(name: str, position: int, value: object) -> Tensor:
     return wrap(tensor._array, tensor._device, tensor._node)
 
 
+def _differentiated(f: object, value: Any, has_aux: bool) -> Any:
+    """The part of what a function returned that is differentiated: one value.
+
+    Raises:
+        InputTypeError: for several values.
+    """
+    name = getattr(f, "__name__", type(f).__name__)
+    if has_aux:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise errors.InputTypeError(
+                f"{name} must return a pair (value, aux) with has_aux=True, "
+                f"got {type(value).__name__}"
+            )
+        value = value[0]
+    if isinstance(value, (list, tuple, dict)):
+        raise errors.InputTypeError(
+            f"{name} returned a {type(value).__name__}, and the gradient is that of one value; "
+            f"return the value alone, or with has_aux=True a pair (value, aux); to differentiate "
+            f"a sum of several values, add them in the function"
+        )
+    return value
+
+
 def _recorded(value: object) -> Any:
     """A result as a structure of targets: a tensor that no tape has recorded is a constant."""
     if not isinstance(value, (list, tuple, dict)):
@@ -252,12 +299,23 @@ def _target(value: object) -> Tensor:
 # With respect to the variables that a function reads.
 
 
-def implicit_gradients(f: Callable[P, object]) -> Callable[P, Pairs]:
+@overload
+def implicit_gradients(
+    f: Callable[P, object], *, has_aux: Literal[False] = False
+) -> Callable[P, Pairs]: ...
+@overload
+def implicit_gradients(
+    f: Callable[P, object], *, has_aux: bool
+) -> Callable[P, Pairs | tuple[Pairs, Any]]: ...
+def implicit_gradients(
+    f: Callable[P, object], *, has_aux: bool = False
+) -> Callable[P, Pairs | tuple[Pairs, Any]]:
     """Makes a function that returns the gradients of `f` in every trainable variable it reads.
 
     Returns:
         A function of the same arguments that returns (gradient, variable) pairs, as
         `optimizer.apply_gradients` takes them. A loss of several elements stands for its sum.
+        With `has_aux`, `f` returns a pair (loss, aux), and the function a pair (pairs, aux).
 
     >>> v = pb.Variable(3.0)
     >>> [(gradient, variable)] = pb.implicit_gradients(lambda x: x * v * v)(2.0)
@@ -266,20 +324,25 @@ def implicit_gradients(f: Callable[P, object]) -> Callable[P, Pairs]:
 
     Raises:
         TapeError: when `f` reads no trainable variable.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
-    both = implicit_value_and_gradients(f)
+    both = implicit_value_and_gradients(f, has_aux=has_aux)
 
     @functools.wraps(f)
-    def gradients(*args: P.args, **kwargs: P.kwargs) -> Pairs:
-        return both(*args, **kwargs)[1]
+    def gradients(*args: P.args, **kwargs: P.kwargs) -> Pairs | tuple[Pairs, Any]:
+        value: Any
+        value, pairs = both(*args, **kwargs)
+        return (pairs, value[1]) if has_aux else pairs
 
     return gradients
 
 
 def implicit_value_and_gradients(
-    f: Callable[P, R],
+    f: Callable[P, R], *, has_aux: bool = False
 ) -> Callable[P, tuple[R, Pairs]]:
     """Makes a function that returns the value of `f` and its `implicit_gradients`.
+
+    With `has_aux` the value is the pair that `f` returns.
 
     >>> v = pb.Variable(3.0)
     >>> value, pairs = pb.implicit_value_and_gradients(lambda: v * v)()
@@ -288,13 +351,14 @@ def implicit_value_and_gradients(
 
     Raises:
         TapeError: when `f` reads no trainable variable.
+        InputTypeError: if `f` returns several values, without `has_aux`.
     """
 
     @functools.wraps(f)
     def both(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Pairs]:
         with GradientTape() as tape:
             value = f(*args, **kwargs)
-            target = _recorded(value)
+            target = _recorded(_differentiated(f, value, has_aux))
         variables = tape.watched_variables()
         if not variables:
             raise errors.TapeError(

@@ -42,6 +42,11 @@ class _Form:
 _forms: dict[tuple[Any, ...], _Form] = {}
 
 
+def forget() -> None:
+    """Drops all compiled passes."""
+    _forms.clear()
+
+
 def gradients(
     target: Any,
     leaves: Sequence[Node | None],

@@ -122,6 +122,7 @@ def finalize_gradient(gradient: Any) -> Tensor | None:
     handle = Tensor()
     handle._array = gradient._array
     handle._device = gradient._device
+    handle._base = None
     handle._node = gradient._node or (CONSTANT if RECORDING.count else None)
     return handle
 

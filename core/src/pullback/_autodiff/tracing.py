@@ -137,7 +137,7 @@ class _Comparison:
                     f"t{i} = Tensor()",
                     f"t{i}._array = {next(texts)}",
                     f"t{i}._device = device",
-                    f"t{i}._node = None",
+                    f"t{i}._node = t{i}._base = None",
                 )
         source.line(f"return [{', '.join(tensors)}]")
         return source.compile()

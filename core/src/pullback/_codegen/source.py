@@ -11,10 +11,11 @@ import linecache
 import weakref
 from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from math import isfinite
+from types import CodeType, FunctionType, NoneType
 from typing import Any
 
-__all__ = ["Source", "text_of", "tuple_of"]
+__all__ = ["Source", "signature_of", "text_of", "tuple_of"]
 
 _INDENT = "    "
 _NUMBERS = itertools.count(1)
@@ -127,3 +128,33 @@ def tuple_of(items: Iterable[str]) -> str:
     """
     parts = list(items)
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def signature_of(function: FunctionType) -> str:
+    """The parameters of a function as text, with the defaults that have a literal.
+
+    >>> from pullback._codegen.source import signature_of
+    >>> def scale(x, /, factor=2, *, name=None): ...
+    >>> signature_of(scale)
+    'x, /, factor=2, *, name=None'
+    """
+    code, defaults = function.__code__, function.__defaults__ or ()
+    keyword_defaults = function.__kwdefaults__ or {}
+    names, positional = code.co_varnames, code.co_argcount
+    first = positional - len(defaults)
+    parts: list[str] = []
+    for i in range(positional):
+        parts.append(names[i] + (_default(defaults[i - first]) if i >= first else ""))
+        if i + 1 == code.co_posonlyargcount:
+            parts.append("/")
+    if code.co_kwonlyargcount:
+        parts.append("*")
+    for name in names[positional : positional + code.co_kwonlyargcount]:
+        has_default = name in keyword_defaults
+        parts.append(name + (_default(keyword_defaults[name]) if has_default else ""))
+    return ", ".join(parts)
+
+
+def _default(value: object) -> str:
+    literal = type(value) in (bool, int, str, NoneType)
+    return f"={value!r}" if literal or (type(value) is float and isfinite(value)) else "=..."

@@ -219,6 +219,14 @@ def wrap_op_error(op: Op, error: errors.PullbackError) -> errors.PullbackError:
     return named
 
 
+def rename(error: errors.PullbackError, name: str) -> errors.PullbackError:
+    """The same error, of a function that the user called, which calls one op under another name."""
+    if error.op is not None:
+        error.args = (f"{name}: {str(error).removeprefix(f'{error.op}: ')}",)
+        error.op = name
+    return error
+
+
 def _named(op: Op, error: errors.PullbackError) -> errors.PullbackError:
     return error if error.op is not None else wrap_op_error(op, error)
 

@@ -34,9 +34,10 @@ def run_body(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> An
         # The op that the caller named explains its shapes better than one inside its body.
         explained = explain(op, tuple(inputs), attributes)
         if explained is not None:
-            raise explained from error.__cause__
+            raise explained.with_traceback(error.__traceback__) from error.__cause__
         if isinstance(error, errors.PullbackError):
-            raise wrap_op_error(op, error) from error.__cause__
+            named = wrap_op_error(op, error)
+            raise named.with_traceback(error.__traceback__) from error.__cause__
         raise_explained(op, error, tuple(inputs), attributes)
 
 

@@ -8,18 +8,20 @@ the same; specialized code only saves the loops. `print(pb.add.source)` shows it
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 from weakref import ref
 
 from pullback import shapes
-from pullback._codegen.source import Source, tuple_of
+from pullback._codegen.source import Source, signature_of, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
 from pullback._dispatch.arguments import PLAIN, REQUIRED, dtype_attributes, raise_explained
-from pullback._dispatch.convert import SCALAR_TYPES, read
+from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import reject
+from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Input, Op
@@ -46,7 +48,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_RECORDING": RECORDING,
         "_LOCAL": LOCAL,
         "_reachable": reachable,
-        "_read": read,
+        "_read": read_whole if op.view else read,
         "_align": general.align,
         "_general": general.call,
         "_record": general_vjp.record,
@@ -60,6 +62,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_as_device": as_device,
         "_Output": Output,
         "_weak": ref,
+        "_base_of": base_of,
         "_is_floating": is_floating,
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
@@ -80,7 +83,7 @@ def namespace(op: Op) -> dict[str, Any]:
 
 def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     """The public function of an op, with `names` as its globals."""
-    source = Source(op.body.__name__, _signature(op), names)
+    source = Source(op.body.__name__, signature_of(op.body), names)
     if op.fixed:
         _write_fixed(source, op)
     elif op.creates:
@@ -107,7 +110,7 @@ def _write_fixed(source: Source, op: Op) -> None:
     _write_kernel_call(source, op, arrays, _inputs(op))
     if op.simple:
         _write_native(source, "_out")
-        _write_tensor(source, "_result", "_out")
+        _write_tensor(source, "_result", "_out", op)
         _write_recording(source, op, tracked, ["_result"], ["_out"])
         source.line("return _result")
     else:
@@ -127,7 +130,7 @@ def _write_creation(source: Source, op: Op) -> None:
             _out = _kernel({", ".join([*keywords, "device=_device.native"])})
     """)
     _write_failure(source, op, "()")
-    _write_tensor(source, "_result", "_out")
+    _write_tensor(source, "_result", "_out", op)
     source.write("""
         _result._node = _CONSTANT if _RECORDING.count else None
         return _result
@@ -161,7 +164,7 @@ def _write_sequence(source: Source, op: Op) -> None:
     _write_detour(source, op, "_tracked")
     _write_kernel_call(source, op, ["_arrays"], inputs)
     _write_native(source, "_out")
-    _write_tensor(source, "_result", "_out")
+    _write_tensor(source, "_result", "_out", op)
     source.write(f"""
         if _RECORDING.count:
             _result._node = _CONSTANT
@@ -196,10 +199,11 @@ def _write_tensors(source: Source, op: Op) -> None:
             """)
             return
         for x in inputs:
-            source.write(f"""
-                if type({x}) is not _Tensor:
-                    {x} = _read({x})
-            """)
+            # The test for all of them is one for the only one.
+            with (
+                source.block(f"if type({x}) is not _Tensor:") if len(inputs) > 1 else nullcontext()
+            ):
+                source.line(f"{x} = _read({x})")
         source.write(f"""
             if {foreign}:
                 {align}
@@ -344,11 +348,14 @@ def _write_native(source: Source, result: str) -> None:
     """)
 
 
-def _write_tensor(source: Source, tensor: str, array: str) -> None:
+def _write_tensor(source: Source, tensor: str, array: str, op: Op) -> None:
+    x = op.inputs[0].name if op.view else ""
+    base = x and f"_weak({x}) if {x}._base is None else _base_of({x})"
     source.write(f"""
         {tensor} = _Tensor()
         {tensor}._array = {array}
         {tensor}._device = _device
+        {tensor}._base = {base or None}
     """)
 
 
@@ -401,31 +408,13 @@ def _write_several_results(source: Source, op: Op, tracked: str) -> None:
     for result in results:
         _write_native(source, result)
     for tensor, result in zip(tensors, results, strict=False):
-        _write_tensor(source, tensor, result)
+        _write_tensor(source, tensor, result, op)
     _write_recording(source, op, tracked, tensors, results)
     source.line(f"return _named({tuple_of(tensors)})" if len(tensors) > 1 else "return _t0")
 
 
 # ---------------------------------------------------------------------------------------------
 # Expressions.
-
-
-def _signature(op: Op) -> str:
-    code = op.body.__code__
-    names = code.co_varnames
-    defaults = len(op.body.__defaults__ or ())
-    parts: list[str] = []
-    for i in range(code.co_argcount):
-        # The values of the defaults are set on the function; the text only marks which have one.
-        parts.append(names[i] + ("=None" if i >= code.co_argcount - defaults else ""))
-        if i + 1 == code.co_posonlyargcount:
-            parts.append("/")
-    if code.co_kwonlyargcount:
-        parts.append("*")
-        keyword_defaults = op.body.__kwdefaults__ or {}
-        for name in names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
-            parts.append(name + ("=None" if name in keyword_defaults else ""))
-    return ", ".join(parts)
 
 
 def _inputs(op: Op) -> str:

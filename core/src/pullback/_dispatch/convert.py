@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -34,6 +35,16 @@ def read(value: Any) -> Any:
     """The tensor of a Variable or a similar object; any other value as it is."""
     reader = getattr(type(value), "__pullback_tensor__", None)
     return value if reader is None else reader(value)
+
+
+def read_whole(value: Any) -> Any:
+    """The same for an op that makes views: they are views of what was read, such as a Variable."""
+    found = read(value)
+    if found is value:
+        return value
+    part = found.__copy__()
+    part._base = weakref.ref(value)
+    return part
 
 
 def is_cached(value: Any) -> bool:
@@ -132,6 +143,11 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
         raise errors.ConversionError(
             "an integer in the data is out of every dtype's range"
         ) from None
+    except (RuntimeError, BufferError) as error:
+        # Another library does not hand its array over, such as one that records gradients.
+        raise errors.ConversionError(
+            f"{type(value).__name__} cannot be an array: {error}"
+        ) from error
     if array.dtype not in dtypes.ALL:
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))

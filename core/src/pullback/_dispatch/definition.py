@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -17,6 +17,7 @@ from pullback import errors
 from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
 from pullback._dispatch.infix import make_infix
+from pullback._hints import check_keywords
 from pullback._operators import INFIX, OPERATORS, REFLECTED
 from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import Checked, ShapeRule
@@ -187,6 +188,7 @@ def op(
     identity_when: Callable[..., bool] | None = None,
     identity_element: int | None = None,
     copies_elements: bool = False,
+    view: bool = False,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -214,6 +216,8 @@ def op(
             of two real inputs consists of it: 1 for a product. 0 for a sum it is not: -0.0 + 0 is
             0.0.
         copies_elements: True if every element of the result is an element of the one input.
+        view: True if the result shows the elements of the first input, where NumPy gives a view:
+            a write into it raises while that input lives.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -252,6 +256,7 @@ def op(
             identity_when=identity_when,
             identity_element=identity_element,
             copies_elements=copies_elements,
+            view=view,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,
@@ -270,7 +275,7 @@ def op(
 
 
 def _stub(*args: object, **kwargs: object) -> object:
-    return SPECIALIZE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return SPECIALIZE(kwargs)(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _forget(op: Op) -> None:
@@ -288,7 +293,9 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     names: dict[str, Any] = {"__name__": body.__module__}
     function = FunctionType(_stub.__code__, names, body.__name__)
 
-    def specialize() -> FunctionType:
+    def specialize(keywords: Mapping[str, Any]) -> FunctionType:
+        # Afterwards Python rejects other keywords by itself, in fewer words.
+        check_keywords(body, keywords)
         with _LOCK:
             if function.__code__ is _stub.__code__:
                 names.update(call_code.namespace(spec))

@@ -29,6 +29,7 @@ from pullback._dispatch.convert import (
 from pullback._dispatch.general_vjp import record
 from pullback._dispatch.plan import arrays_of, resolve
 from pullback._dispatch.recording import CONSTANT, RECORDING, may_record, paused
+from pullback._views import base_of
 from pullback.devices import Device
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
@@ -59,7 +60,8 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
                     op.scalars.clear()
                 key = (scalar, type(scalar), tensor._device, tensor._array.dtype)
                 op.scalars[key if left else (*key, True)] = aligned
-    return tuple(flat)
+    # A view of a number that is kept for other calls would not be written into.
+    return tuple([tensor.__copy__() for tensor in flat]) if op.view else tuple(flat)
 
 
 def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
@@ -91,6 +93,8 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         arrays = [tensor._array for tensor in results]
     else:
         result = _new_handles(without_residuals(op, run_body(op, inputs, attributes)), flat)
+        if op.view:
+            _mark(result, flat[0])
         return result if len(op.outputs) == 1 else named(op, result)
 
     count = len(op.outputs)
@@ -100,6 +104,8 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
             tensor._node = CONSTANT
         if tracked and op.rules:
             record(op, inputs, tensors, [*arrays[count:]], attributes, device)
+    if op.view:
+        _mark(tensors, flat[0])
     return tensors[0] if count == 1 else named(op, tensors)
 
 
@@ -118,9 +124,18 @@ def result_type(op: Op) -> Any:
 def _new_handles(result: Any, flat: Sequence[Tensor | None]) -> Any:
     """The result of a body, never the handle of an input: `x[0] = 1` changes x alone."""
     if isinstance(result, Tensor):
-        is_input = any(result is tensor for tensor in flat)
-        return wrap(result._array, result._device, result._node) if is_input else result
+        if any(result is tensor for tensor in flat):
+            return wrap(result._array, result._device, result._node)
+        result._base = None
+        return result
     return tuple(_new_handles(tensor, flat) for tensor in result)
+
+
+def _mark(results: Any, x: Tensor) -> None:
+    """Says of the results of an op that they are views of its input."""
+    base = base_of(x)
+    for tensor in (results,) if isinstance(results, Tensor) else results:
+        tensor._base = base
 
 
 def _missing_kernel(op: Op, device: Device, dtype: str) -> errors.MissingKernelError:

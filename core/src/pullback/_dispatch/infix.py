@@ -7,6 +7,7 @@ what it can. So operators on tensors and numbers cost no more than calls.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from threading import Lock
 from types import CodeType, FunctionType
 from typing import Any
@@ -32,9 +33,9 @@ def make_infix(op: Op, public: FunctionType, stub: CodeType, lock: Lock) -> None
     names: dict[str, Any] = {"__name__": public.__module__}
     function = FunctionType(stub, names, public.__name__)
 
-    def specialize() -> FunctionType:
+    def specialize(keywords: Mapping[str, Any]) -> FunctionType:
         if public.__code__ is stub:
-            public.__globals__["SPECIALIZE"]()
+            public.__globals__["SPECIALIZE"](keywords)
         with lock:
             names.update(public.__globals__, SPECIALIZE=specialize, _align=align_operands)
             function.__code__ = public.__code__

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from pullback import dtypes
 from pullback._dispatch.arguments import (
     canonicalize,
     dtype_attributes,
@@ -18,7 +19,7 @@ from pullback._dispatch.arguments import (
 )
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device, as_device
-from pullback.dtypes import DType, Operands
+from pullback.dtypes import DType, Operands, accumulating
 from pullback.plugins.backend import Kernel, Native
 from pullback.shapes import Shape
 from pullback.spec import Op
@@ -184,6 +185,9 @@ def _find(
     kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
     if kernel is None:
         return None
+    if op.dtype is accumulating and dtypes.DEFAULT_INT is not dtypes.int32:
+        assert first is not None
+        kernel = _widened(kernel, dtypes.accumulated(first.dtype))
     key: object
     if first is None:
         key = tuple(attributes[name] for name in dtype_attributes(op))
@@ -193,6 +197,15 @@ def _find(
         key = tuple(None if tensor is None else tensor._array.dtype for tensor in _flat(inputs))
     table[key] = kernel
     return kernel
+
+
+def _widened(kernel: Kernel, wide: DType) -> Kernel:
+    """A kernel of a sum that has another default than int32, which kernels take by themselves."""
+
+    def widened(*inputs: Any, dtype: DType | None, **attributes: Any) -> Any:
+        return kernel(*inputs, dtype=wide if dtype is None else dtype, **attributes)
+
+    return widened
 
 
 def _first(inputs: Sequence[Any]) -> Tensor | None:

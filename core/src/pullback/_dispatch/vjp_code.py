@@ -236,6 +236,7 @@ def _write_restored(source: Source, need: str, node: str) -> None:
             t_{need} = _Tensor()
             t_{need}._array = s_{need}
             t_{need}._device = node.device
+            t_{need}._base = None
             t_{need}._node = {node}
     """)
 

@@ -40,7 +40,7 @@ class NamespaceInfo:
         return default_device()
 
     def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, DType]:
-        """The default dtypes, which are the same on all devices."""
+        """The default dtypes, which are the same on all devices (`set_default_dtype`)."""
         return {
             "real floating": dtypes.DEFAULT_FLOAT,
             "complex floating": dtypes.DEFAULT_COMPLEX,

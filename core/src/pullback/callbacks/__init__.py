@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+from pullback import _hints
+from pullback._foreign_names.objects import CALLBACK
 from pullback.callbacks.checkpoint import Checkpoint
 from pullback.callbacks.csv_logger import CSVLogger
 from pullback.callbacks.rates import LearningRateSchedule, ReduceLearningRateOnPlateau
@@ -22,3 +27,9 @@ __all__ = [
     "TensorBoard",
     "TerminateOnNaN",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.callbacks")
+    _hints.answer_calls(sys.modules[__name__])
+    _hints.answer_attributes(Callback, CALLBACK)

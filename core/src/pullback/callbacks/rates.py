@@ -17,10 +17,7 @@ __all__ = ["LearningRateSchedule", "ReduceLearningRateOnPlateau", "rate_of"]
 
 def rate_of(optimizer: Optimizer) -> float:
     """Returns the learning rate of the next step."""
-    rate = optimizer.learning_rate
-    if callable(rate) and not isinstance(rate, Variable):
-        return float(rate(optimizer.step))
-    return float(rate)
+    return float(optimizer.learning_rate)
 
 
 def _set(optimizer: Optimizer, rate: float) -> None:
@@ -38,8 +35,8 @@ class _ChangesRate(Callback):
 
     def checkpoint_state(self) -> Mapping[str, Any]:
         """Returns the learning rate, if it is a number."""
-        rate = self.model.compiled.optimizer.learning_rate
-        return {"rate": None if callable(rate) else float(rate)}
+        optimizer = self.model.compiled.optimizer
+        return {"rate": None if optimizer.schedule is not None else rate_of(optimizer)}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state from `checkpoint_state`."""

@@ -83,7 +83,7 @@ class Checkpoint:
 
         Args:
             path: a checkpoint, from `save` or `pb.latest_checkpoint`. With None, which the latter
-                returns for an empty folder, nothing happens.
+                returns for an empty folder (and raises for none), nothing happens.
             partial: True to restore only the paths that match: objects that the checkpoint lacks
                 stay as they are, and saved values that no object takes are ignored.
 

@@ -153,18 +153,24 @@ def metric(path: Path) -> float | None:
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
-    """Returns the path of the newest complete checkpoint in a folder, or None.
+    """Returns the path of the newest complete checkpoint in a folder, or None for an empty one.
 
     The newest is the one that was saved last, whatever its number. Damaged and partly removed
     checkpoints are skipped. Other processes may save and remove checkpoints meanwhile: the result
     is never older than the newest one at the time of the call.
 
     Raises:
-        CheckpointError: for a folder that cannot be listed.
+        CheckpointError: for a folder that does not exist, or cannot be listed.
 
-    >>> pb.latest_checkpoint("no/such/folder") is None
+    >>> import tempfile
+    >>> pb.latest_checkpoint(tempfile.mkdtemp()) is None
     True
     """
+    if not os.path.isdir(folder):
+        raise errors.CheckpointError(
+            f"there is no folder {os.fspath(folder)!r}; check the path, or make the folder first "
+            f"where a first run has none yet: os.makedirs(folder, exist_ok=True)"
+        )
     return _newest(Path(folder), lambda path: True)
 
 

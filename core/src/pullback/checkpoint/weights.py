@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -19,7 +20,10 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.checkpoint.encoding import SAFETENSORS, Array
 from pullback.checkpoint.names import opened
-from pullback.state.objects import named_variables
+from pullback.dtypes import DType
+from pullback.layers.layer import Layer
+from pullback.shapes import Shape
+from pullback.state.objects import named_variables, walk
 from pullback.variable import Variable
 
 __all__ = ["Loaded", "load_weights", "save_weights"]
@@ -39,6 +43,9 @@ class WeightSlice(Protocol):
 
     def get_dtype(self) -> str:
         """Returns the name of its dtype."""
+
+    def get_shape(self) -> list[int]:
+        """Returns its shape."""
 
 
 class WeightFile(Protocol):
@@ -72,10 +79,12 @@ def load_weights(
     names: Names | None = None,
     convert: Convert | None = None,
     strict: bool = True,
+    ignore: Sequence[str] = (),
 ) -> Loaded:
     """Sets the variables of a model from safetensors files of any project.
 
-    Floating-point weights are converted to the dtypes of the variables.
+    Floating-point weights are converted to the dtypes of the variables. All are compared with
+    their variables first, and then read and assigned one by one.
 
     Args:
         model: any object that holds variables; a model has them after its first call.
@@ -83,10 +92,12 @@ def load_weights(
         names: the name of the weight for the path of a variable, as a function or a dict; None
             for a path leaves its variable as it is. For paths that are not in the dict, and
             without `names`, it is the path with dots for slashes.
-        convert: converts a weight before it is compared with its variable; takes the path and a
-            NumPy array. In most projects the matrices of dense layers are transposed:
+        convert: converts a weight, to compare it with its variable and again to assign it; takes
+            the path and a NumPy array. Most projects have the matrices of dense layers transposed:
             `lambda path, x: x.T if path.endswith("kernel") and x.ndim == 2 else x`.
         strict: True to raise for missing or unexpected weights.
+        ignore: patterns, such as "pooler.*", of names that may be missing or unexpected, and that
+            are not loaded.
 
     >>> import tempfile
     >>> model = pb.Sequential([pb.layers.Dense(2, input_shape=(3,))])
@@ -97,43 +108,73 @@ def load_weights(
     ('layers/0/kernel', 'layers/0/bias')
 
     Raises:
-        CheckpointError: for a file that is missing or damaged, shapes that differ and, if strict,
-            missing or unexpected weights; lists all of them. Nothing has been changed then.
+        CheckpointError: for layers without variables yet, a file that is missing or damaged, shapes
+            that differ and, if strict, missing or unexpected weights; lists all of them. Nothing
+            has been changed then.
     """
+
+    def is_ignored(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in ignore)
+
+    unbuilt = [path for path in _unbuilt(model) if not is_ignored(f"{path.replace('/', '.')}.")]
+    if unbuilt:
+        raise errors.CheckpointError(
+            f"{', '.join(unbuilt)} of {type(model).__name__} have no variables before their first "
+            f"call; call the model once, as in model(example), and then load the weights"
+        )
     variables = _variables(model)
-    wanted = _named(variables, names)
-    values: dict[str, Array] = {}
+    wanted = {p: n for p, n in _named(variables, names).items() if not is_ignored(n)}
     wrong = []
     with contextlib.ExitStack() as stack:
         files = _open(Path(path), stack)
         for variable_path, name in wanted.items():
             if name not in files:
                 continue
-            array = _get(files[name], name)
+            variable = variables[variable_path]
+            shape, dtype = _kind_of(files[name], name)
+            if convert is not None:
+                array = np.asarray(convert(variable_path, files[name].get_tensor(name)))
+                shape, dtype = array.shape, array.dtype
+            if not _fits(shape, dtype, variable):
+                kind = f"{dtype}{list(shape)}"
+                wrong.append(f"{variable_path} is {_kind(variable)}, {name!r} is {kind}")
+        missing = tuple(f"{p} ({n!r})" for p, n in wanted.items() if n not in files)
+        left = sorted(set(files) - set(wanted.values()))
+        unexpected = tuple(name for name in left if not is_ignored(name))
+        _raise_for(path, wrong, missing if strict else (), unexpected if strict else ())
+        loaded = tuple(p for p, name in wanted.items() if name in files)
+        for variable_path in loaded:
+            name = wanted[variable_path]
+            array = files[name].get_tensor(name)
             if convert is not None:
                 array = np.asarray(convert(variable_path, array))
             variable = variables[variable_path]
-            fault = _misfit(array, variable)
-            if fault:
-                wrong.append(f"{variable_path} is {_kind(variable)}, {name!r} is {fault}")
-            else:
-                values[variable_path] = array.astype(variable.dtype)
-        missing = tuple(f"{p} ({n!r})" for p, n in wanted.items() if n not in files)
-        unexpected = tuple(sorted(set(files) - set(wanted.values())))
+            variable.assign(array.astype(variable.dtype, copy=False))
+    return Loaded(loaded, missing, unexpected)
+
+
+def _raise_for(
+    path: str | os.PathLike[str],
+    wrong: list[str],
+    missing: tuple[str, ...],
+    unexpected: tuple[str, ...],
+) -> None:
+    """Raises for all that does not match, if anything.
+
+    Raises:
+        CheckpointError: it lists all of it.
+    """
     faults = [f"these do not fit: {'; '.join(wrong)}"] if wrong else []
-    if strict and missing:
+    if missing:
         faults.append(f"there are no weights for {', '.join(missing)}")
-    if strict and unexpected:
+    if unexpected:
         faults.append(f"no variable takes its {', '.join(map(repr, unexpected))}")
     if faults:
         remedy = "pass convert to transpose or cast its arrays" if wrong else (
-            "pass names to map paths to weights, call the model once if it lacks variables, or "
-            "load only what matches with strict=False"
+            "pass names to map paths to weights, ignore=['pooler.*'] for names that may be "
+            "missing or unexpected, or load only what matches with strict=False"
         )  # fmt: skip
         raise errors.CheckpointError(f"{os.fspath(path)}: {'; and '.join(faults)}; {remedy}")
-    for variable_path, array in values.items():
-        variables[variable_path].assign(array)
-    return Loaded(tuple(values), missing, unexpected)
 
 
 def save_weights(
@@ -195,6 +236,18 @@ def save_weights(
     _remove(path)
 
 
+def _unbuilt(model: object) -> list[str]:
+    """Returns the paths of layers that make their variables at a first call still to come."""
+    return [
+        entry.path or type(entry.value).__name__
+        for entry in walk(model)
+        if entry.first is None
+        and isinstance(entry.value, Layer)
+        and not entry.value.built
+        and type(entry.value).build is not Layer.build
+    ]
+
+
 def _variables(model: object) -> dict[str, Variable]:
     variables = named_variables(model)
     if not variables:
@@ -225,13 +278,11 @@ def _named(variables: Mapping[str, Variable], names: Names | None) -> dict[str, 
     return {path: name for path, name in renamed.items() if name is not None}
 
 
-def _misfit(array: Array, variable: Variable) -> str | None:
-    """Returns the dtype and shape of a weight that does not fit its variable, or None."""
-    floating = dtypes.is_floating(variable.dtype) and array.dtype in dtypes.ALL
-    same = array.dtype == variable.dtype or (floating and dtypes.is_floating(array.dtype))
-    if array.shape == variable.shape and same:
-        return None
-    return f"{array.dtype}{list(array.shape)}"
+def _fits(shape: Shape, dtype: DType, variable: Variable) -> bool:
+    """True if a weight can be assigned to a variable."""
+    floating = dtypes.is_floating(variable.dtype) and dtype in dtypes.ALL
+    same = dtype == variable.dtype or (floating and dtypes.is_floating(dtype))
+    return shape == variable.shape and same
 
 
 def _kind(variable: Variable) -> str:
@@ -293,14 +344,20 @@ def _file(path: Path, stack: contextlib.ExitStack) -> WeightFile:
     return file
 
 
-def _get(file: WeightFile, name: str) -> Array:
-    kind = file.get_slice(name).get_dtype()
+def _kind_of(file: WeightFile, name: str) -> tuple[Shape, DType]:
+    """Returns the shape and the dtype of a weight that has not been read.
+
+    Raises:
+        CheckpointError: for a dtype that no tensor has.
+    """
+    weight = file.get_slice(name)
+    kind = weight.get_dtype()
     if kind not in SAFETENSORS:
         raise errors.CheckpointError(
             f"{name!r} is {kind}, which no tensor here can be; skip its variable: "
             f"names={{path: None}}"
         )
-    return file.get_tensor(name)
+    return tuple(weight.get_shape()), SAFETENSORS[kind]
 
 
 def _parts(arrays: dict[str, Array], max_bytes: int | None) -> Iterator[dict[str, Array]]:

@@ -106,8 +106,8 @@ class _Work:
             errors: list[BaseException] = []
             try:
                 task()
-            except BaseException as error:  # raised to whoever saves next
-                errors.append(error)
+            except BaseException as raised:  # raised to whoever saves next
+                errors.append(raised)
             # Its references are released before it counts as done.
             del task
             with self.lock:

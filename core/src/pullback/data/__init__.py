@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pullback import _hints
+from pullback._foreign_names.objects import DATASET
 from pullback.data.dataset import Dataset
 from pullback.data.example import Feature, decode_example, encode_example
 from pullback.data.iterator import Iterator
@@ -18,3 +22,9 @@ __all__ = [
     "decode_example",
     "encode_example",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.data")
+    _hints.answer_calls(Dataset)
+    _hints.answer_attributes(Dataset, DATASET)

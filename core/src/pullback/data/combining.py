@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from pullback import errors
 from pullback._tree import leaves, like
+from pullback.data.calls import call
 from pullback.data.elements import Element, as_tensors
 from pullback.data.source import Cursor, Epoch, Position, Source
-from pullback.data.stages import call
 
 
 class ZipCursor(Cursor):

@@ -18,6 +18,7 @@ from pullback.data import processes as worker_processes
 from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
 from pullback.data.background import Threads
 from pullback.data.caching import FileCursor, MemoryCursor
+from pullback.data.calls import call_on_tensors, check_takes_generator
 from pullback.data.combining import ConcatenateCursor, InterleaveCursor, ZipCursor
 from pullback.data.elements import Element
 from pullback.data.example import Feature
@@ -38,7 +39,6 @@ from pullback.data.stages import (
     TakeCursor,
     UnbatchCursor,
     WindowCursor,
-    call_on_tensors,
 )
 from pullback.data.tfrecord import RecordCursor
 from pullback.devices import as_device
@@ -109,6 +109,13 @@ class Dataset:
     def __iter__(self) -> Iterator:
         self._passes += 1
         return Iterator(self, (self._passes - 1,))
+
+    def __repr__(self) -> str:
+        try:
+            size = f"{len(self):,} elements"
+        except TypeError:
+            size = "elements of unknown number"
+        return f"<{type(self).__name__} of {size}>"
 
     def _stage(
         self,
@@ -339,6 +346,12 @@ class Dataset:
         1 b
         """
         datasets = (self, *others)
+        if not all(isinstance(dataset, Dataset) for dataset in datasets):
+            kinds = ", ".join(type(dataset).__name__ for dataset in datasets)
+            raise errors.InputTypeError(
+                f"zip takes datasets, got {kinds}; write first.zip(second), or "
+                f"pb.data.Dataset.zip(first, second) without a tuple around them"
+            )
         return self._stage(
             lambda epoch: ZipCursor([dataset.open(epoch) for dataset in datasets]),
             lambda: min(len(dataset) for dataset in datasets),
@@ -394,6 +407,8 @@ class Dataset:
             InputTypeError: for a function that cannot be sent to other processes.
         """
         _at_least("map", parallel, 1)
+        if seed is not None:
+            check_takes_generator(function)
         count = parallel
         shared: worker_processes.SharedProcesses | None = None
         if processes:

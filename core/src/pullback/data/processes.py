@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback import errors
+from pullback.data.calls import call
 from pullback.data.elements import Element, as_arrays
-from pullback.data.stages import call
 
 
 class Processes:

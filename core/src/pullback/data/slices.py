@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from pullback import errors
+from pullback import dtypes, errors
 from pullback._tree import leaves, like
 from pullback.data.elements import Element, from_foreign, tuple_like
 from pullback.data.source import Cursor, Epoch, Position, permutation
@@ -91,7 +91,11 @@ def _as_arrays(value: object) -> Element:
         ) from None
     if not isinstance(value, np.ndarray) and not hasattr(type(value), "__array__"):
         # Python numbers get the default dtypes, as everywhere.
-        narrow = {"f": "float32", "i": "int32", "c": "complex64"}.get(array.dtype.kind)
+        narrow = {
+            "f": dtypes.DEFAULT_FLOAT,
+            "i": dtypes.DEFAULT_INT,
+            "c": dtypes.DEFAULT_COMPLEX,
+        }.get(array.dtype.kind)
         if narrow is not None and (
             array.dtype.kind != "i" or (array.astype(narrow) == array).all()
         ):

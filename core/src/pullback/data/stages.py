@@ -10,11 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from pullback import errors
-from pullback._dispatch.recording import paused
+from pullback.data.calls import call, call_on_tensors
 from pullback.data.elements import Element, as_tensors, joined, padded, parts, stacked
 from pullback.data.source import Cursor, Epoch, Position, key_of
-from pullback.random import Generator
 
 R = TypeVar("R")
 
@@ -57,34 +55,6 @@ class CountingStage(Stage):
 
 # ---------------------------------------------------------------------------------------------
 # Functions of elements.
-
-
-def call(function: Callable[..., R], element: Element, key: int | None = None) -> R:
-    """Calls a function with an element; the parts of a tuple are its arguments.
-
-    Args:
-        function: the function.
-        element: its argument, or a tuple of arguments.
-        key: the key of the generator that it gets as `generator`; None for no generator.
-
-    Raises:
-        DataError: if the function raises StopIteration, which would silently end the data.
-    """
-    more = {} if key is None else {"generator": Generator(key)}
-    arguments = element if isinstance(element, tuple) else (element,)
-    try:
-        with paused():
-            return function(*arguments, **more)
-    except StopIteration as error:
-        raise errors.DataError(
-            f"{getattr(function, '__name__', function)} raised StopIteration, which would end the "
-            f"data; use take, or filter to drop elements"
-        ) from error
-
-
-def call_on_tensors(function: Callable[..., R], element: Element, key: int | None) -> R:
-    """Calls a function with an element whose arrays become tensors."""
-    return call(function, as_tensors(element), key)
 
 
 class MapCursor(CountingStage):

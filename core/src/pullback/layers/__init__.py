@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+from pullback import _hints
+from pullback._foreign_names.objects import LAYER, MODEL
 from pullback.layers import initializers, regularizers
+from pullback.layers.activations import (
+    Activation,
+    LeakyReLU,
+    ReLU,
+    Softmax,
+)
 from pullback.layers.attention import (
     MultiHeadAttention,
 )
 from pullback.layers.basic import (
-    Activation,
     Dense,
     Embedding,
     Lambda,
+    Rescaling,
 )
 from pullback.layers.convolution import (
     Conv,
@@ -29,6 +40,9 @@ from pullback.layers.convolution_transpose import (
     Conv2DTranspose,
     Conv3DTranspose,
     ConvTranspose,
+)
+from pullback.layers.initializers import (
+    uninitialized,
 )
 from pullback.layers.layer import (
     Layer,
@@ -117,6 +131,7 @@ from pullback.layers.shaping import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from pullback.training import Trainable
 
 __all__ = [
     "GRU",
@@ -170,6 +185,7 @@ __all__ = [
     "Layer",
     "LayerNormalization",
     "LayerOptions",
+    "LeakyReLU",
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",
@@ -183,14 +199,17 @@ __all__ = [
     "Policy",
     "Pool",
     "RMSNormalization",
+    "ReLU",
     "Recurrent",
     "RepeatVector",
+    "Rescaling",
     "Reshape",
     "SeparableConv",
     "SeparableConv1D",
     "SeparableConv2D",
     "Sequential",
     "SimpleRNN",
+    "Softmax",
     "SpatialDropout",
     "SpatialDropout1D",
     "SpatialDropout2D",
@@ -207,4 +226,13 @@ __all__ = [
     "initializers",
     "policy",
     "regularizers",
+    "uninitialized",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers")
+    _hints.answer_calls(sys.modules[__name__])
+    _hints.answer_attributes(Layer, LAYER)
+    _hints.answer_attributes(Model, MODEL)
+    _hints.answer_calls(Trainable)

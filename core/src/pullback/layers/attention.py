@@ -16,7 +16,7 @@ from pullback.ops.data_types import astype
 from pullback.ops.linalg.linear_algebra import matmul
 from pullback.ops.logical import logical_and, logical_not, logical_or
 from pullback.ops.manipulation import expand_dims, permute_dims, reshape
-from pullback.ops.nn.attention import scaled_dot_product_attention
+from pullback.ops.nn.attention import check_causal, scaled_dot_product_attention
 from pullback.ops.nn.softmax import softmax
 from pullback.ops.reductions import any as reduce_any
 from pullback.ops.repeating import repeat
@@ -36,7 +36,7 @@ class MultiHeadAttention(Layer):
     - `mask`: booleans, True where a query attends to a key, or numbers that are added to the
       scores: (length, keys), (batch, length, keys), or (batch, heads, length, keys).
     - `key_mask`: booleans (batch, keys), False for keys that are ignored, such as padding.
-    - `is_causal`: position i attends to positions j <= i only.
+    - `is_causal`: position i attends to positions j <= i only; of as many keys as queries.
     - `return_weights`: returns (output, weights), with weights (batch, heads, length, keys).
 
     The output of a query for which boolean masks leave no key is the bias of the output.
@@ -147,6 +147,8 @@ class MultiHeadAttention(Layer):
         q = _split_heads(self.query(query), self.num_heads)
         k = _split_heads(self.key(key), self.num_kv_heads)
         v = _split_heads(self.value(value), self.num_kv_heads)
+        if is_causal:
+            check_causal(q.shape[-2], k.shape[-2])
         merged, attends = _merge_masks(
             None if mask is None else self._input(0, mask),
             None if key_mask is None else self._input(0, key_mask),

@@ -1,51 +1,23 @@
-"""Dense, Embedding, and functions as layers."""
+"""Dense, Embedding, Rescaling, and functions as layers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Unpack
 
 from pullback import dtypes, errors
+from pullback.layers.activations import ActivationLike, activation_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
 from pullback.layers.options import UNBUILT, LayerOptions
+from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.indexing import take
 from pullback.ops.linalg.linear_algebra import linear
 from pullback.shapes import Shape, as_count
-from pullback.spec import OPS
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["Activation", "Dense", "Embedding", "Lambda"]
-
-ActivationFunction: TypeAlias = Callable[[Tensor], Tensor]
-ActivationLike: TypeAlias = "str | ActivationFunction | None"
-Regularizer: TypeAlias = "Callable[[Variable], Tensor] | None"
-
-
-def activation_of(value: ActivationLike) -> ActivationFunction | None:
-    """Returns the function for the name of an op ("relu") or a function; None for "linear".
-
-    Raises:
-        InputValueError: for an unknown name.
-        InputTypeError: for a value that is neither a name nor a function.
-    """
-    if value is None or value == "linear":
-        return None
-    if isinstance(value, str):
-        if value not in OPS or value.startswith("_"):
-            raise errors.InputValueError(
-                f"unknown activation {value!r}; use the name of an op, such as 'relu', 'tanh' or "
-                f"'softmax', or a function"
-            )
-        function: ActivationFunction = OPS[value].function
-        return function
-    if not callable(value):
-        raise errors.InputTypeError(
-            f"activation must be the name of an op or a function, got {value!r}; leave out the "
-            f"size of the inputs: a layer takes it from the first one"
-        )
-    return value
+__all__ = ["Dense", "Embedding", "Lambda", "Rescaling"]
 
 
 class Dense(Layer):
@@ -75,7 +47,7 @@ class Dense(Layer):
         use_bias: bool = True,
         kernel_initializer: InitializerLike = "glorot_uniform",
         bias_initializer: InitializerLike = "zeros",
-        kernel_regularizer: Regularizer = None,
+        kernel_regularizer: RegularizerLike = None,
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**options)
@@ -155,26 +127,6 @@ class Embedding(Layer):
         return rows if self.compute_dtype == self.dtype else rows.astype(self.compute_dtype)
 
 
-class Activation(Layer):
-    """An activation function as a layer.
-
-    Args:
-        activation: the name of an op, or a function.
-        options: see `Layer`.
-
-    >>> pb.layers.Activation("relu")([-1.0, 1.0]).tolist()
-    [0.0, 1.0]
-    """
-
-    def __init__(self, activation: ActivationLike, **options: Unpack[LayerOptions]) -> None:
-        super().__init__(**options)
-        self.activation = activation_of(activation)
-
-    def call(self, x: Tensor) -> Tensor:
-        """Returns activation(x)."""
-        return x if self.activation is None else self.activation(x)
-
-
 class Lambda(Layer):
     """Any function as a layer. Configurations can hold a named function, not a lambda.
 
@@ -193,3 +145,25 @@ class Lambda(Layer):
     def call(self, *args: Any) -> Any:
         """Returns function(*args)."""
         return self.function(*args)
+
+
+class Rescaling(Layer):
+    """x * scale + offset, in the dtype of the layer: 1 / 255 brings images to [0, 1].
+
+    Args:
+        scale: the factor.
+        offset: what is added.
+        options: see `Layer`.
+
+    >>> pb.layers.Rescaling(1 / 255)(pb.asarray([0, 255], dtype=pb.uint8)).tolist()
+    [0.0, 1.0]
+    """
+
+    def __init__(self, scale: float, offset: float = 0.0, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
+        self.scale = float(scale)
+        self.offset = float(offset)
+
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x * scale + offset."""
+        return x.astype(self.compute_dtype) * self.scale + self.offset

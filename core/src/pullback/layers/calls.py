@@ -16,6 +16,10 @@ class Calls(threading.local):
     training: bool | None = None
     #: An object that identifies the outermost call.
     outermost: object = None
+    #: The size of the first axis of its first input, in the first call of a layer.
+    batch: int | None = None
+    #: The number of layers that have been called for the first time.
+    first_calls: int = 0
 
 
 CALLS = Calls()

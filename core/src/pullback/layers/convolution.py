@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, Unpack
 
 from pullback import errors
-from pullback.layers.basic import ActivationLike, Regularizer, activation_of
+from pullback.layers.activations import ActivationLike, activation_of
 from pullback.layers.images import Images, Padding, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.options import UNBUILT, ImageOptions
+from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.nn.convolution import conv
 from pullback.shapes import Shape, as_count
 from pullback.tensor import Tensor
@@ -37,7 +38,7 @@ class ConvOptions(ImageOptions, total=False):
     use_bias: bool
     kernel_initializer: InitializerLike
     bias_initializer: InitializerLike
-    kernel_regularizer: Regularizer
+    kernel_regularizer: RegularizerLike
 
 
 class Conv(Images):
@@ -76,7 +77,7 @@ class Conv(Images):
         use_bias: bool = True,
         kernel_initializer: InitializerLike = "glorot_uniform",
         bias_initializer: InitializerLike = "zeros",
-        kernel_regularizer: Regularizer = None,
+        kernel_regularizer: RegularizerLike = None,
         **options: Unpack[ImageOptions],
     ) -> None:
         super().__init__(**options)

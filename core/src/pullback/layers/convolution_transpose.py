@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from pullback import errors
-from pullback.layers.basic import ActivationLike
+from pullback.layers.activations import ActivationLike
 from pullback.layers.convolution import Conv, ConvOptions
 from pullback.layers.images import Padding, Sizes, lower
 from pullback.ops.nn.convolution_transpose import conv_transpose

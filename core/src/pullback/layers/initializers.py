@@ -7,10 +7,11 @@ generator, which `pb.random.seed` seeds, or from the `generator` they are made w
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from pullback import dtypes, errors
+from pullback import _hints, dtypes, errors
 from pullback.dtypes import DType
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
@@ -18,6 +19,7 @@ from pullback.ops.exponential import sqrt
 from pullback.ops.joining import stack
 from pullback.ops.linalg.decompositions import qr
 from pullback.ops.linalg.linear_algebra import diagonal
+from pullback.ops.manipulation import broadcast_to
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.selection import where
 from pullback.random import Generator, default_generator
@@ -46,6 +48,32 @@ Initializer: TypeAlias = Callable[[Shape, DType], Tensor]
 InitializerLike: TypeAlias = "str | float | Initializer"
 
 
+class _State(threading.local):
+    uninitialized: int = 0
+
+
+_STATE = _State()
+
+
+class uninitialized:
+    """Variables that would get random values get zeros, without memory of their own.
+
+    For models whose weights are loaded next: random numbers would take longer to make than the
+    weights to read. Values that are not random, such as the ones of a normalization, stay.
+
+    >>> with pb.layers.uninitialized():
+    ...     layer = pb.layers.Dense(2, input_shape=(3,))
+    >>> layer.kernel.numpy().tolist()
+    [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+
+    def __enter__(self) -> None:
+        _STATE.uninitialized += 1
+
+    def __exit__(self, *_: object) -> None:
+        _STATE.uninitialized -= 1
+
+
 def get(value: InitializerLike) -> Initializer:
     """Returns the initializer for a name ("he_normal"), a number, or a function.
 
@@ -53,10 +81,14 @@ def get(value: InitializerLike) -> Initializer:
         InputValueError: for an unknown name.
     """
     if isinstance(value, str):
-        if value not in __all__ or value in ("get", "constant"):
-            names = ", ".join(name for name in __all__ if name not in ("get", "constant"))
-            raise errors.InputValueError(f"unknown initializer {value!r}; use one of {names}")
-        initializer: Initializer = globals()[value]()
+        # He and Glorot by the first names that PyTorch uses.
+        name = value.replace("kaiming", "he").replace("xavier", "glorot")
+        known = [name for name in __all__ if name not in ("get", "constant")]
+        if name not in known:
+            raise errors.InputValueError(
+                f"unknown initializer {value!r}; use one of {', '.join(known)}"
+            )
+        initializer: Initializer = globals()[name]()
         return initializer
     if isinstance(value, (int, float)):
         return constant(value)
@@ -91,6 +123,9 @@ def _drawing(
     """Returns an initializer that draws in at least float32 and rounds to narrower dtypes."""
 
     def initializer(shape: Shape, dtype: DType) -> Tensor:
+        if _STATE.uninitialized:
+            # A view of one number, which takes no memory.
+            return broadcast_to(full((), 0, dtype=dtype), shape)
         wide = dtype if dtype == dtypes.float64 else dtypes.float32
         drawn = draw(generator or default_generator, shape, wide)
         return drawn if dtype == wide else astype(drawn, dtype)
@@ -225,3 +260,7 @@ def _orthonormal(x: Tensor) -> Tensor:
             row = row - (matrix @ row) @ matrix
         rows.append(row / sqrt(reduce_sum(row * row)))
     return stack(rows).mT
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers.initializers")

@@ -14,8 +14,10 @@ from pullback._dispatch.recording import paused
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
-from pullback.layers import initializers
+from pullback.layers import initializers, regularizers
+from pullback.layers.call_errors import add_layer_note, with_path
 from pullback.layers.calls import CALLS
+from pullback.layers.first_call import FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.policy import (
     Policy,
@@ -25,10 +27,11 @@ from pullback.layers.policy import (
     as_policy,
     policy,
 )
+from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
-from pullback.state import objects
+from pullback.state import VariableList, objects
 from pullback.state.serialization import Configurable, make
 from pullback.tensor import Tensor
 from pullback.variable import Variable
@@ -71,8 +74,8 @@ class Layer(Configurable):
     _casts: bool = False
     #: The outermost call in which `_losses` were added.
     _losses_call: object = None
-    #: The shapes of the input and of the output of its first call.
-    _shapes: tuple[Any, Any] | None = None
+    #: Its first call: what `summary` tells.
+    _first_call: FirstCall | None = None
 
     def _begin(self) -> None:
         """Takes the active policy."""
@@ -119,7 +122,7 @@ class Layer(Configurable):
         initializer: InitializerLike = "glorot_uniform",
         dtype: DTypeLike | None = None,
         trainable: bool = True,
-        regularizer: Callable[[Variable], Tensor] | None = None,
+        regularizer: RegularizerLike = None,
         autocast: bool = True,
     ) -> Variable:
         """Makes a variable of this layer.
@@ -130,7 +133,8 @@ class Layer(Configurable):
             initializer: a name from `pb.layers.initializers`, or a function of shape and dtype.
             dtype: its dtype; the layer's if None.
             trainable: whether it is trained.
-            regularizer: a function of the variable, whose value is added to the `losses`.
+            regularizer: a function of the variable, whose value is added to the `losses`, or the
+                name of one of `pb.layers.regularizers`.
             autocast: whether, in mixed precision, it reads in the layer's compute dtype.
 
         Raises:
@@ -156,8 +160,9 @@ class Layer(Configurable):
             setattr(self, name, variable)
         else:
             self._variables = {**more, name: variable}
-        if regularizer is not None:
-            penalty = functools.partial(regularizer, variable)
+        penalize = regularizers.get(regularizer)
+        if penalize is not None:
+            penalty = functools.partial(penalize, variable)
             self._penalties = [*vars(self).get("_penalties", ()), penalty]
         return variable
 
@@ -195,12 +200,12 @@ class Layer(Configurable):
     @property
     def variables(self) -> list[Variable]:
         """Its variables, and those of the layers in it, each once."""
-        return list(objects.named_variables(self).values())
+        return VariableList(objects.named_variables(self).values())
 
     @property
     def trainable_variables(self) -> list[Variable]:
         """The variables that are trained."""
-        return [variable for variable in self.variables if variable.trainable]
+        return VariableList(variable for variable in self.variables if variable.trainable)
 
     @property
     def sublayers(self) -> dict[str, Layer]:
@@ -279,6 +284,8 @@ class Layer(Configurable):
             training = outer
         if not CALLS.depth:
             CALLS.outermost = object()
+            if self._first_call is None:
+                CALLS.batch = batch_of(args)
         CALLS.depth += 1
         CALLS.training = training
         try:
@@ -298,11 +305,19 @@ class Layer(Configurable):
             if training is not None and _takes_training(type(self).call):
                 kwargs["training"] = training
             result: Tensor = self.call(*args, **kwargs)
-            if self._shapes is None:
-                self._shapes = (_shapes_in(args[0] if args else None), _shapes_in(result))
+            if self._first_call is None:
+                self._first_call = FirstCall(args[0] if args else None, result)
             return result
         except errors.PullbackError as error:
-            raise self._explained(error, args) from error.__cause__
+            explained = with_path(self, error, args)
+            if explained is error:
+                raise
+            # In the place of the error: with its frames, and with what it was raised from.
+            context = None if error.__suppress_context__ else error.__context__
+            raise explained.with_traceback(error.__traceback__) from error.__cause__ or context
+        except Exception as error:
+            add_layer_note(self, error, args)
+            raise
         finally:
             CALLS.depth -= 1
             CALLS.training = outer
@@ -387,22 +402,6 @@ class Layer(Configurable):
         if self._input_shape is not None:
             self.build_for((1, *self._input_shape))
 
-    def _explained(self, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
-        """Returns the error with the path from this layer to the layer that raised it."""
-        innermost: Layer | None = getattr(error, "layer", None)
-        if innermost is None:
-            reason = str(error)
-            if isinstance(error, (errors.ShapeError, errors.AxisError)):
-                inputs = ", ".join(_description(arg) for arg in args)
-                error = errors.LayerError(f"{reason} (called with {inputs})" if inputs else reason)
-            innermost = error.layer = self  # type: ignore[attr-defined]
-            error.reason = str(error)  # type: ignore[attr-defined]
-        path = objects.path_of(self, innermost)
-        kind = type(innermost).__name__
-        where = f"{path} ({kind})" if path else f"{innermost.name} ({kind})"
-        error.args = (f"{where}: {error.reason}",)  # type: ignore[attr-defined]
-        return error
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {self.parameter_count} parameters>"
 
@@ -416,17 +415,3 @@ def _takes_training(call: Callable[..., Any]) -> bool:
     return "training" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
     )
-
-
-def _shapes_in(value: Any) -> Any:
-    """Returns a structure with the shapes of its tensors in their place."""
-    shapes = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
-    return like(value, iter(shapes))
-
-
-def _description(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{value.dtype} {value.shape}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_description(item) for item in value) + "]"
-    return type(value).__name__

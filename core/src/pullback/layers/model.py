@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from pullback import errors
 from pullback._dispatch.recording import paused
@@ -48,13 +48,19 @@ class Model(Trainable, Layer):
             if isinstance(layer, Recurrent):
                 layer.reset_states()
 
-    def summary(self, print_line: Callable[[str], object] = print) -> None:
+    def summary(
+        self, print_line: Callable[[str], object] = print, *, variables: bool = False
+    ) -> None:
         """Prints a table of the layers: paths, classes, outputs of the first call, parameters.
+
+        Layers come in the order of their first calls. A layer that has others in it counts their
+        parameters too.
 
         Args:
             print_line: the function that is called with each line.
+            variables: True to show the names and shapes of variables.
         """
-        for line in table(self):
+        for line in table(self, variables):
             print_line(line)
 
 
@@ -70,6 +76,8 @@ class Sequential(Model):
     >>> model = pb.Sequential([pb.layers.Dense(10, input_shape=(784,)), pb.layers.Dense(10)])
     >>> model(pb.zeros((1, 1, 784))).shape
     (1, 1, 10)
+    >>> len(model), model[-1], model[:1](pb.zeros((1, 784))).shape
+    (2, <Dense 'dense', 110 parameters>, (1, 10))
 
     Raises:
         InputTypeError: for a value that cannot be called.
@@ -80,6 +88,13 @@ class Sequential(Model):
     ) -> None:
         super().__init__(**options)
         self.layers: list[Callable[..., Any]] = []
+        if not isinstance(layers, Iterable) or (
+            isinstance(layers, Layer) and not isinstance(layers, Sequential)
+        ):
+            raise errors.InputTypeError(
+                f"a Sequential takes a list of layers, got {type(layers).__name__}; write "
+                f"pb.Sequential([...])"
+            )
         for layer in layers:
             self._append(layer)
         self._build_if_sized()
@@ -89,6 +104,31 @@ class Sequential(Model):
         if type(self).__init__ is not Sequential.__init__:
             return super().constructor_arguments()
         return super().constructor_arguments() | {"layers": list(self.layers)}
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return iter(self.layers)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequential: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """Returns a layer, or for a slice a Sequential of the same layers."""
+        return Sequential(self.layers[index]) if isinstance(index, slice) else self.layers[index]
+
+    def __bool__(self) -> bool:
+        # A model is one, also without layers.
+        return True
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            type(layer).__name__ if isinstance(layer, Layer) else _name(layer)
+            for layer in self.layers
+        )
+        return f"<Sequential {self.name!r}, {self.parameter_count:,} parameters: [{parts}]>"
 
     def add(self, layer: Callable[..., Any]) -> None:
         """Adds a layer at the end.
@@ -124,3 +164,7 @@ class Sequential(Model):
         for layer in self.layers:
             x = layer(x)
         return x
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)

@@ -216,7 +216,7 @@ class BatchNormalization(Layer):
         self,
         axis: int = -1,
         *,
-        momentum: float = 0.99,
+        momentum: float = 0.9,
         epsilon: float = 1e-3,
         center: bool = True,
         scale: bool = True,

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from pullback import _hints, errors
 from pullback.ops.arithmetic import abs as absolute
 from pullback.state.serialization import recipe
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["l1", "l1_l2", "l2"]
+__all__ = ["get", "l1", "l1_l2", "l2"]
 
 Regularizer: TypeAlias = Callable[[Variable], Tensor]
+RegularizerLike: TypeAlias = "str | Regularizer | None"
+
+
+def get(value: RegularizerLike) -> Regularizer | None:
+    """Returns the regularizer for a name ("l2", with its default weight), or a function.
+
+    Raises:
+        InputValueError: for an unknown name.
+        InputTypeError: for a value that is neither a name nor a function.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        makers: dict[str, Callable[[], Regularizer]] = {"l1": l1, "l2": l2, "l1_l2": l1_l2}
+        if value not in makers:
+            raise errors.InputValueError(
+                f"unknown regularizer {value!r}; use one of {', '.join(makers)}, or a function of "
+                f"a variable"
+            )
+        return makers[value]()
+    if not callable(value):
+        raise errors.InputTypeError(
+            f"a regularizer must be a function of a variable or a name, got {value!r}; write "
+            f"pb.layers.regularizers.l2({value!r}) for a weight"
+        )
+    return value
 
 
 @recipe
@@ -48,3 +75,7 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
         return total
 
     return penalty
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.layers.regularizers")

@@ -8,6 +8,11 @@ of the values.
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+from pullback import _hints
+from pullback._foreign_names.objects import METRIC
 from pullback.metrics.accuracy import (
     Accuracy,
     BinaryAccuracy,
@@ -58,3 +63,9 @@ __all__ = [
     "Sum",
     "TopKAccuracy",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.metrics")
+    _hints.answer_calls(sys.modules[__name__])
+    _hints.answer_attributes(Metric, METRIC)

@@ -96,7 +96,7 @@ def complex_parts(x: Tensor, /) -> tuple[Tensor, Tensor]:
 complex_parts.vjp(x=lambda g: complex(g[0], -g[1]))
 
 
-@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
+@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, view=True)
 def real(x: Tensor, /) -> Tensor:
     """The real part; a real x is returned as it is.
 
@@ -106,7 +106,7 @@ def real(x: Tensor, /) -> Tensor:
     return complex_parts(x)[0] if is_complex(x.dtype) else positive(x)
 
 
-@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT)
+@op(shape=broadcast, dtype=_part_of(numeric), accuracy=EXACT, view=True)
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part; 0 for a real x.
 

@@ -13,9 +13,10 @@ from pullback._dispatch.recording import CONSTANT, RECORDING
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype, same
+from pullback.plugins.backend import Backend
 from pullback.shapes import first
 from pullback.spec import EXACT
-from pullback.strings import StringTensor, is_text
+from pullback.strings import is_text
 from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = ["asarray", "from_dlpack", "to_device"]
@@ -36,7 +37,8 @@ def asarray(
 
     NumPy arrays keep their dtype. Python numbers and nested lists of them get the default dtype of
     their kind: float32, int32 (a wider one for values that need it), complex64. Lists may hold
-    tensors, which are stacked: gradients flow into them. Strings become a `StringTensor`.
+    tensors, which are stacked: gradients flow into them. For strings there is
+    `pullback.StringTensor`.
 
     Args:
         obj: a tensor, a variable, an array of NumPy or any library, a number, nested sequences.
@@ -46,7 +48,7 @@ def asarray(
             have to; without it, tensors are taken as they are and host data are copied.
 
     Raises:
-        ConversionError: for an object that is not an array of numbers or strings.
+        ConversionError: for an object that is not an array of numbers.
         InputValueError: with copy=False, if the conversion needs a copy.
 
     >>> pb.asarray([[1, 2], [3, 4]]).shape
@@ -72,9 +74,16 @@ def asarray(
     try:
         return from_host(obj, dtype, device)
     except errors.ConversionError:
-        if dtype is None and is_text(obj):
-            return StringTensor(obj)  # type: ignore[return-value]
-        raise
+        if is_text(obj):
+            raise errors.ConversionError(
+                "strings are not an array of numbers; hold them in a pb.StringTensor(...), or "
+                "convert numerals first: np.asarray(strings, 'float32')"
+            ) from None
+        # What NumPy has no dtype for, such as bfloat16 of other libraries.
+        if not (hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__")):
+            raise
+    taken = from_dlpack(obj, copy=True)
+    return from_any(taken, dtype, as_device(None) if device is None else device)
 
 
 OPERATORS.asarray = asarray
@@ -113,12 +122,14 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
 
     Args:
         x: an object with `__dlpack__` and `__dlpack_device__`.
-        device: where the tensor is; where x is, if not given.
+        device: where the tensor is; where x is, if not given: of several backends there, that of
+            the active device.
         copy: True always copies; False raises where sharing is impossible.
 
     Raises:
         InputTypeError: for an object that does not support DLPack.
         DeviceError: if no installed backend has the device of x.
+        ExchangeError: if the other library does not hand x over, or no backend can take it.
 
     >>> pb.from_dlpack(np.ones(2, np.float32)).tolist()
     [1.0, 1.0]
@@ -135,10 +146,10 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
         raise errors.DeviceError(
             f"from_dlpack: no installed backend has devices of DLPack type {number}"
         )
-    index = int(index) if kind == "gpu" else 0
-    target = None if device is None else as_device(device)
-    if target is None or (target.kind, target.index) != (kind, index):
-        source = as_device(f"{kind}:{index}")
+    place = (kind, int(index) if kind == "gpu" else 0)
+    target = _taker(place) if device is None else as_device(device)
+    if target is None or (target.kind, target.index) != place:
+        source = as_device("{}:{}".format(*place))
         target = source if target is None else target
     else:
         # x is already on the requested device; that device's backend takes it.
@@ -147,8 +158,24 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
         raise errors.InputValueError(
             f"from_dlpack: moving an array from {source} to {target} needs a copy; drop copy=False"
         )
-    array = source.backend.from_dlpack(x, source.native, copy=copy)
+    try:
+        array = source.backend.from_dlpack(x, source.native, copy=copy)
+    except errors.PullbackError:
+        raise
+    except Exception as error:
+        name = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise errors.ExchangeError(
+            f"from_dlpack: {source} cannot take {name}: {error}; "
+            f"detach, convert or copy it in its own library first"
+        ) from error
     return to_device(wrap(array, source), target)
+
+
+def _taker(place: tuple[str, int]) -> Device | None:
+    """The active device, if it is at a place, and its backend takes arrays of other libraries."""
+    active = as_device(None)
+    takes = type(active.backend).from_dlpack is not Backend.from_dlpack
+    return active if takes and (active.kind, active.index) == place else None
 
 
 # ---------------------------------------------------------------------------------------------

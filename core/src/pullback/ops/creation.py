@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import from_any
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-def _as_asked(operands: Operands, dtype: DType = dtypes.DEFAULT_FLOAT, **_: object) -> Resolution:
+def _as_asked(operands: Operands, dtype: DType, **_: object) -> Resolution:
     """The requested dtype."""
     return Resolution((), (dtype,))
 
@@ -102,23 +103,23 @@ def full(
 def zeros(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor of zeros (array API standard); float32 if no dtype is given.
+    """A tensor of zeros (array API standard); of the default dtype if none is given.
 
     >>> pb.zeros((2, 3)).shape
     (2, 3)
     """
-    return full(shape, 0, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
+    return _filled("zeros", shape, 0, dtype, device)
 
 
 def ones(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor of ones (array API standard); float32 if no dtype is given.
+    """A tensor of ones (array API standard); of the default dtype if none is given.
 
     >>> pb.ones(2, dtype=pb.int32).tolist()
     [1, 1]
     """
-    return full(shape, 1, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
+    return _filled("ones", shape, 1, dtype, device)
 
 
 def empty(
@@ -131,7 +132,7 @@ def empty(
     >>> pb.empty((2, 3)).shape
     (2, 3)
     """
-    return zeros(shape, dtype=dtype, device=device)
+    return _filled("empty", shape, 0, dtype, device)
 
 
 def full_like(
@@ -149,13 +150,7 @@ def full_like(
     >>> pb.full_like([1.0, 2.0], 7).tolist()
     [7.0, 7.0]
     """
-    x = from_any(x)
-    return full(
-        x.shape,
-        fill_value,
-        dtype=x.dtype if dtype is None else dtype,
-        device=x.device if device is None else device,
-    )
+    return _filled_like("full_like", x, fill_value, dtype, device)
 
 
 def zeros_like(
@@ -166,7 +161,7 @@ def zeros_like(
     >>> pb.zeros_like([1, 2]).tolist()
     [0, 0]
     """
-    return full_like(x, 0, dtype=dtype, device=device)
+    return _filled_like("zeros_like", x, 0, dtype, device)
 
 
 def ones_like(
@@ -177,7 +172,7 @@ def ones_like(
     >>> pb.ones_like([1, 2]).tolist()
     [1, 1]
     """
-    return full_like(x, 1, dtype=dtype, device=device)
+    return _filled_like("ones_like", x, 1, dtype, device)
 
 
 def empty_like(
@@ -190,7 +185,35 @@ def empty_like(
     >>> pb.empty_like([1, 2]).shape
     (2,)
     """
-    return full_like(x, 0, dtype=dtype, device=device)
+    return _filled_like("empty_like", x, 0, dtype, device)
+
+
+def _filled(
+    name: str,
+    shape: ShapeLike,
+    value: bool | int | float | complex,
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
+) -> Tensor:
+    """`full`, whose errors name the function that was called."""
+    try:
+        return full(
+            shape, value, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device
+        )
+    except errors.PullbackError as error:
+        raise rename(error, name) from error.__cause__
+
+
+def _filled_like(
+    name: str,
+    x: TensorLike,
+    value: bool | int | float | complex,
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
+) -> Tensor:
+    x = from_any(x)
+    dtype = x.dtype if dtype is None else dtype
+    return _filled(name, x.shape, value, dtype, x.device if device is None else device)
 
 
 # ---------------------------------------------------------------------------------------------

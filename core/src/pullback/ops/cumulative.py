@@ -7,13 +7,12 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch import op
-from pullback.dtypes import DType, DTypeLike, real, real_floating
+from pullback.dtypes import DType, DTypeLike, accumulating, real, real_floating
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import logaddexp
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import flip, moveaxis
 from pullback.ops.precision import widened
-from pullback.ops.reductions import accumulating
 from pullback.shapes import Axis, Shape
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor

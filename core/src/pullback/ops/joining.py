@@ -144,6 +144,7 @@ def _both(operands: Operands, **_: object) -> Resolution:
     shape=_in_two,
     dtype=_both,
     accuracy=EXACT,
+    view=True,
     outputs=("before", "behind"),
     normalize=_position,
 )

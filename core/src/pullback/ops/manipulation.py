@@ -72,6 +72,7 @@ def _same_size(x: Shape, *, shape: Shape) -> Shape:
     shape=_same_size,
     dtype=same,
     accuracy=EXACT,
+    view=True,
     normalize=_one_unknown,
     identity_when=_is_own,
     copies_elements=True,
@@ -113,6 +114,7 @@ def _permuted(x: Shape, *, axes: Shape) -> Shape:
     shape=_permuted,
     dtype=same,
     accuracy=EXACT,
+    view=True,
     normalize=_permutation,
     copies_elements=True,
     primitive="It is a view: no op on values changes their layout.",
@@ -148,6 +150,7 @@ def _broadcasts(x: Shape, *, shape: Shape) -> Shape:
     shape=_broadcasts,
     dtype=same,
     accuracy=EXACT,
+    view=True,
     identity_when=_is_own,
     copies_elements=True,
     primitive="It is a view; adding zeros copies, and changes -0.",
@@ -195,7 +198,7 @@ def _transposed(x: Shape) -> Shape:
     return (*x[:-2], x[-1], x[-2])
 
 
-@op(shape=_transposed, dtype=same, accuracy=EXACT, copies_elements=True)
+@op(shape=_transposed, dtype=same, accuracy=EXACT, view=True, copies_elements=True)
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """The transpose of the last two axes (array API standard).
 
@@ -240,7 +243,7 @@ def _moved(x: Shape, *, source: Shape, destination: Shape) -> Shape:
     return permuted(x, _move(len(x), source, destination))
 
 
-@op(shape=_moved, dtype=same, accuracy=EXACT, normalize=_moves, copies_elements=True)
+@op(shape=_moved, dtype=same, accuracy=EXACT, view=True, copies_elements=True, normalize=_moves)
 def moveaxis(
     x: Tensor, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
@@ -274,7 +277,14 @@ def _expanded(x: Shape, *, axis: Shape) -> Shape:
     return tuple([1 if i in axis else next(sizes) for i in range(len(x) + len(axis))])
 
 
-@op(shape=_expanded, dtype=same, accuracy=EXACT, normalize=_new_axes, copies_elements=True)
+@op(
+    shape=_expanded,
+    dtype=same,
+    accuracy=EXACT,
+    view=True,
+    copies_elements=True,
+    normalize=_new_axes,
+)
 def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """x with new axes of size 1 (array API standard).
 
@@ -304,7 +314,7 @@ def _squeezed(x: Shape, *, axis: Shape | None) -> Shape:
     return tuple([size for i, size in enumerate(x) if i not in axis])
 
 
-@op(shape=_squeezed, dtype=same, accuracy=EXACT, copies_elements=True)
+@op(shape=_squeezed, dtype=same, accuracy=EXACT, view=True, copies_elements=True)
 def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """x without axes of size 1 (array API standard).
 
@@ -325,7 +335,7 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
 squeeze.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
-@op(shape=first, dtype=same, accuracy=EXACT, copies_elements=True)
+@op(shape=first, dtype=same, accuracy=EXACT, view=True, copies_elements=True)
 def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
     """x with the order of elements along axes reversed (array API standard).
 

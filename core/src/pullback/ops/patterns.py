@@ -137,7 +137,8 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     for axis, tensor in zip(order, tensors, strict=True):
         sizes = [1] * len(shape)
         sizes[axis] = tensor.size
-        results.append(broadcast_to(reshape(tensor, tuple(sizes)), shape))
+        # A copy, as NumPy's: no view that may not be written into.
+        results.append(broadcast_to(reshape(tensor, tuple(sizes)), shape).__copy__())
     return tuple(results)
 
 

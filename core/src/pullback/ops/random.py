@@ -66,6 +66,8 @@ def check_state(key: int, counter: int) -> None:
 
 def _normalize_bits(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     check_state(attributes["key"], attributes["counter"])
+    if attributes["dtype"] is None:
+        attributes["dtype"] = dtypes.DEFAULT_FLOAT
     if attributes["dtype"] not in (uint32, uint64):
         raise errors.DTypeError(f"random bits must be uint32 or uint64, got {attributes['dtype']}")
     return attributes
@@ -108,6 +110,8 @@ def random_bits(
 
 def _normalize_floats(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
     check_state(attributes["key"], attributes["counter"])
+    if attributes["dtype"] is None:
+        attributes["dtype"] = dtypes.DEFAULT_FLOAT
     if attributes["dtype"] not in _DIGITS:
         raise errors.DTypeError(
             f"random numbers must have a real floating dtype, got {attributes['dtype']}"
@@ -127,7 +131,7 @@ def random_uniform(
     *,
     key: int,
     counter: int,
-    dtype: DTypeLike = float32,
+    dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
     """Uniform numbers in [0, 1); the same on every backend.
@@ -136,7 +140,7 @@ def random_uniform(
         shape: the shape of the result.
         key: an integer of 128 bits.
         counter: an integer of 256 bits; the first block is that of counter + 1.
-        dtype: a real floating dtype.
+        dtype: a real floating dtype; the default one if not given.
         device: the device of the tensor; the active device if not given.
 
     Raises:
@@ -147,7 +151,7 @@ def random_uniform(
     ...     np.random.Generator(np.random.Philox(key=5, counter=7)).random(2, np.float32).tolist())
     True
     """
-    dtype = dtypes.as_dtype(dtype)
+    dtype = dtypes.as_dtype(float32 if dtype is None else dtype)
     width = uint64 if dtype == float64 else uint32
     bits = random_bits(shape, key=key, counter=counter, dtype=width, device=device)
     digits = _DIGITS[dtype]
@@ -167,7 +171,7 @@ def random_normal(
     *,
     key: int,
     counter: int,
-    dtype: DTypeLike = float32,
+    dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
     """Standard normal numbers (Box and Muller, 1958); the same on every backend within rounding.
@@ -180,7 +184,7 @@ def random_normal(
         shape: the shape of the result.
         key: an integer of 128 bits.
         counter: an integer of 256 bits; the first block is that of counter + 1.
-        dtype: a real floating dtype.
+        dtype: a real floating dtype; the default one if not given.
         device: the device of the tensor; the active device if not given.
 
     Raises:
@@ -190,7 +194,7 @@ def random_normal(
     >>> pb.random_normal((2, 3), key=5, counter=7).shape
     (2, 3)
     """
-    dtype = dtypes.as_dtype(dtype)
+    dtype = dtypes.as_dtype(float32 if dtype is None else dtype)
     wide = float64 if dtype == float64 else float32
     size = size_of(as_shape(shape))
     half = -(-size // 2)
@@ -252,7 +256,13 @@ def dropout(
     >>> sorted(set(pb.dropout(pb.ones(100), rate=0.5, key=1, counter=0).tolist()))
     [0.0, 2.0]
     """
-    noise = random_uniform(noise_shape, key=key, counter=counter, device=x.device)  # type: ignore[arg-type]
+    noise = random_uniform(
+        noise_shape,  # type: ignore[arg-type]
+        key=key,
+        counter=counter,
+        dtype=float32,
+        device=x.device,
+    )
     kept = noise >= rate
     return where(kept, x * _scale(rate), 0), kept  # type: ignore[return-value]
 

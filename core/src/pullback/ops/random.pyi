@@ -1,7 +1,7 @@
 """Signatures for callers; written by tools/stubs.py."""
 
 from pullback.devices import DeviceLike
-from pullback.dtypes import DType, DTypeLike, float32, uint32
+from pullback.dtypes import DType, DTypeLike, uint32
 from pullback.shapes import ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
@@ -22,7 +22,7 @@ def random_uniform(
     *,
     key: int,
     counter: int,
-    dtype: DTypeLike = float32,
+    dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor: ...
 def random_normal(
@@ -30,7 +30,7 @@ def random_normal(
     *,
     key: int,
     counter: int,
-    dtype: DTypeLike = float32,
+    dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor: ...
 def dropout(

@@ -12,15 +12,13 @@ from pullback._dispatch import op
 from pullback.dtypes import (
     DType,
     DTypeLike,
-    Operands,
-    Resolution,
+    accumulating,
     floating,
     is_floating,
     predicate,
     promoting,
     real,
     real_floating,
-    uniform,
 )
 from pullback.ops import late
 from pullback.ops.comparison import isinf, not_equal
@@ -62,14 +60,6 @@ def count(shape: Shape, axis: Any) -> int:
 
 # ---------------------------------------------------------------------------------------------
 # Sums and products.
-
-
-@uniform
-def accumulating(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
-    """The requested dtype, or that of x, widened for small integers and booleans."""
-    inputs = dtypes.same(operands).inputs
-    assert inputs[0] is not None
-    return Resolution(inputs, (dtypes.accumulated(inputs[0]) if dtype is None else dtype,))
 
 
 @op(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pullback.dtypes import DType, DTypeLike, Operands, Resolution, uniform
+from pullback.dtypes import DTypeLike
 from pullback.shapes import Axes, Shape
 from pullback.tensor import Tensor, TensorLike
 
@@ -22,8 +22,6 @@ __all__ = [
 
 def expand(g: Tensor, shape: Shape, axis: Shape | None, keepdims: bool) -> Tensor: ...
 def count(shape: Shape, axis: Any) -> int: ...
-@uniform
-def accumulating(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution: ...
 def sum(
     x: TensorLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor: ...

@@ -161,4 +161,5 @@ def _repeated_alike(x: Tensor, count: int, axis: int) -> Tensor:
     apart = expand_dims(x, axis + 1)
     shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
     merged = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
-    return reshape(broadcast_to(apart, shape), merged)
+    # A copy even of all slices once, which may be written into.
+    return reshape(broadcast_to(apart, shape), merged).__copy__()

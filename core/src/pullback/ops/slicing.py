@@ -74,7 +74,7 @@ def into_first(operands: Operands, **_: object) -> Resolution:
         if operand is not None and dtypes.kind(operand) > dtypes.kind(dtype):
             stored = operand.__name__ if isinstance(operand, type) else operand
             raise errors.DTypeError(
-                f"a {stored} value cannot be stored in a {dtype} tensor; "
+                f"values of dtype {stored} cannot be cast to {dtype}, the dtype of x; "
                 f"convert one of them with x.astype(...)"
             )
     return Resolution(tuple(None if operand is None else dtype for operand in operands), (dtype,))
@@ -84,6 +84,7 @@ def into_first(operands: Operands, **_: object) -> Resolution:
     shape=_sliced,
     dtype=dtypes.same,
     accuracy=EXACT,
+    view=True,
     copies_elements=True,
     primitive="It is a view; take reads an index per element, and copies.",
     public=False,

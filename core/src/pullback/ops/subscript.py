@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
 from pullback._operators import OPERATORS
+from pullback._views import base_of
 from pullback.ops.creation import full
 from pullback.ops.indexing import index_dtype, ravel_indices, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
@@ -60,7 +62,11 @@ def _get(x: Tensor, key: Any) -> Tensor:
     if plan.basic is not None:
         x = strided_slice(x, key=plan.basic)
     if not plan.tensors:
-        return x if plan.basic is not None else x.__copy__()
+        if plan.basic is None:
+            whole = x.__copy__()
+            whole._base = base_of(x)
+            return whole
+        return x
     merged, index, axis, _ = _merge(x, plan)
     return take(merged, index, axis=axis)
 
@@ -71,7 +77,11 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     if not plan.tensors:
         ndim = len(sliced_shape(x.shape, whole))
         plain = type(value) in SCALAR_TYPES
-        return strided_update(x, value if plain else _trimmed(_beside(x, value), ndim), key=whole)
+        value = value if plain else _trimmed(_beside(x, value), ndim)
+        try:
+            return strided_update(x, value, key=whole)
+        except errors.PullbackError as error:
+            raise rename(error, "x[...] = value") from error.__cause__
     values = _into(x, value)
     if plan.basic is None and len(plan.tensors) == 1 and values.size == 1:
         axis, mask = plan.tensors[0]
@@ -83,7 +93,11 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     merged, index, axis, order = _merge(part, plan)
     target = taken_shape(merged.shape, index.shape, axis=axis)
     values = _trimmed(values, len(target))
-    if broadcast_shapes(target, values.shape) != target:
+    try:
+        fits = broadcast_shapes(target, values.shape) == target
+    except errors.ShapeError:
+        fits = False
+    if not fits:
         raise errors.ShapeError(
             f"x[...] = value: a value of shape {values.shape} does not broadcast to {target}"
         )
@@ -286,7 +300,7 @@ def _into(x: Tensor, value: TensorLike) -> Tensor:
     tensor = x if number else _beside(x, value)
     if dtypes.kind(number or tensor.dtype) > dtypes.kind(x.dtype):
         raise errors.DTypeError(
-            f"x[...] = value: a {number.__name__ if number else tensor.dtype} cannot be stored "
-            f"in a {x.dtype} tensor; convert one of them with x.astype(...)"
+            f"x[...] = value: values of dtype {number.__name__ if number else tensor.dtype} cannot "
+            f"be cast to {x.dtype}, the dtype of x; convert one of them with x.astype(...)"
         )
     return constant(value, x.dtype, x.device) if number else tensor.astype(x.dtype, copy=False)

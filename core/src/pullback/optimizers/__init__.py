@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+from pullback import _hints
+from pullback._foreign_names.objects import OPTIMIZER
 from pullback.optimizers import schedules
 from pullback.optimizers.adaptive import Adadelta, Adafactor, Adagrad, RMSprop
 from pullback.optimizers.algorithms import LAMB, SGD, Adam, Adamax, AdamW, Lion, Nadam
@@ -25,3 +30,9 @@ __all__ = [
     "RMSprop",
     "schedules",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.optimizers")
+    _hints.answer_calls(sys.modules[__name__])
+    _hints.answer_attributes(Optimizer, OPTIMIZER)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from pullback.optimizers.optimizer import (
-    LearningRate,
-    Optimizer,
-    OptimizerOptions,
-    checked_fraction,
-)
+from pullback import dtypes, errors
+from pullback.optimizers.checks import checked_fraction
+from pullback.optimizers.optimizer import LearningRate, Optimizer, OptimizerOptions
 from pullback.optimizers.slots import Scalar
 from pullback.spec import OPS
 from pullback.tensor import Tensor
@@ -181,7 +178,15 @@ class Adafactor(Optimizer):
         return {"rows": shape[:-1], "columns": (*shape[:-2], *shape[-1:])}.get(name, shape)
 
     def update(self, variable: Variable, gradient: Tensor, rate: Scalar, step: int) -> None:
-        """Moves one variable."""
+        """Moves one variable.
+
+        Raises:
+            DTypeError: for a complex variable.
+        """
+        if dtypes.is_complex(variable.dtype):
+            raise errors.DTypeError(
+                "Adafactor takes real variables, as its factors are of real matrices; use Adam"
+            )
         factored = variable.ndim >= 2
         names = self.slot_names[:2] if factored else self.slot_names[2:]
         slots = [self.slot(variable, name) for name in names]

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from pullback import errors
-from pullback.optimizers.optimizer import (
-    LearningRate,
-    Optimizer,
-    OptimizerOptions,
-    checked_fraction,
-)
+from pullback.optimizers.checks import checked_fraction
+from pullback.optimizers.optimizer import LearningRate, Optimizer, OptimizerOptions
 from pullback.variable import Variable
 
 __all__ = ["LAMB", "SGD", "Adam", "AdamW", "Adamax", "Lion", "Nadam"]

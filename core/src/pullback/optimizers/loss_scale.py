@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, SupportsFloat
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
@@ -75,13 +75,23 @@ class LossScale(Optimizer):
         return arguments
 
     @property
-    def learning_rate(self) -> LearningRate:
+    def learning_rate(self) -> Any:
         """The learning rate of the optimizer that takes the steps."""
         return self.optimizer.learning_rate
 
     @learning_rate.setter
     def learning_rate(self, rate: LearningRate) -> None:
         self.optimizer.learning_rate = rate
+
+    @property
+    def schedule(self) -> Callable[[int], SupportsFloat] | None:
+        """The schedule of the optimizer that takes the steps."""
+        return self.optimizer.schedule
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The slots of the optimizer that takes the steps."""
+        return self.optimizer.variables
 
     @property
     def step(self) -> int:

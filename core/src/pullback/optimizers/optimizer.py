@@ -10,13 +10,16 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import paused
 from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
 from pullback.ops.optim.optimizer_updates import sgd_update
+from pullback.optimizers.checks import Pairs, checked_fraction, checked_pairs, checked_rate
+from pullback.optimizers.parts import from_parts, real_parts
 from pullback.optimizers.slots import (
+    PerVariable,
+    PerVariableLike,
     Scalar,
     Slots,
     StepScalars,
@@ -33,7 +36,6 @@ __all__ = ["LearningRate", "Optimizer", "OptimizerOptions"]
 
 #: A number, a variable, or a schedule: a function of the number of steps taken.
 LearningRate: TypeAlias = "float | Variable | Callable[[int], SupportsFloat]"
-Pairs: TypeAlias = "list[tuple[Tensor, Variable]]"
 
 #: Slots that any optimizer may have: the moving average, and the sum of gradients.
 EMA, ACCUMULATED = "ema", "accumulated"
@@ -47,6 +49,8 @@ class OptimizerOptions(TypedDict, total=False):
     clip_global_norm: float | None
     decoupled_weight_decay: float
     no_decay: WeightDecayMaskLike
+    rate_scale: PerVariableLike | None
+    decay_scale: PerVariableLike | None
     ema_decay: float | None
     accumulate_steps: int
 
@@ -69,6 +73,9 @@ class Optimizer(Configurable):
             subtracted apart from the gradient (Loshchilov and Hutter, 2019), for any algorithm.
         no_decay: the variables that are excluded from weight decay, or a function that returns
             True for them: `lambda v: v.ndim < 2` for biases and scales.
+        rate_scale: the factors of the learning rates of single variables: a dict of variables, or
+            a function of one; 1 for those that are not in the dict.
+        decay_scale: the factors of weight decay of single variables, in the same way.
         ema_decay: the decay rate of an exponential moving average of the weights (Polyak and
             Juditsky, 1992), which `averaged()` puts in their place; None for no average.
         accumulate_steps: the number of calls whose gradients are averaged for one step.
@@ -96,10 +103,12 @@ class Optimizer(Configurable):
         clip_global_norm: float | None = None,
         decoupled_weight_decay: float = 0.0,
         no_decay: WeightDecayMaskLike = None,
+        rate_scale: PerVariableLike | None = None,
+        decay_scale: PerVariableLike | None = None,
         ema_decay: float | None = None,
         accumulate_steps: int = 1,
     ) -> None:
-        self.learning_rate = learning_rate
+        self._learning_rate = learning_rate
         self.settings = dict(settings or {})
         self.clip_value = clip_value
         self.clip_norm = clip_norm
@@ -108,6 +117,8 @@ class Optimizer(Configurable):
         self.ema_decay = ema_decay
         self.accumulate_steps = int(accumulate_steps)
         self._no_decay = WeightDecayMask(no_decay)
+        self._rate_scale = None if rate_scale is None else PerVariable(rate_scale)
+        self._decay_scale = None if decay_scale is None else PerVariable(decay_scale)
         self._step = 0
         self._accumulated = 0
         self._slots = Slots()
@@ -115,7 +126,7 @@ class Optimizer(Configurable):
         #: Slots restored from a checkpoint, until its step is restored, or a step is taken.
         self._restored: set[tuple[int, str]] = set()
         if not isinstance(learning_rate, Variable) and not callable(learning_rate):
-            _checked_rate(learning_rate)
+            checked_rate(learning_rate)
         clips = [limit for limit in (clip_value, clip_norm, clip_global_norm) if limit is not None]
         if len(clips) > 1 or any(not limit > 0 for limit in clips):
             raise errors.InputValueError(
@@ -130,7 +141,38 @@ class Optimizer(Configurable):
 
     def constructor_arguments(self) -> dict[str, Any]:
         """The arguments of the constructor by name, with the current learning rate."""
-        return super().constructor_arguments() | {"learning_rate": self.learning_rate}
+        return super().constructor_arguments() | {"learning_rate": self._learning_rate}
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the next step; under a `schedule` its value at this step.
+
+        Set it to a number, a variable or a function of the step. It is a number, or the variable
+        that it was set to.
+
+        >>> optimizer = pb.optimizers.SGD(lambda step: 0.1 / (1 + step))
+        >>> optimizer.learning_rate, optimizer.schedule(4)
+        (0.1, 0.02)
+        """
+        rate = self._learning_rate
+        return self._rate() if callable(rate) and not isinstance(rate, Variable) else rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: LearningRate) -> None:
+        if not isinstance(rate, Variable) and not callable(rate):
+            checked_rate(rate)
+        self._learning_rate = rate
+
+    @property
+    def schedule(self) -> Callable[[int], SupportsFloat] | None:
+        """The function of the step that gives the learning rate; None if there is none."""
+        rate = self._learning_rate
+        return rate if callable(rate) and not isinstance(rate, Variable) else None
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The slots of all variables; `slot_variables` says whose they are."""
+        return objects.VariableList(slot for _, _, slot in self.slot_variables())
 
     @property
     def step(self) -> int:
@@ -153,7 +195,7 @@ class Optimizer(Configurable):
         """
         if objects.PENDING_RESTORES:
             objects.restore_pending()
-        checked = _checked(pairs)
+        checked = checked_pairs(pairs)
         self._restored.clear()
         with paused():
             if self.accumulate_steps > 1:
@@ -161,15 +203,15 @@ class Optimizer(Configurable):
                 if not checked:
                     return
             checked = self._clipped(checked)
-            rate = self._rate()
+            rate, scales = self._rate(), self._rate_scale
             step = self._step + 1
             for gradient, variable in checked:
                 if self.ema_decay is not None:
                     self._begin_average(variable)
-                if self.decoupled_weight_decay and variable not in self._no_decay:
-                    fraction = rate * self.decoupled_weight_decay
-                    variable.assign(sgd_update(variable, variable, fraction))
-                self.update(variable, gradient, rate, step)
+                own = rate if scales is None else rate * scales(variable)
+                if self.decoupled_weight_decay:
+                    self._decay(variable, own)
+                self.update(variable, gradient, own, step)
             if self.ema_decay is not None:
                 self._move_averages(self.ema_decay)
         self._step = step
@@ -187,10 +229,26 @@ class Optimizer(Configurable):
         )
 
     def settings_for(self, variable: Variable) -> Mapping[str, Any]:
-        """The attributes of the op for a variable: no weight decay for an excluded one."""
-        if self.settings.get("weight_decay") and variable in self._no_decay:
-            return {**self.settings, "weight_decay": 0.0}
+        """The attributes of the op for a variable, with its own weight decay."""
+        decay = self.settings.get("weight_decay")
+        if decay:
+            scale = self._decay_factor(variable)
+            if scale != 1:
+                return {**self.settings, "weight_decay": decay * scale}
         return self.settings
+
+    def _decay_factor(self, variable: Variable) -> float:
+        if variable in self._no_decay:
+            return 0.0
+        return 1.0 if self._decay_scale is None else self._decay_scale(variable)
+
+    def _decay(self, variable: Variable, rate: Scalar) -> None:
+        """Subtracts a fraction of a variable from it."""
+        fraction = rate * self.decoupled_weight_decay * self._decay_factor(variable)
+        if dtypes.is_complex(variable.dtype):
+            variable.assign(variable - variable * fraction)
+        else:
+            variable.assign(sgd_update(variable, variable, fraction))
 
     def minimize(
         self, loss: Callable[[], Tensor], variables: Sequence[Variable] | None = None
@@ -229,15 +287,15 @@ class Optimizer(Configurable):
         return loss
 
     def _rate(self) -> Scalar:
-        rate = self.learning_rate
+        rate = self._learning_rate
         if isinstance(rate, Variable):
             return rate.value
-        return _checked_rate(rate(self._step) if callable(rate) else rate)
+        return checked_rate(rate(self._step) if callable(rate) else rate)
 
     def _clipped(self, pairs: Pairs) -> Pairs:
         if self.clip_global_norm is self.clip_norm is self.clip_value is None:
             return pairs
-        gradients = [gradient for gradient, _ in pairs]
+        gradients = real_parts([gradient for gradient, _ in pairs])
         clipped: Sequence[Tensor | None]
         if self.clip_global_norm is not None:
             clipped = clip_by_global_norm(gradients, self.clip_global_norm)[0]
@@ -247,7 +305,11 @@ class Optimizer(Configurable):
             assert self.clip_value is not None
             clipped = [clip(g, -self.clip_value, self.clip_value) for g in gradients]
         variables = [variable for _, variable in pairs]
-        return [(g, v) for g, v in zip(clipped, variables, strict=True) if g is not None]
+        return [
+            (from_parts(g) if dtypes.is_complex(v.dtype) else g, v)
+            for g, v in zip(clipped, variables, strict=True)
+            if g is not None
+        ]
 
     def _accumulate(self, pairs: Pairs) -> Pairs:
         """Sums gradients; returns their means every `accumulate_steps` calls, else nothing."""
@@ -314,6 +376,10 @@ class Optimizer(Configurable):
         if slot is None:
             dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
             shape = self.slot_shape(variable, name)
+            if dtypes.is_complex(dtype) and name in self.slot_names:
+                # The two parts are parameters of their own.
+                dtype = dtypes.real_of(dtype)
+                shape = (*shape, 2) if shape == variable.shape else shape
             zeros = full(shape, 0, dtype=dtype, device=variable.device)
             slot = slots[name] = Variable(zeros, name=name, trainable=False)
             if name in self.slot_names:
@@ -362,64 +428,8 @@ class Optimizer(Configurable):
         self._restored.clear()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}, {self.step} steps>"
-
-
-def checked_fraction(name: str, value: float) -> float:
-    """Returns a value that is in [0, 1).
-
-    Raises:
-        InputValueError: for a value outside [0, 1).
-    """
-    if not 0 <= value < 1:
-        raise errors.InputValueError(f"{name} must be in [0, 1), got {value}")
-    return value
-
-
-def _checked_rate(rate: SupportsFloat) -> float:
-    if isinstance(rate, (str, bytes)) or not hasattr(rate, "__float__"):
-        raise errors.InputTypeError(
-            f"a learning rate must be a number, a variable or a function of the step, got "
-            f"{type(rate).__name__}; pass variables to apply_gradients or minimize"
+        schedule = " by a schedule" if self.schedule is not None else ""
+        return (
+            f"<{type(self).__name__}, learning rate {float(self.learning_rate):.6g}{schedule}, "
+            f"{self.step} steps>"
         )
-    number = float(rate)
-    if not 0 <= number < float("inf"):
-        raise errors.InputValueError(f"a learning rate must be 0 or more and finite, got {number}")
-    return number
-
-
-def _checked(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
-    checked: Pairs = []
-    seen: set[int] = set()
-    without = 0
-    for gradient, variable in pairs:
-        if not isinstance(variable, Variable):
-            raise errors.InputTypeError(
-                f"apply_gradients takes (gradient, variable) pairs, got "
-                f"{type(variable).__name__} for a variable"
-            )
-        if gradient is None:
-            without += 1
-            continue
-        if id(variable) in seen:
-            raise errors.InputValueError(f"{variable!r} is in two pairs; add its gradients first")
-        seen.add(id(variable))
-        device = variable._device
-        if type(gradient) is Tensor and gradient._device is device:
-            tensor = gradient
-        else:
-            tensor = from_any(gradient, None, device)
-        if tensor._array.shape != variable._array.shape:
-            raise errors.ShapeError(
-                f"the gradient of {variable.name or 'a variable'} has shape {tensor.shape}, and "
-                f"the variable {variable.shape}"
-            )
-        checked.append((tensor, variable))
-    if not checked:
-        raise errors.InputValueError(
-            f"none of {without} variables has a gradient; compute the loss from them "
-            f"inside `with tape:`"
-            if without
-            else "there are no variables to move; does the loss read any that are trainable?"
-        )
-    return checked

@@ -9,9 +9,9 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from pullback import errors
+from pullback import _hints, errors
 from pullback.state.serialization import recipe
 
 __all__ = [
@@ -245,3 +245,7 @@ def _check_warmup(steps: int, warmup_steps: int) -> None:
 def _at_least_one(steps: int) -> None:
     if steps < 1:
         raise errors.InputValueError(f"a schedule needs one step or more, got {steps}")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _hints.answer_module("pullback.optimizers.schedules")

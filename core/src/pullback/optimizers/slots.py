@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -17,7 +17,7 @@ from pullback.optimizers.update import Update
 from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
 
-__all__ = ["Scalar", "Slots", "StepScalars", "WeightDecayMask"]
+__all__ = ["PerVariable", "PerVariableLike", "Scalar", "Slots", "StepScalars", "WeightDecayMask"]
 
 #: A learning rate or the number of a step, as an op takes it.
 Scalar: TypeAlias = "float | Tensor"
@@ -41,6 +41,9 @@ class Slots:
         for variable, name, slot in self:
             made.of(copy.deepcopy(variable, memo))[name] = copy.deepcopy(slot, memo)
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _slots_of, (list(self),)
 
     def of(self, variable: Variable) -> dict[str, Variable]:
         """The slots of a variable by name."""
@@ -79,6 +82,14 @@ class Slots:
                     yield variable, name, slot
 
 
+def _slots_of(entries: Iterable[tuple[Variable, str, Variable]]) -> Slots:
+    """Returns the slots of a pickled optimizer, for the variables that came with them."""
+    made = Slots()
+    for variable, name, slot in entries:
+        made.of(variable)[name] = slot
+    return made
+
+
 class StepScalars:
     """The scalars of a step as tensors, made once for all variables of a dtype on a device.
 
@@ -102,12 +113,17 @@ class StepScalars:
     def __deepcopy__(self, memo: dict[int, Any]) -> StepScalars:
         return StepScalars()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepScalars, ()
+
     def tensors(self, scalars: Sequence[Scalar], variable: Variable) -> list[Tensor]:
         """Returns the scalars in float32, or in float64 for such a variable; tensors unchanged."""
         native, device = variable._array.dtype, variable._device
         if native is not self._native_dtype or device is not self._device:
             self._native_dtype, self._device = native, device
             self._dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
+            if dtypes.is_complex(self._dtype):
+                self._dtype = dtypes.real_of(self._dtype)
             self._scalars = [*scalars]
             self._tensors = [_scalar(scalar, self._dtype, device) for scalar in scalars]
             return self._tensors
@@ -132,6 +148,52 @@ def _scalar(value: Scalar, dtype: DType, device: Device) -> Tensor:
 WeightDecayMaskLike: TypeAlias = "Iterable[Variable] | Callable[[Variable], bool] | None"
 
 
+#: A number for some variables: a dict of them, or a function of a variable.
+PerVariableLike: TypeAlias = "Mapping[Variable, float] | Callable[[Variable], float]"
+
+
+class PerVariable:
+    """A factor for each variable: 1 unless a dict or a function says otherwise."""
+
+    __slots__ = ("_factors",)
+
+    #: The variables belong to a model; they are saved there.
+    opaque_state = True
+
+    def __init__(self, factors: PerVariableLike) -> None:
+        if not callable(factors) and not isinstance(factors, Mapping):
+            raise errors.InputTypeError(
+                f"rate_scale and decay_scale must be a dict of variables and factors, or a "
+                f"function of a variable, got {type(factors).__name__}; write "
+                f"{{v: 0.1 for v in layer.variables}}"
+            )
+        self._factors = factors
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PerVariable:
+        if isinstance(self._factors, Mapping):
+            copies = {copy.deepcopy(v, memo): factor for v, factor in self._factors.items()}
+            return PerVariable(copies)
+        return PerVariable(copy.deepcopy(self._factors, memo))
+
+    def __call__(self, variable: Variable) -> float:
+        """Returns the factor of a variable.
+
+        Raises:
+            InputValueError: for a negative factor, or one that is not finite.
+        """
+        factors = self._factors
+        if isinstance(factors, Mapping):
+            factor = float(factors.get(variable, 1.0))
+        else:
+            factor = float(factors(variable))
+        if not 0 <= factor < float("inf"):
+            raise errors.InputValueError(
+                f"the factor of {variable.name or 'a variable'} must be 0 or more and finite, "
+                f"got {factor}"
+            )
+        return factor
+
+
 class WeightDecayMask:
     """The variables that are excluded from weight decay."""
 
@@ -149,6 +211,10 @@ class WeightDecayMask:
         if self._decide is not None:
             return WeightDecayMask(copy.deepcopy(self._decide, memo))
         return WeightDecayMask([copy.deepcopy(v, memo) for v in self._variables.values()])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By identity: the variables are others where they are loaded.
+        return WeightDecayMask, (self._decide or [*self._variables.values()],)
 
     def __contains__(self, variable: Variable) -> bool:
         if self._decide is not None:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pullback import dtypes
 from pullback._dispatch.convert import align_inputs
 from pullback._dispatch.plan import Plan, resolve
+from pullback.optimizers.parts import as_parts, from_parts
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
@@ -92,6 +94,9 @@ class Update:
     ) -> None:
         """Calls the op like any other, and keeps the plan of the call."""
         self._plan = None
+        if dtypes.is_complex(variables[0].dtype):
+            self._call_on_parts(op, inputs, variables, attributes)
+            return
         results: Any = op.function(*inputs, **attributes)
         several = (results,) if isinstance(results, Tensor) else results
         for variable, result in zip(variables, several, strict=True):
@@ -109,6 +114,21 @@ class Update:
         every = {**(op.body.__kwdefaults__ or {}), **attributes}
         plan = resolve(op, tensors, every, device)
         self._plan = None if plan.kernel is None else plan
+
+    def _call_on_parts(
+        self,
+        op: Op,
+        inputs: Sequence[Tensor | Variable],
+        variables: Sequence[Variable],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """Calls the op for a complex parameter: its parts are real parameters of their own."""
+        parameter, gradient, *others = inputs
+        results: Any = op.function(as_parts(parameter), as_parts(gradient), *others, **attributes)
+        moved, *slots = (results,) if isinstance(results, Tensor) else results
+        variables[0].assign(from_parts(moved))
+        for variable, result in zip(variables[1:], slots, strict=True):
+            variable.assign(result)
 
     def forget(self) -> None:
         """Has the next call be a full one: a slot is another variable from now on."""

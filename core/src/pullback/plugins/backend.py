@@ -96,7 +96,7 @@ class Backend:
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
-        #: The number of times that kernels were registered, unregistered or rejected.
+        #: The number of times that kernels have to be looked up anew since.
         self.changes = 0
         for op_name, kernel in self.kernels.items():
             self.register_kernel(op_name, kernel, source=self.name, priority=0)
@@ -196,13 +196,13 @@ class Backend:
         kernels = (*self._registered.get(op_name, ()), added)
         # A new tuple in one step: another thread may be looking a kernel up.
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
-        self._forget()
+        self.forget_kernels()
 
     def unregister_kernels(self, source: str) -> None:
         """Removes every kernel that `source` has registered."""
         for op_name, kernels in self._registered.items():
             self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
-        self._forget()
+        self.forget_kernels()
 
     def reject_kernels(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
         """Removes every kernel that has a problem.
@@ -223,10 +223,11 @@ class Backend:
                 else:
                     problems.append(message)
             self._registered[op_name] = tuple(kept)
-        self._forget()
+        self.forget_kernels()
         return tuple(problems)
 
-    def _forget(self) -> None:
+    def forget_kernels(self) -> None:
+        """Has dispatch look all kernels up again."""
         self.changes += 1
         for i in range(len(self.tables)):
             # A new dict: another thread may be about to write into the old one.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pullback.state.objects import (
     StateEntry,
     Stateful,
+    VariableList,
     escape,
     join,
     named_variables,
@@ -17,4 +18,13 @@ from pullback.state.objects import (
     walk,
 )
 
-__all__ = ["StateEntry", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]
+__all__ = [
+    "StateEntry",
+    "Stateful",
+    "VariableList",
+    "escape",
+    "join",
+    "named_variables",
+    "path_of",
+    "walk",
+]

@@ -27,7 +27,16 @@ from pullback.strings import StringTensor
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["StateEntry", "Stateful", "escape", "join", "named_variables", "path_of", "walk"]
+__all__ = [
+    "StateEntry",
+    "Stateful",
+    "VariableList",
+    "escape",
+    "join",
+    "named_variables",
+    "path_of",
+    "walk",
+]
 
 
 @runtime_checkable
@@ -100,6 +109,18 @@ def walk(root: object) -> Iterator[StateEntry]:
                     parts.append((join(path, name), child, enter_child))
             parts.reverse()
             stack += parts
+
+
+class VariableList(list[Variable]):
+    """A list of variables that prints their names, shapes and dtypes, not their values.
+
+    >>> pb.layers.Dense(3, input_shape=(2,)).variables
+    [<kernel (2, 3) float32>, <bias (3,) float32>]
+    """
+
+    def __repr__(self) -> str:
+        parts = (f"<{v.name or 'Variable'} {v.shape} {v.dtype}>" for v in self)
+        return f"[{', '.join(parts)}]"
 
 
 def named_variables(root: object) -> dict[str, Variable]:

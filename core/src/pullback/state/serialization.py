@@ -11,7 +11,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -144,16 +144,47 @@ def make(cls: type[C], arguments: Mapping[str, Any]) -> C:
     return cls(*args, **rest)
 
 
+class Made:
+    """A function that a factory made; it is pickled as the call of the factory."""
+
+    #: It holds no state, as functions do not.
+    opaque_state = True
+
+    __slots__ = ("__weakref__", "__wrapped__", "_factory", "recipe")
+
+    def __init__(self, function: Any, factory: Any, recipe: tuple[str, dict[str, Any]]) -> None:
+        self.__wrapped__ = function
+        self._factory = factory
+        #: The name of the factory, and its arguments.
+        self.recipe = recipe
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __copy__(self) -> Made:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Made:
+        # As functions are, which do not change.
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _called, (self._factory, self.recipe[1])
+
+
+def _called(factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    return factory(**arguments)
+
+
 def recipe(factory: Callable[P, R]) -> Callable[P, R]:
     """Allows the functions that `factory` makes in configurations."""
     name = f"{factory.__module__}.{factory.__qualname__}"
 
     @functools.wraps(factory)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
-        made = factory(*args, **kwargs)
         bound = inspect.signature(factory).bind(*args, **kwargs)
-        made.recipe = (name, dict(bound.arguments))  # type: ignore[attr-defined]
-        return made
+        arguments = dict(bound.arguments)
+        return cast("R", Made(factory(*args, **kwargs), recorded, (name, arguments)))
 
     _RECIPES[name] = recorded
     return recorded
@@ -182,6 +213,12 @@ class _Encoder:
         if isinstance(value, (list, tuple)) and not hasattr(value, "config_name"):
             return [self.encode(item, join(path, i)) for i, item in enumerate(value)]
         if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, (str, int)):
+                    raise errors.InputValueError(
+                        f"{path or 'the object'}: a dict with {key!r} as a key cannot be in a "
+                        f"configuration; use strings or integers"
+                    )
             return {"dict": self._items(value, path)}
         return self._leaf(value, path)
 

@@ -79,6 +79,7 @@ def of_arrays(
     if any(part is None for part in present):
         raise errors.InputValueError(f"{name} got weights without targets; pass y as well")
     structure = _mapped(_as_array, tuple(present))
+    _check_sizes(name, parts, structure)
     sizes = [len(leaf) for leaf in leaves(structure) if leaf.ndim]
     if not sizes or not sizes[0]:
         raise errors.InputValueError(f"{name} got no data: x is empty; pass at least one item")
@@ -100,6 +101,30 @@ def of_arrays(
             f"use a larger fraction, or validation_data"
         )
     return _batched(first, batch_size, shuffle), _batched(last, batch_size, False)
+
+
+def _check_sizes(name: str, parts: Sequence[Structure], structure: Structure) -> None:
+    """Checks that all arrays have as many items.
+
+    Raises:
+        ShapeError: if they have not; names the arguments.
+    """
+    names = ("x", "y", "sample_weight")
+    counts = [sorted({len(leaf) for leaf in leaves(part) if leaf.ndim}) for part in structure]
+    if len({size for sizes in counts for size in sizes}) < 2:
+        return
+    described = ", ".join(
+        f"{argument} has {' and '.join(map(str, sizes))}"
+        for argument, sizes in zip(names, counts, strict=False)
+    )
+    x = parts[0]
+    several = isinstance(x, list) and len(x) > 1 and hasattr(type(x[0]), "__array__")
+    fix = (
+        "a list is one array: give several inputs as a tuple, x=(first, second)"
+        if several
+        else "pass as many items of each"
+    )
+    raise errors.ShapeError(f"{name}: the numbers of items differ: {described}; {fix}")
 
 
 def _batched(structure: Structure, batch_size: int, shuffle: bool) -> Dataset:

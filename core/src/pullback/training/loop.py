@@ -15,7 +15,7 @@ from pullback.training.batches import Batch, Batches
 from pullback.training.callback import Callbacks
 from pullback.training.interruption import Interrupted, Interruption
 from pullback.training.model import Model
-from pullback.training.objective import by_class
+from pullback.training.objective import UnseenClasses, by_class
 from pullback.training.run import Run
 from pullback.training.types import Logs, Structure, Values
 
@@ -49,6 +49,7 @@ class FitLoop:
         self.run = run
         self.callbacks = callbacks
         self.class_weight = class_weight
+        self.unseen = UnseenClasses(class_weight or {})
         self.validation_steps = validation_steps
         self.validation_freq = validation_freq
         self.steps = steps
@@ -90,7 +91,8 @@ class FitLoop:
         assert data is not None
         epoch = run.epoch
         callbacks("on_epoch_begin", epoch, {})
-        if not run.step:
+        whole = not run.step
+        if whole:
             run.metrics.reset()
             data.begin()
         metrics: Logs = run.metrics.logs()
@@ -99,6 +101,8 @@ class FitLoop:
                 batch = data.next()
             except StopIteration:
                 self._ended(data)
+                if whole:
+                    self.unseen.check()
                 break
             callbacks("on_train_batch_begin", run.step, {})
             with _located("fit", f"epoch {epoch + 1}, step {run.step + 1}", batch):
@@ -120,6 +124,7 @@ class FitLoop:
         weights = batch.weights
         if self.class_weight is not None:
             weights = by_class(batch.targets, self.class_weight, weights)
+            self.unseen.see(batch.targets)
         return self.model.train_step(batch.inputs, batch.targets, weights)
 
     def _ended(self, data: Batches) -> None:

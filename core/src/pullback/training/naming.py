@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
-from pullback import errors, losses, metrics, optimizers
+from pullback import _hints, errors, losses, metrics, optimizers
 from pullback.metrics import Metric
 from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor, TensorLike
@@ -23,16 +22,28 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def _look_up(kind: str, name: str, named: Mapping[str, T]) -> T:
+#: Usual names that are short for others.
+USUAL = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "rmse": "root_mean_squared_error",
+    "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error",
+    "kld": "kl_divergence",
+    "acc": "accuracy",
+    "f1": "f1_score",
+}
+
+
+def _look_up(module: ModuleType, kind: str, name: str, named: Mapping[str, T]) -> T:
     by_plain = {_plain(known): value for known, value in named.items()}
-    if _plain(name) not in by_plain:
-        lower = {known.lower(): known for known in named}
-        close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower, 3)]
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
+    plain = _plain(USUAL.get(name.lower(), name))
+    if plain not in by_plain:
+        advice = _hints.advice(module.__name__, name, named)
         raise errors.InputValueError(
-            f"unknown {kind} {name!r}; " + (hint or f"there are {', '.join(sorted(named))}")
+            f"unknown {kind} {name!r}; " + (advice or f"there are {', '.join(sorted(named))}")
         )
-    return by_plain[_plain(name)]
+    return by_plain[plain]
 
 
 def _public(module: ModuleType) -> dict[str, Any]:
@@ -56,7 +67,7 @@ def as_optimizer(optimizer: Optimizer | str) -> Optimizer:
     """
     if isinstance(optimizer, str):
         makers: dict[str, Callable[[], Optimizer]] = {**_classes(optimizers, Optimizer)}
-        return _look_up("optimizer", optimizer, makers)()
+        return _look_up(optimizers, "optimizer", optimizer, makers)()
     if inspect.isclass(optimizer) or not hasattr(optimizer, "minimize"):
         raise errors.InputTypeError(
             f"optimizer must be one of pb.optimizers, or its name, got {optimizer!r}"
@@ -74,7 +85,7 @@ def as_loss(loss: Callable[..., Tensor] | str) -> Callable[..., Tensor]:
     """
     if isinstance(loss, str):
         functions: dict[str, Callable[..., Tensor]] = _public(losses)
-        return _look_up("loss", loss, functions)
+        return _look_up(losses, "loss", loss, functions)
     if not callable(loss):
         raise errors.InputTypeError(
             f"a loss must be a function of targets and predictions, or its name, got "
@@ -93,9 +104,9 @@ def as_metric(metric: Metric | Callable[..., Any] | str) -> Metric:
         InputTypeError: for anything else.
     """
     if isinstance(metric, str):
-        if metric.lower() == "accuracy":
+        if metric.lower() in ("accuracy", "acc"):
             return FittingAccuracy()
-        return _look_up("metric", metric, _classes(metrics, Metric))()
+        return _look_up(metrics, "metric", metric, _classes(metrics, Metric))()
     if isinstance(metric, Metric):
         return metric
     if inspect.isclass(metric) or not callable(metric):

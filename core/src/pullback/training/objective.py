@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pullback import errors
+from pullback import errors, losses
 from pullback._dispatch.convert import from_any
 from pullback.metrics import Metric
 from pullback.metrics.base import gives_items, item_weights, name_of
@@ -14,6 +15,7 @@ from pullback.ops.creation import full
 from pullback.ops.reductions import mean
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
+from pullback.ops.sets import unique_values
 from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
@@ -25,6 +27,14 @@ __all__ = ["CompileConfig"]
 Path: TypeAlias = tuple[Any, ...]
 #: The weights of losses, in their structure; 1 for those that are left out.
 LossWeights: TypeAlias = "float | Mapping[Any, LossWeights] | Sequence[LossWeights] | None"
+
+
+#: Losses of logits, and the op that they apply.
+_APPLIED = (
+    (losses.softmax_cross_entropy, "softmax"),
+    (losses.sparse_softmax_cross_entropy, "softmax"),
+    (losses.sigmoid_cross_entropy, "sigmoid"),
+)
 
 
 class CompileConfig:
@@ -100,7 +110,8 @@ class CompileConfig:
             total = value if total is None else total + value.astype(total.dtype)
         if total is None:
             raise errors.TrainingError(
-                "there is nothing to minimize: give compile a loss, or have a layer call add_loss"
+                "there is nothing to minimize: give compile a loss, have a layer call add_loss, or "
+                "write train_step, and test_step for validations"
             )
         return total, values
 
@@ -120,13 +131,15 @@ class Loss:
     """A loss function, applied to items with weights."""
 
     opaque_state = True
-    __slots__ = ("function", "itemwise", "title")
+    __slots__ = ("function", "itemwise", "title", "undoes")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         #: True if it can return a loss for each item.
         self.itemwise = gives_items(function)
         self.title = name_of(function)
+        #: The op that the loss applies to predictions itself, until the first ones have been seen.
+        self.undoes = next((op for loss, op in _APPLIED if loss is function), None)
 
     def __call__(self, targets: Structure, predictions: Structure, weights: Structure) -> Tensor:
         """Returns the mean loss of the items of a batch, each times its weight.
@@ -141,6 +154,8 @@ class Loss:
                 f"{self.title} needs targets, and the batch has none; pass y, or batches of "
                 f"(inputs, targets)"
             )
+        if self.undoes is not None:
+            self._check(predictions, self.undoes)
         if weights is None or not self.itemwise:
             value: Tensor = self.function(targets, predictions)
         else:
@@ -157,6 +172,20 @@ class Loss:
             value = value * factor.astype(value.dtype)
         return mean(value)
 
+    def _check(self, predictions: Structure, applied: str) -> None:
+        """Warns of predictions that are a result of the op that the loss applies."""
+        node = getattr(predictions, "_node", None)
+        op = getattr(getattr(node, "op", None), "name", None)
+        if op is None:
+            return  # recorded by no tape
+        self.undoes = None
+        if op == applied:
+            warnings.warn(
+                f"the model ends in {op}, and {self.title} takes logits, so that {op} is applied "
+                f"twice: leave it out of the model, and write pb.{op}(model(x)) for probabilities",
+                stacklevel=2,
+            )
+
 
 def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Structure) -> Tensor:
     """Returns the weights of items by class, times their own weights.
@@ -169,15 +198,7 @@ def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Str
     Raises:
         InputValueError: for targets that are not classes.
     """
-    if isinstance(targets, (dict, tuple)) or targets is None:
-        raise errors.InputValueError(
-            "class_weight is for one array of targets; for several outputs use sample_weight"
-        )
-    tensor = from_any(targets)
-    if tensor.dtype.kind not in "iub":
-        if tensor.ndim == 2 and tensor.shape[1] > 1:
-            tensor = argmax(tensor, axis=-1)
-        tensor = tensor.astype("int32")
+    tensor = classes_of(targets)
     factor = full(tensor.shape, 1.0, dtype="float32", device=tensor.device)
     for number, weight in class_weight.items():
         factor = where(tensor == number, float(weight), factor)
@@ -185,6 +206,54 @@ def by_class(targets: Structure, class_weight: Mapping[int, float], weights: Str
         return factor
     own: Tensor = item_weights(weights, factor.shape, "class_weight", factor.device)
     return factor * own
+
+
+def classes_of(targets: Structure) -> Tensor:
+    """Returns targets as class numbers.
+
+    Raises:
+        InputValueError: for several outputs.
+    """
+    if isinstance(targets, (dict, tuple)) or targets is None:
+        raise errors.InputValueError(
+            "class_weight is for one array of targets; for several outputs use sample_weight"
+        )
+    tensor: Tensor = from_any(targets)
+    if tensor.dtype.kind not in "iub":
+        if tensor.ndim == 2 and tensor.shape[1] > 1:
+            tensor = argmax(tensor, axis=-1)
+        tensor = tensor.astype("int32")
+    return tensor
+
+
+class UnseenClasses:
+    """The classes of `class_weight` that no target has had yet."""
+
+    opaque_state = True
+
+    def __init__(self, class_weight: Mapping[int, float]) -> None:
+        self._unseen = set(class_weight)
+        self._seen: set[int] = set()
+
+    def see(self, targets: Structure) -> None:
+        """Takes note of the classes of a batch."""
+        if self._unseen:
+            self._seen |= set(unique_values(classes_of(targets)).tolist())
+            self._unseen -= self._seen
+
+    def check(self) -> None:
+        """Raises if a class has not been seen.
+
+        Raises:
+            InputValueError: it names the class, and the classes of the targets.
+        """
+        if self._unseen:
+            classes = sorted(self._seen)
+            shown = ", ".join(map(str, classes[:10])) + (", ..." if len(classes) > 10 else "")
+            raise errors.InputValueError(
+                f"class_weight has a weight for {', '.join(map(repr, self._unseen))}, and the "
+                f"targets have the classes {shown}; leave out those that are not there"
+            )
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,9 +12,10 @@ from pullback.shapes import as_int
 from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
 from pullback.training.callback import Callback, Callbacks, History
+from pullback.training.evaluation import Evaluation
 from pullback.training.loop import FitLoop, evaluate, predict
 from pullback.training.model import Model
-from pullback.training.objective import CompileConfig, LossWeights
+from pullback.training.objective import CompileConfig, LossWeights, UnseenClasses
 from pullback.training.progress import ProgressBar
 from pullback.training.run import Run, RunningMetrics
 from pullback.training.types import LossLike, MetricsLike, Structure, Values
@@ -21,6 +23,13 @@ from pullback.training.types import LossLike, MetricsLike, Structure, Values
 __all__ = ["Trainable"]
 
 BATCH_SIZE = 32
+
+
+class _CompiledOptimizer:
+    """The optimizer of a compiled model: an attribute that an object may set to another one."""
+
+    def __get__(self, model: Trainable | None, owner: type) -> Any:
+        return self if model is None else model.compiled.optimizer
 
 
 class Trainable:
@@ -33,6 +42,8 @@ class Trainable:
     #: A callback sets it to end training after the step.
     stop_training: bool = False
     _compiled: CompileConfig | None = None
+    #: The optimizer that `compile` got; a model may have another one in this attribute.
+    optimizer: Any = _CompiledOptimizer()
 
     # Compiling -----------------------------------------------------------------------------------
 
@@ -166,7 +177,7 @@ class Trainable:
             validation_data: (x, y) or (x, y, weights), or an iterable of batches, to validate with
                 after each epoch; its metrics begin with "val_".
             shuffle: True for a new order of the arrays in each epoch.
-            class_weight: the weights of items by class: {0: 1.0, 1: 5.0}.
+            class_weight: the weights of items by class: {0: 1.0, 1: 5.0}. Every class must occur.
             sample_weight: the weights of the items of arrays.
             initial_epoch: the number of the first epoch.
             steps_per_epoch: the number of batches in an epoch; required for infinite data. An
@@ -193,6 +204,7 @@ class Trainable:
         validating = validation_data is not None
         if validating and validation_split:
             raise errors.InputValueError("pass validation_data or validation_split, not both")
+        _check_steps(self, validating or bool(validation_split))
         epochs = as_int(epochs, "epochs: an integer")
         if epochs < 0:
             raise errors.InputValueError(f"fit: epochs must be at least 0, got {epochs}")
@@ -201,6 +213,10 @@ class Trainable:
             _no_arrays("fit", y=y, sample_weight=sample_weight, validation_split=validation_split)
             source, held_out = x, None
         else:
+            if class_weight is not None:
+                unseen = UnseenClasses(class_weight)
+                unseen.see(y)
+                unseen.check()
             source, held_out = of_arrays(
                 "fit",
                 (x, y, sample_weight),
@@ -233,10 +249,12 @@ class Trainable:
         steps: int | None = None,
         callbacks: Iterable[Callback] = (),
         columns: Columns | None = None,
-    ) -> dict[str, Any]:
-        """Returns the loss and the metrics by name, without training.
+    ) -> Evaluation:
+        """Returns the loss and the metrics, without training: `result["loss"]`, or `result.loss`.
 
-        The arguments are those of `fit`; `steps` is the number of batches, all if None.
+        The result is unpacked into values, `loss, accuracy = model.evaluate(x, y)`, and
+        `dict(result)` has them by name. The arguments are those of `fit`; `steps` is the number of
+        batches, all if None.
 
         Raises:
             TrainingError: before `compile`, or without data.
@@ -246,7 +264,7 @@ class Trainable:
         run.steps = data.size if steps is None else steps
         called = _callbacks(self, callbacks, run, verbose)
         try:
-            return evaluate(self, run, data, steps, called)
+            return Evaluation(evaluate(self, run, data, steps, called))
         finally:
             data.close()
             called.close()
@@ -284,13 +302,13 @@ class Trainable:
 
     def train_on_batch(
         self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
-    ) -> dict[str, Any]:
+    ) -> Evaluation:
         """Takes one step; returns the loss and the metrics of this batch alone.
 
         >>> model = pb.Sequential([pb.layers.Dense(1, kernel_initializer="zeros")])
         >>> model.compile("sgd", "mean_squared_error")
         >>> model.train_on_batch([[1.0]], [[2.0]])
-        {'loss': 4.0}
+        Evaluation(loss=4.0)
 
         Raises:
             TrainingError: before `compile`.
@@ -299,7 +317,7 @@ class Trainable:
 
     def test_on_batch(
         self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
-    ) -> dict[str, Any]:
+    ) -> Evaluation:
         """Returns the loss and the metrics of one batch.
 
         Raises:
@@ -314,14 +332,14 @@ def _on_batch(
     x: Structure,
     y: Structure,
     sample_weight: Structure,
-) -> dict[str, Any]:
+) -> Evaluation:
     metrics = _new_run(model, 0).metrics
     kept = metrics.checkpoint_state()
     metrics.reset()
     try:
         batch = Batch(*[split((part,)).inputs for part in (x, y, sample_weight)])
         metrics.add(step(*batch), batch.size)
-        return dict(metrics.logs())
+        return Evaluation(metrics.logs())
     finally:
         metrics.restore_state(kept)
 
@@ -331,6 +349,30 @@ def _new_run(model: Model, epochs: int) -> Run:
     has_own_step = getattr(type(model), "train_step", None) is not Trainable.train_step
     compiled = model._compiled if has_own_step else model.compiled
     return Run(epochs, RunningMetrics({} if compiled is None else compiled.named_metrics))
+
+
+def _check_steps(model: Model, validating: bool) -> None:
+    """Checks the steps that a model has of its own.
+
+    Raises:
+        TrainingError: for other parameters, or a validation without a step for it.
+    """
+    kind = type(model)
+    for name in ("train_step", "test_step"):
+        try:
+            inspect.signature(getattr(model, name)).bind(None, None, None)
+        except TypeError:
+            parameters = inspect.signature(getattr(kind, name))
+            raise errors.TrainingError(
+                f"{kind.__name__}.{name} has the parameters {parameters}; write "
+                f"def {name}(self, inputs, targets, weights)"
+            ) from None
+    own = getattr(kind, "test_step", None) is not Trainable.test_step
+    if validating and model._compiled is None and not own:
+        raise errors.TrainingError(
+            f"validation calls test_step, and {kind.__name__} has only a train_step of its own; "
+            f"write def test_step(self, inputs, targets, weights), or compile it with a loss"
+        )
 
 
 def _callbacks(

@@ -32,7 +32,7 @@ _ROW = 4096
 
 #: By a dtype's character: the dtype in which sums are taken, and that of the result.
 _WIDE: dict[str, tuple[Any, Any]] = {
-    **{dtype.char: (dtypes.accumulated(dtype),) * 2 for dtype in dtypes.ALL},
+    **{dtype.char: (dtypes.accumulated(dtype, dtypes.int32),) * 2 for dtype in dtypes.ALL},
     # The same as int64 and uint64, under another name.
     **{char: (np.dtype(char), np.dtype(char)) for char in "qQ"},
     **{dtype.char: (dtypes.float32, dtype) for dtype in (dtypes.float16, dtypes.bfloat16)},

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pullback as pb
 from pullback import dtypes
 from pullback.layers import Layer
-from pullback.layers.basic import activation_of
+from pullback.layers.activations import activation_of
 from pullback.tensor import Tensor
 
 __all__ = ["BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMCell", "LSTMStateTuple", "RNNCell"]

@@ -52,14 +52,15 @@ def _size(query: Array, key: Array, value: Array, mask: Array = None, **how: Any
 
 _Q, _K, _V = normal(2, 4, 3, 5), normal(2, 4, 6, 5, seed=1), normal(2, 4, 6, 2, seed=2)
 _BOOLEAN = np.arange(18).reshape(3, 6) % 4 != 1
+_SHARED = _K[:, :2, :3], _V[:, :2, :3]
 _CASES: tuple[tuple[Any, dict[str, Any], str], ...] = (
     ((_Q, _K, _V, None), {}, "plain"),
     ((_Q, _K, _V, None), {"scale": 0.3}, "scale"),
-    ((_Q, _K, _V, None), {"is_causal": True}, "causal"),
+    ((_Q, _K[:, :, :3], _V[:, :, :3], None), {"is_causal": True}, "causal"),
     ((_Q, _K, _V, _BOOLEAN), {}, "mask of truth values"),
     ((_Q, _K, _V, normal(2, 1, 3, 6)), {}, "mask of numbers"),
     ((_Q, _K, _V, np.arange(6) < np.array([[3], [0], [6]])), {}, "a query that looks nowhere"),
-    ((_Q, _K[:, :2], _V[:, :2], _BOOLEAN), {"is_causal": True}, "shared heads"),
+    ((_Q, *_SHARED, _BOOLEAN[:, :3]), {"is_causal": True}, "shared heads"),
     ((_Q[0, 0], _K[0, 0], _V[0, 0], None), {}, "no heads"),
     ((_Q[:0], _K[:0], _V[:0], None), {}, "empty"),
 )

@@ -8,11 +8,11 @@ from typing import TypeAlias, cast
 from pullback import errors, shapes
 from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
-from pullback.dtypes import DTypeLike, is_complex, numeric, same
+from pullback.dtypes import DTypeLike, accumulating, is_complex, numeric, same
 from pullback.ops.complex import conj
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import moveaxis, permute_dims, reshape
-from pullback.ops.reductions import accumulating, sum
+from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor
@@ -316,7 +316,7 @@ def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     return (*x[:-2], _diagonal_span(x[-2], x[-1], offset)[1])
 
 
-@op(shape=_diagonal_shape, dtype=same, accuracy=EXACT)
+@op(shape=_diagonal_shape, dtype=same, accuracy=EXACT, view=True)
 def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; `offset` > 0 is above the main one.
 

@@ -26,7 +26,13 @@ __all__ = [
 
 
 def _attention_shape(
-    query: Shape, key: Shape, value: Shape, mask: Shape | None, **_: object
+    query: Shape,
+    key: Shape,
+    value: Shape,
+    mask: Shape | None,
+    *,
+    is_causal: bool = False,
+    **_: object,
 ) -> Shape:
     """The shape of the query with the width of the values."""
     if min(len(query), len(key), len(value)) < 2 or not len(query) == len(key) == len(value):
@@ -46,10 +52,27 @@ def _attention_shape(
         raise errors.ShapeError(
             f"the {heads[0]} heads of query must be a multiple of the {shared[0]} of key and value"
         )
+    if is_causal:
+        check_causal(query[-2], key[-2])
     scores = (*query[:-1], key[-2])
     if mask is not None and broadcast_shapes(mask, scores) != scores:
         raise errors.ShapeError(f"mask {mask} does not broadcast to the scores {scores}")
     return (*query[:-1], value[-1])
+
+
+def check_causal(length: int, others: int) -> None:
+    """Raises for a causal mask whose diagonal could begin in two places.
+
+    Raises:
+        ShapeError: for other keys than queries; it names the mask to write.
+    """
+    if length != others:
+        raise errors.ShapeError(
+            f"is_causal needs as many queries as keys, got {length} and {others}: it would not say "
+            f"which positions the queries have. Give a mask: pb.tril(pb.ones(({length}, {others}), "
+            f'dtype="bool")) if they are the first ones, and with '
+            f"k={others - length} if they are the last ones, behind a cache of keys"
+        )
 
 
 def _attention_dtypes(operands: Operands, **_: object) -> Resolution:
@@ -64,7 +87,7 @@ def _attention_dtypes(operands: Operands, **_: object) -> Resolution:
 def _default_scale(
     shapes: tuple[Shape, ...], *, is_causal: bool, scale: float | None
 ) -> dict[str, object]:
-    _attention_shape(*shapes[:4])
+    _attention_shape(*shapes[:4], is_causal=is_causal)
     if scale is None:
         scale = 1 / math.sqrt(shapes[0][-1]) if shapes[0][-1] else 1.0
     return {"is_causal": bool(is_causal), "scale": scale}
@@ -96,7 +119,8 @@ def scaled_dot_product_attention(
         value: (..., heads, others, width), with as many heads as key.
         mask: broadcasts to (..., heads, length, others). Booleans are True where a query may
             attend to a key; numbers are added to the scores.
-        is_causal: True to let position i attend to positions j <= i only.
+        is_causal: True to let position i attend to positions j <= i only; there must be as many
+            keys as queries.
         scale: a factor on the scores; 1 / sqrt(depth) if not given.
 
     Returns:

@@ -4,6 +4,7 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["scaled_dot_product_attention"]
 
+def check_causal(length: int, others: int) -> None: ...
 def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,

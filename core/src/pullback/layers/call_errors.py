@@ -1,0 +1,65 @@
+"""Errors in the call of a layer: they name the layer, and keep the lines that led to them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pullback import _hints, errors
+from pullback.state import objects
+from pullback.tensor import Tensor
+
+__all__ = ["add_layer_note", "with_path"]
+
+
+def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
+    """Returns the error with the path from this layer to the layer that raised it.
+
+    For wrong shapes it is a LayerError, which says what the layer was called with.
+    """
+    innermost = getattr(error, "layer", None)
+    if innermost is None:
+        reason = str(error)
+        if isinstance(error, (errors.ShapeError, errors.AxisError)):
+            notes = getattr(error, "__notes__", ())
+            error = errors.LayerError(f"{reason} (called with {_described(args)})")
+            for note in notes:
+                error.add_note(note)
+        innermost = error.layer = layer  # type: ignore[attr-defined]
+        error.reason = str(error)  # type: ignore[attr-defined]
+    path = objects.path_of(layer, innermost)
+    kind = type(innermost).__name__
+    where = f"{path} ({kind})" if path else f"{innermost.name} ({kind})"
+    error.args = (f"{where}: {error.reason}",)  # type: ignore[attr-defined]
+    return error
+
+
+def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
+    """Adds the innermost layer to an error of Python's, or of another library's."""
+    if getattr(error, "__notes__", None):
+        return
+    at = error.__traceback__
+    if isinstance(error, TypeError) and at is not None and at.tb_next is None:
+        # It has no frame below that of the call: the arguments do not fit the parameters.
+        error.add_note(
+            f"{type(layer).__name__}.call has the parameters {inspect.signature(layer.call)}; "
+            f"a layer is called with as many inputs as its call takes, and fit passes all inputs "
+            f"as one argument: `def call(self, inputs): a, b = inputs`"
+        )
+    elif isinstance(error, TypeError) and not isinstance(error, errors.PullbackError):
+        advice = _hints.keyword_note(error)
+        if advice is not None:
+            error.add_note(advice)
+    error.add_note(f"in {layer.name} ({type(layer).__name__}), called with {_described(args)}")
+
+
+def _described(args: tuple[Any, ...]) -> str:
+    return ", ".join(map(_description, args)) or "no inputs"
+
+
+def _description(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {value.shape}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_description(item) for item in value) + "]"
+    return type(value).__name__

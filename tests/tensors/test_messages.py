@@ -1,0 +1,90 @@
+"""Errors name the function that the user called, and say what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import errors
+
+X = pb.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "name"),
+    [
+        (lambda: pb.zeros(-1), errors.ShapeError, "zeros"),
+        (lambda: pb.ones(-1), errors.ShapeError, "ones"),
+        (lambda: pb.empty(-1), errors.ShapeError, "empty"),
+        (lambda: pb.full(-1, 0), errors.ShapeError, "full"),
+        (lambda: pb.ones(3, device="nowhere"), errors.PullbackError, "ones"),
+        (lambda: pb.zeros("a"), errors.InputTypeError, "zeros"),
+        (lambda: pb.zeros(2, dtype="x"), errors.DTypeError, "zeros"),
+        (lambda: pb.zeros_like(X, dtype="x"), errors.DTypeError, "zeros_like"),
+        (lambda: pb.ones_like(X, dtype="x"), errors.DTypeError, "ones_like"),
+        (lambda: pb.empty_like(X, dtype="x"), errors.DTypeError, "empty_like"),
+        (lambda: pb.full_like(X, "x"), errors.ConversionError, "full_like"),
+        (
+            lambda: pb.losses.sparse_softmax_cross_entropy([0.5], [[1.0, 2.0]]),
+            errors.DTypeError,
+            "sparse_softmax_cross_entropy",
+        ),
+        (
+            lambda: pb.losses.softmax_cross_entropy([[0.5]], [[1.0, 2.0]]),
+            errors.ShapeError,
+            "softmax_cross_entropy",
+        ),
+    ],
+)
+def test_the_name_of_the_function_comes_first(
+    call: Callable[[], Any], error: type[Exception], name: str
+) -> None:
+    with pytest.raises(error, match=rf"^{name}: (?!\w+:)") as raised:
+        call()
+    assert getattr(raised.value, "op", None) == name
+
+
+@pytest.mark.parametrize("value", [1.5, np.float64(1.5), [1.5, 2.5], pb.asarray(1.5), 1j])
+@pytest.mark.parametrize("key", [0, ..., slice(None), [0, 1], pb.asarray([True, True])])
+def test_a_write_of_another_kind_says_dtype_and_cast(key: Any, value: Any) -> None:
+    x = pb.asarray([1, 2], dtype="int64")
+    wanted = r"^x\[\.\.\.\] = value: values of dtype \w+ cannot be cast to int64.*astype"
+    with pytest.raises(errors.DTypeError, match=wanted):
+        x[key] = value
+
+
+def test_a_write_of_another_shape_names_no_op() -> None:
+    x = pb.ones((2, 3))
+    for key in (0, slice(None), [0, 1]):
+        with pytest.raises(errors.ShapeError, match=re.escape("x[...] = value: ")):
+            x[key] = [1.0, 2.0]
+
+
+def test_shapes_that_cannot_be_broadcast() -> None:
+    for call in (lambda: pb.broadcast_shapes((2,), (3,)), lambda: pb.ones(2) + pb.ones(3)):
+        with pytest.raises(errors.ShapeError, match=r"\(2,\) and \(3,\) cannot be broadcast"):
+            call()
+
+
+class OfReals(pb.Backend):
+    name = "of_reals"
+    dtypes = {pb.ones(1).dtype: pb.ones(1).dtype}  # noqa: RUF012
+    kernels = {}  # noqa: RUF012
+
+    def from_host(self, array: Any, device: Any, *, copy: bool) -> Any:
+        return np.array(array)
+
+    def to_host(self, array: Any) -> Any:
+        return array
+
+
+@pytest.mark.parametrize("value", [1j, [1j], np.complex64(1), np.ones(2, "complex64")])
+def test_a_complex_number_on_a_backend_without_is_refused_at_once(value: Any) -> None:
+    pb.register_backend(OfReals(), replace=True)
+    with pytest.raises(errors.DTypeError, match="does not support complex64"):
+        pb.asarray(value, device="of_reals:cpu:0")
