@@ -148,7 +148,7 @@ def test_layers_before_and_after_their_first_call(
 def test_schedules_initializers_and_regularizers() -> None:
     schedule = pb.optimizers.schedules.cosine_decay(0.1, 10)
     optimizer = pickled(pb.optimizers.Adam(schedule))
-    assert optimizer.learning_rate(3) == schedule(3)
+    assert optimizer.schedule(3) == schedule(3)
     assert copy.deepcopy(schedule) is schedule
     penalty = pickled(pb.layers.regularizers.l2(0.5))
     assert penalty(pb.Variable([1.0, -2.0])).item() == 2.5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.random import philox
+from pullback._numerics.philox import philox
 
 
 class TestState:

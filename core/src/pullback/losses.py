@@ -97,16 +97,18 @@ def _of_logits(
         return op(logits, labels, **attributes)
     except (errors.DTypeError, errors.ShapeError) as error:
         first, second = from_any(labels), from_any(logits)
-        reason = str(error).removeprefix(f"{op.__name__}: ")
+        reason = str(error).removeprefix(f"{op.__name__}: ").replace("_with_logits", "")
         if dtypes.is_floating(first.dtype) and not dtypes.is_floating(second.dtype):
             reason = "the arguments are swapped: labels come first"
         elif name.startswith("sparse") and dtypes.is_floating(first.dtype):
             reason = "labels must be integers; write labels.astype(pb.int32), or for one-hot rows"
             reason += " pb.losses.softmax_cross_entropy"
-        raise type(error)(
+        described = type(error)(
             f"{name}: {reason}; got labels {first.dtype}{list(first.shape)} and logits "
             f"{second.dtype}{list(second.shape)}"
-        ).with_traceback(error.__traceback__) from None
+        )
+        described.op = name
+        raise described.with_traceback(error.__traceback__) from None
 
 
 # ---------------------------------------------------------------------------------------------

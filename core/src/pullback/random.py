@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
+from pullback._numerics.philox import philox
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
@@ -60,7 +61,6 @@ __all__ = [
 
 _KEYS = 1 << 128
 _COUNTERS = 1 << 256
-_WORD = (1 << 64) - 1
 
 
 class Generator:
@@ -414,23 +414,6 @@ class Generator:
         tensor = from_any(x)
         key, counter = self.reserve(words_of(tensor.size, dtypes.float32))
         return _dropout(tensor, rate=rate, key=key, counter=counter, noise_shape=noise_shape)
-
-
-def philox(key: int, counter: int) -> tuple[int, int, int, int]:
-    """One block of Philox 4x64-10 (Salmon et al., 2011): four words of 64 bits."""
-    a, b, c, d = ((counter >> shift) & _WORD for shift in (0, 64, 128, 192))
-    left, right = key & _WORD, key >> 64
-    for _ in range(10):
-        first, second = a * 0xD2E7470EE14C6C93, c * 0xCA5A826395121157
-        a, b, c, d = (
-            (second >> 64) ^ b ^ left,
-            second & _WORD,
-            (first >> 64) ^ d ^ right,
-            first & _WORD,
-        )
-        left = (left + 0x9E3779B97F4A7C15) & _WORD
-        right = (right + 0xBB67AE8584CAA73B) & _WORD
-    return a, b, c, d
 
 
 #: The generator of the functions of this module.
