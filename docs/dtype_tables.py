@@ -42,7 +42,9 @@ def scalars() -> str:
         "|---|---|---|---|---|",
     ]
     for a in ALL:
-        lines.append(f"| {a} | {' | '.join(str(dtypes.promote([a, kind])) for kind in kinds)} |")
+        lines.append(
+            f"| {a} | {' | '.join(str(dtypes.promote([a, kind])) for kind in kinds)} |"
+        )
     return "\n".join(lines)
 
 
@@ -64,7 +66,9 @@ def with_tables(text: str) -> str:
             flags=re.DOTALL,
         )
         if count != 1:
-            raise SystemExit(f"docs/dtypes.md has no place for the table {table.__name__}")
+            raise SystemExit(
+                f"docs/dtypes.md has no place for the table {table.__name__}"
+            )
     return text
 
 

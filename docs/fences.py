@@ -15,4 +15,6 @@ class Fences(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = _EXAMPLE.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
+            obj.docstring.value = _EXAMPLE.sub(
+                r"```pycon\n\g<0>\n```", obj.docstring.value
+            )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,14 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback import dtypes, ops
+from op_words import (
+    call,
+    cell,
+    facts,
+    first_line,
+    markdown,
+)
+from pullback import ops
 from pullback.spec import OPS, Op, Tier
 
 #: Modules whose public names are not all in `pullback` itself.
@@ -34,150 +40,12 @@ SHORT = "pb"
 
 
 # ---------------------------------------------------------------------------------------------
-# What the definitions say, in words.
-
-
-def markdown(doc: str | None) -> str:
-    """A docstring as Markdown: examples as code, arguments and errors as lists."""
-    lines: list[str] = []
-    inside = False
-    for line in inspect.cleandoc(doc or "").splitlines():
-        starts = line.lstrip().startswith(">>>")
-        if starts and not inside:
-            lines += ["", "```pycon"]
-        elif inside and not line.strip():
-            lines.append("```")
-        inside = (inside or starts) and bool(line.strip())
-        if inside:
-            lines.append(line)
-        elif section := re.fullmatch(r"(Args|Raises|Returns):", line):
-            lines += ["", f"**{'Arguments' if section[1] == 'Args' else section[1]}**", ""]
-        elif entry := re.match(r" {4}([*\w]+(?:, \w+)*): (.*)", line):
-            lines.append(f"- `{entry[1]}`: {plain(entry[2])}")
-        else:
-            # Under an entry the line goes on; under a heading it is text, not code.
-            lines.append(plain(re.sub(r"^ {8}(?=\S)", "  ", re.sub(r"^ {4}(?=\S)", "", line))))
-    return "\n".join([*lines, "```"] if inside else lines).strip()
-
-
-def plain(line: str) -> str:
-    """A line of text in which an asterisk is an asterisk."""
-    parts = line.split("`")
-    return "`".join(p if i % 2 else p.replace("*", "\\*") for i, p in enumerate(parts))
-
-
-def first_line(thing: Any) -> str:
-    """The first line of a docstring; nothing where there is none."""
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
-
-
-def shape_rule(op: Op) -> str:
-    """The shape rule: its name, and what it says of itself."""
-    says = first_line(op.shape)
-    return f"`{op.shape.__name__.lstrip('_')}`" + (f": {lower(says)}" if says else "")
-
-
-def dtype_rule(op: Op) -> str:
-    """The dtype rule: its name where `pullback.dtypes` gives it one, and what it says."""
-    rule = op.dtype
-    named = [name for name, value in vars(dtypes).items() if value is rule]
-    function = rule.function
-    made = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
-    says = lower(first_line(function))
-    if "allowed" in made:
-        says = f"{made['allowed']} inputs, promoted to one dtype"
-        if made["lift"]:
-            says += f"; integers and booleans are taken as {dtypes.DEFAULT_FLOAT}"
-        if made["to"] is not None:
-            says += f"; the result is {made['to']}"
-    elif "classes" in made:
-        result = made["result"]
-        position = f"that of input {result + 1}" if isinstance(result, int) else str(result)
-        says = f"each input its own dtype ({', '.join(made['classes'])}); the result has {position}"
-    name = named[0].rstrip("_") if named else function.__name__.lstrip("_")
-    shown = "" if name == "rule" else f"`{name}`"
-    return ": ".join(part for part in (shown, says) if part)
-
-
-def lower(sentence: str) -> str:
-    """A sentence as it goes on after a colon."""
-    return (sentence[:1].lower() + sentence[1:]).rstrip(".")
-
-
-def gradient(op: Op) -> str:
-    """The kind of derivative of the op, and the arrays that it keeps."""
-    if not op.differentiable:
-        return "not differentiable"
-    if not op.rules:
-        return "through its body"
-    arrays = {*(one.name for one in op.inputs), *op.outputs, *op.residuals}
-    parts = []
-    for target, rule in op.rules.items():
-        if rule is None:
-            parts.append(f"none in `{target}`")
-            continue
-        kept = ", ".join(f"`{need}`" for need in rule.needs if need in arrays)
-        shared = " (one rule for several)" if rule.joint else ""
-        parts.append(f"rule for `{target}`{shared}, keeps {kept or 'no array'}")
-    return "; ".join(parts)
-
-
-def call(name: str, function: Any) -> str:
-    """The signature as a block of code; one parameter a line where it is long."""
-    # Annotations are strings, for they are not evaluated; defaults keep their quotes.
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{inspect.signature(function)}")
-    if len(text) > 96:
-        parts = re.match(r"(.*?\()(.*)(\).*)", text)
-        assert parts is not None
-        # Commas inside brackets belong to an annotation.
-        inner = re.sub(r", (?![^\[(]*[\])])", ",\n    ", parts[2])
-        text = f"{parts[1]}\n    {inner},\n{parts[3]}"
-    return f"```python\n{text}\n```\n"
-
-
-# ---------------------------------------------------------------------------------------------
 # Pages.
 
 
 def section(name: str, function: Any) -> str:
     """The signature and docstring of a function."""
     return f"{call(name, function)}\n{markdown(function.__doc__)}\n"
-
-
-def facts(op: Op) -> str:
-    """The table of what the definition says of an op."""
-    inputs = [one.name for one in op.inputs]
-    attributes = [one.name for one in op.attributes]
-    kernel = ", ".join([*inputs, *(["*", *attributes] if attributes else [])])
-    rows = {
-        "Kind": kind(op),
-        "Shape": shape_rule(op),
-        "Dtypes": dtype_rule(op),
-        "Gradient": gradient(op),
-        "Accuracy": f"{op.accuracy.name}: {op.accuracy.value}",
-        "Kernel": f"`{op.name}({kernel})`",
-    }
-    if len(op.outputs) > 1:
-        rows["Results"] = ", ".join(f"`{one}`" for one in op.outputs)
-    if op.residuals:
-        rows["Residuals"] = ", ".join(f"`{one}`" for one in op.residuals)
-    lines = [f"| {label} | {escaped(value)} |" for label, value in rows.items()]
-    return "\n".join(["| | |", "|---|---|", *lines, ""])
-
-
-def kind(op: Op) -> str:
-    """Primitive, with its tier and reason, or composite."""
-    return f"primitive, {op.tier} tier. {plain(op.why)}".strip() if op.primitive else "composite"
-
-
-def escaped(text: str) -> str:
-    """Markdown for a cell of a table."""
-    return text.replace("|", "\\|")
-
-
-def cell(text: str) -> str:
-    """Text for a cell of a table."""
-    return escaped(plain(text))
 
 
 def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
@@ -188,7 +56,11 @@ def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
     listed: dict[str, tuple[Any, Op | None]] = {}
     for name in (*getattr(module, "__all__", ()), *by_name):
         function = getattr(module, name, None) or by_name[name].function
-        if name not in listed and inspect.isroutine(function):
+        if (
+            name not in listed
+            and inspect.isroutine(function)
+            and not name.startswith("_")
+        ):
             # A plain function that prepares its inputs stands for the op of its name.
             listed[name] = (function, by_function.get(function) or by_name.get(name))
     return listed
@@ -197,12 +69,57 @@ def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
 def family_page(family: str, found: list[Op]) -> str:
     """The page of one family: what its module offers, in its order, then what rules use."""
     module = import_module(found[0].body.__module__)
-    lines = [f"# {family.replace('_', ' ').capitalize()}\n", markdown(module.__doc__) + "\n"]
-    for name, (function, op) in contents(found).items():
-        lines.append(f"## {name} {{ #{name} }}\n")
-        lines.append(section(f"{space(name, function)}.{name}", function))
-        if op is not None:
-            lines.append(facts(op))
+    lines = [f"# {family_title(family)}\n", markdown(module.__doc__) + "\n"]
+    public, inner = parts(contents(found))
+    if len(public) > 1:
+        lines += [
+            name_table({f"#{name}": (path, f) for name, (path, f) in public.items()}),
+            "",
+        ]
+    for listed, mark in ((public, "##"), (inner, "###")):
+        if listed is inner and inner:
+            lines += [f"## {INNER} {{ #ops-for-rules }}\n", f"{INNER_TEXT}\n"]
+        for name, (path, function) in listed.items():
+            lines.append(f"{mark} {name} {{ #{name} }}\n")
+            lines.append(section(path, function))
+            op = contents(found)[name][1]
+            if op is not None:
+                lines.append(facts(op))
+    return "\n".join(lines)
+
+
+#: Functions by name: the path that a reader writes, and the function.
+Named = dict[str, tuple[str, Any]]
+INNER = "Ops for rules and optimizers"
+INNER_TEXT = (
+    "Gradient rules, optimizers and indexing call these. A backend may have kernels for them; "
+    "programs seldom need them."
+)
+
+
+def parts(listed: dict[str, tuple[Any, Op | None]]) -> tuple[Named, Named]:
+    """The functions for everybody, and those in `pb.ops` alone."""
+    public: Named = {}
+    inner: Named = {}
+    for name, (function, _) in listed.items():
+        where = space(name, function)
+        (inner if where == f"{SHORT}.ops" else public)[name] = (
+            f"{where}.{name}",
+            function,
+        )
+    return public, inner
+
+
+def family_title(family: str) -> str:
+    """The name of a family as a heading."""
+    return family.replace("_", " ").capitalize()
+
+
+def name_table(rows: dict[str, tuple[str, Any]]) -> str:
+    """A line for each link: the name as it is written, and what it is."""
+    lines = ["| name | what it is |", "|---|---|"]
+    for link, (path, value) in rows.items():
+        lines.append(f"| [`{path}`]({link}) | {cell(first_line(value))} |")
     return "\n".join(lines)
 
 
@@ -237,7 +154,9 @@ def primitives_page() -> str:
         if not found:
             continue
         lines.append(f"## {str(tier).capitalize()} ({len(found)})\n")
-        lines.append("| op | what it computes | why no body can replace it |\n|---|---|---|")
+        lines.append(
+            "| op | what it computes | why no body can replace it |\n|---|---|---|"
+        )
         for op in found:
             link = f"[{op.name}](ops/{op.family}.md#{op.name})"
             lines.append(f"| {link} | {cell(first_line(op.body))} | {cell(op.why)} |")
@@ -268,9 +187,9 @@ PAGES = {
 TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of your own"}
 
 
-def objects() -> dict[str, list[str]]:
-    """The paths of public classes and functions that are not ops, by page."""
-    found: dict[str, list[str]] = {}
+def objects() -> dict[str, Named]:
+    """Public classes and functions that are not ops: by page, then by the path of their module."""
+    found: dict[str, Named] = {}
     of_ops = [contents(listed).values() for listed in families().values()]
     seen = {id(function) for listed in of_ops for function, _ in listed}
     for module in modules():
@@ -278,12 +197,17 @@ def objects() -> dict[str, list[str]]:
             value = getattr(module, name)
             where = getattr(value, "__module__", "") or ""
             # Bound methods are documented with their class.
-            if not (inspect.isclass(value) or inspect.isfunction(value)) or id(value) in seen:
+            if (
+                not (inspect.isclass(value) or inspect.isfunction(value))
+                or id(value) in seen
+            ):
                 continue
             if where.startswith("pullback.") and not name.startswith("_"):
                 seen.add(id(value))
                 part = (where if module is pb else module.__name__).split(".")[1]
-                found.setdefault(PAGES.get(part, part), []).append(f"{where}.{value.__name__}")
+                shown = f"{SHORT}{module.__name__.removeprefix('pullback')}.{name}"
+                page = found.setdefault(PAGES.get(part, part), {})
+                page[f"{where}.{value.__name__}"] = (shown, value)
     return found
 
 
@@ -297,7 +221,8 @@ def public_names(module: Any) -> list[str]:
     own = [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        if not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
     ]
     return list(getattr(module, "__all__", own))
 
@@ -307,37 +232,53 @@ def title(page: str) -> str:
     return TITLES.get(page, page.replace("_", " ").capitalize())
 
 
-def object_page(page: str, paths: list[str]) -> str:
-    """A page for mkdocstrings to fill."""
-    says = markdown(import_module(f"pullback.{page}").__doc__) if page in MODULES else ""
-    return "\n".join([f"# {title(page)}\n", f"{says}\n", *map(object_block, paths)])
+def object_page(page: str, listed: Named) -> str:
+    """A page for mkdocstrings to fill, below a list of what is on it."""
+    says = (
+        markdown(import_module(f"pullback.{page}").__doc__) if page in MODULES else ""
+    )
+    table = name_table({f"#{path}": row for path, row in listed.items()})
+    blocks = [object_block(path, shown) for path, (shown, _) in listed.items()]
+    return "\n".join([f"# {title(page)}\n", f"{says}\n", f"{table}\n", *blocks])
 
 
-def object_block(path: str) -> str:
+def object_block(path: str, shown: str) -> str:
     """The place of one class or function; of some classes, with what they inherit."""
-    inherited = path.rpartition(".")[2] in INHERITING
-    return f"::: {path}\n" + "    options:\n      inherited_members: true\n" * inherited
+    name = shown.rpartition(".")[2]
+    options = [f'heading: "{shown}"', f'toc_label: "{name}"']
+    if name in INHERITING:
+        options.append("inherited_members: true")
+    return f"::: {path}\n    options:\n" + "".join(f"      {one}\n" for one in options)
 
 
-def index_page(pages: dict[str, list[str]]) -> str:
-    """Everything public, one line each."""
+def index_page(pages: dict[str, Named]) -> str:
+    """Everything public: classes and functions with a line each, ops by family."""
     lines = [
         "# API reference\n",
-        "Everything that `import pullback as pb` gives. Ops are listed by family, as the "
-        "specification defines them; [primitives by tier](primitives.md) are what a backend "
+        "Names as they are written after `import pullback as pb`. Ops are listed by family, as "
+        "the specification defines them; [primitives by tier](primitives.md) are what a backend "
         "implements. `help(pb.softmax)` shows the same at a prompt.\n",
-        "## Classes and functions\n",
+        "## Ops\n",
     ]
-    for page, paths in pages.items():
-        names = ", ".join(f"[{path.rpartition('.')[2]}]({page}.md#{path})" for path in paths)
-        lines.append(f"- **{title(page)}**: {names}")
-    lines.append("\n## Ops\n")
+    inner: list[str] = []
     for family, found in families().items():
-        names = ", ".join(f"[{name}](ops/{family}.md#{name})" for name in contents(found))
-        lines.append(f"- **{family.replace('_', ' ').capitalize()}**: {names}")
+        public, others = parts(contents(found))
+        names = [
+            [f"[{path}](ops/{family}.md#{name})" for name, (path, _) in one.items()]
+            for one in (public, others)
+        ]
+        if names[0]:
+            lines.append(f"- **{family_title(family)}**: {', '.join(names[0])}")
+        inner += names[1]
+    for page, listed in pages.items():
+        lines.append(f"\n## {title(page)}\n")
+        lines.append(
+            name_table({f"{page}.md#{path}": row for path, row in listed.items()})
+        )
     constants = [name for name in pb.__all__ if is_constant(getattr(pb, name))]
     names = ", ".join(f"`{SHORT}.{name}`" for name in constants)
     lines.append(f"\n## Dtypes and constants\n\n{names}. See [dtypes](../dtypes.md).\n")
+    lines.append(f"## {INNER}\n\n{INNER_TEXT}\n\n{', '.join(inner)}\n")
     return "\n".join(lines)
 
 
@@ -349,7 +290,10 @@ def is_constant(value: Any) -> bool:
 def pages() -> dict[str, str]:
     """Every page of the reference: its path under docs, and its Markdown."""
     listed = objects()
-    made = {"reference/index.md": index_page(listed), "reference/primitives.md": primitives_page()}
+    made = {
+        "reference/index.md": index_page(listed),
+        "reference/primitives.md": primitives_page(),
+    }
     for page, paths in listed.items():
         made[f"reference/{page}.md"] = object_page(page, paths)
     for family, found in families().items():
@@ -364,8 +308,15 @@ def pages() -> dict[str, str]:
 def on_config(config: Any) -> Any:
     """Puts the generated pages into the navigation, where mkdocs.yml has "Reference"."""
     config["_reference"] = made = pages()
-    inner = [name for name in made if not name.startswith(("reference/ops/", "reference/index"))]
-    section = ["reference/index.md", {"Ops": [n for n in made if n.startswith("reference/ops/")]}]
+    inner = [
+        name
+        for name in made
+        if not name.startswith(("reference/ops/", "reference/index"))
+    ]
+    section = [
+        "reference/index.md",
+        {"Ops": [n for n in made if n.startswith("reference/ops/")]},
+    ]
     for entry in config["nav"]:
         if "Reference" in entry:
             entry["Reference"] = [*section, *inner]

@@ -172,6 +172,21 @@ def test_names():
     assert not known & {name.lower() for name in found}
 
 
+def test_words():
+    text = run("words", "--epochs", 3, "--say", "the tea was not cold", "--say", "the tea was cold")
+    accuracy, praise, complaint = text.splitlines()
+    assert numbers(accuracy)[0] > 0.95
+    assert numbers(praise)[0] > 90
+    assert numbers(complaint)[0] < 10
+
+
+def test_gan_ring(tmp_path):
+    text = run("gan_ring", "--epochs", 20, "--picture", "ring.png", cwd=tmp_path)
+    assert row(text, "points near a centre")[0] > 0.9
+    assert min(row(text, "of each centre")) > 0.05
+    assert (tmp_path / "ring.png").read_bytes().startswith(b"\x89PNG")
+
+
 def idx(array):
     """An array of bytes as an IDX file."""
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)

@@ -1,0 +1,82 @@
+"""Checks of the code on the pages: its width, its names, and that tutorials show their examples."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import pullback as pb
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+#: What a block of code shows without a scroll bar in a window of 1280 pixels.
+WIDTH = 88
+#: The examples that a page shows parts of.
+TUTORIALS = {"gan": "gan_ring", "text": "words"}
+
+
+def load(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+blocks = load(Path(__file__).with_name("test_docs.py")).blocks
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_code_fits_the_page(path):
+    wide = [
+        f"{path.name}:{first + number}: {len(line)} columns"
+        for language, first, text in blocks(path)
+        # What a program prints is as wide as it is; the style sheet wraps it.
+        if language != "text"
+        for number, line in enumerate(text.splitlines())
+        if len(line) > WIDTH
+    ]
+    assert not wide, "\n".join(wide)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_tables_have_headings(path):
+    assert not re.search(r"^\|( *\|)+$", path.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_tutorials_show_their_examples(page):
+    source = (ROOT / "examples" / f"{TUTORIALS[page]}.py").read_text("utf-8")
+    parts = re.findall(r"^# \[(\w+)\]\n(.*?)(?=^# \[)", source, re.MULTILINE | re.DOTALL)
+    shown = [text for _, _, text in blocks(DOCS / "tutorials" / f"{page}.md")]
+    assert parts
+    for name, part in parts:
+        if name != "end":
+            assert part.strip() in shown, f"[{name}] differs"
+
+
+def test_pictures_are_small():
+    pictures = [path for path in (DOCS / "images").iterdir() if path.is_file()]
+    assert pictures
+    for path in pictures:
+        assert path.stat().st_size < 100_000, path.name
+
+
+def test_every_page_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for path in PAGES:
+        assert f" {path.relative_to(DOCS).as_posix()}\n" in menu
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_names_in_the_text_exist(path):
+    text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+    for code in re.findall(r"`([^`]+)`", text):
+        for name in re.findall(r"(?<![\w.])pb\.([\w.]*\w)", code):
+            value = pb
+            for part in name.split("."):
+                assert hasattr(value, part), f"{path.name}: there is no pb.{name}"
+                value = getattr(value, part)
