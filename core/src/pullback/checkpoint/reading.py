@@ -123,7 +123,7 @@ def _error(path: Path, fault: _Fault) -> errors.CheckpointError:
             newest = latest_checkpoint(path.parent)
         return errors.CheckpointError(
             f"there is no checkpoint {str(path)!r}; "
-            + (f"the newest there is {newest!r}" if newest else "and none beside it")
+            + (f"the newest there is {newest!r}" if newest else "the folder has no other either")
         )
     if fault.data is None:
         with suppress(errors.CheckpointError):

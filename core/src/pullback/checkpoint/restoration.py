@@ -328,11 +328,15 @@ class Restoration:
             ) from error
 
     def __repr__(self) -> str:
-        return (
-            f"<restored {len(self._restored)} from {self.path!r}, "
-            f"{len(self._left) + len(self._states) + len(self._not_asked_for)} not taken, "
-            f"{len(self._missing)} missing>"
-        )
+        if not self.path:
+            return "<nothing to restore>"
+        rest = {
+            "waiting for objects to be built": len(self._left) + len(self._states),
+            "not asked for": len(self._not_asked_for),
+            "missing": len(self._missing),
+        }
+        others = "".join(f", {count} {what}" for what, count in rest.items() if count)
+        return f"<restored {len(self._restored)} from {self.path!r}{others}>"
 
 
 def _reference(value: object) -> Callable[[], object]:
