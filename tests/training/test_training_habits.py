@@ -134,6 +134,13 @@ def test_weights_of_unknown_classes_are_refused(one_hot: bool) -> None:
     model.fit(X, targets, class_weight={1: 2.0}, verbose=False)
 
 
+def test_a_loss_of_nan_is_explained_once() -> None:
+    with pytest.warns(RuntimeWarning, match="labels outside 0, ..., classes - 1") as caught:
+        compiled(CROSS_ENTROPY).fit(X, Y + 1, epochs=3, verbose=False)
+    assert len([w for w in caught if "the loss is NaN" in str(w.message)]) == 1
+    assert caught[0].filename == __file__
+
+
 def test_a_list_of_inputs_is_one_array() -> None:
     with pytest.raises(pb.errors.ShapeError, match="give several inputs as a tuple"):
         compiled().fit([X, X], Y, verbose=False)

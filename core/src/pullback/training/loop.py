@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -54,6 +56,7 @@ class FitLoop:
         self.validation_freq = validation_freq
         self.steps = steps
         self.interruption = Interruption()
+        self.warned = False
 
     def __call__(self) -> None:
         """Runs all epochs, or stops at Ctrl-C.
@@ -112,6 +115,7 @@ class FitLoop:
             metrics = run.metrics.logs()
             callbacks("on_train_batch_end", run.step - 1, metrics)
             self.interruption.check()
+        self._warn_of_nan(metrics)
         logs = {**metrics, **self._validate()}
         # A checkpoint at the end of an epoch resumes at the beginning of the next.
         run.epoch, run.step = epoch + 1, 0
@@ -119,6 +123,18 @@ class FitLoop:
         run.stopped = bool(self.model.stop_training)
         self.interruption.check()
         return logs
+
+    def _warn_of_nan(self, metrics: Logs) -> None:
+        """Warns once of a loss that is NaN, which no number in a progress bar explains."""
+        if not self.warned and math.isnan(float(metrics.get("loss", 0.0))):
+            self.warned = True
+            warnings.warn(
+                "fit: the loss is NaN; labels outside 0, ..., classes - 1 give that, and so do a "
+                "learning rate that is too large and NaN in the inputs; "
+                "pb.callbacks.TerminateOnNaN() ends fit at the first batch that has it",
+                RuntimeWarning,
+                stacklevel=6,
+            )
 
     def _step(self, batch: Batch) -> Values | None:
         weights = batch.weights
