@@ -81,6 +81,9 @@ def test_a_part_is_a_handle_of_its_own(take):
     with pb.GradientTape() as tape:
         tape.watch(x)
         part = take(x)
+        with pytest.raises(pb.errors.InputValueError, match="view of another"):
+            part[0] = 7.0
+        part = pb.asarray(part, copy=True)
         part[0] = 7.0
     assert (x.tolist(), part.tolist()) == ([1.0, 2.0], [7.0, 2.0])
     assert tape.gradient(part, x).tolist() == [0.0, 1.0]

@@ -120,25 +120,6 @@ class Tensor(ArrayMethods, OperatorMethods):
             return cast(array, np.dtype(dtype))
         return array.copy() if copy else array
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        """The values for libraries that read NumPy's array interface: read-only."""
-        array = self.numpy()
-        if array.dtype.kind not in "biufc":
-            # The interface has no name for the 16-bit floats of ml_dtypes: `__array__` has.
-            raise AttributeError(f"{array.dtype} has no place in the array interface")
-        if not array.flags.c_contiguous:
-            array = array.copy()
-            array.setflags(write=False)
-        return {
-            "version": 3,
-            "shape": array.shape,
-            "typestr": array.dtype.str,
-            "strides": array.strides,
-            # The buffer, and not its address: whoever reads it keeps it alive.
-            "data": array,
-        }
-
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of array functions: pullback itself (array API standard)."""
         return OPERATORS.array_namespace(api_version)

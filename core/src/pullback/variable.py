@@ -258,10 +258,6 @@ class Variable(ArrayMethods, OperatorMethods):
     ) -> np.ndarray[Any, Any]:
         return self.value.__array__(dtype, copy)
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return self.value.__array_interface__
-
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of array functions: pullback itself (array API standard)."""
         return self.value.__array_namespace__(api_version=api_version)
