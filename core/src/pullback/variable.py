@@ -332,8 +332,14 @@ def _leaf_of(variable: Variable) -> Node | None:
     state = LOCAL.state
     if not state.recording:
         return None
+    tapes = state.tapes
+    if len(tapes) == 1:
+        # The case of a training loop.
+        tape = tapes[0]
+        wanted = variable._watched and tape.watch_accessed_variables
+        return tape.leaf_of(variable, wanted) or CONSTANT
     leaves = []
-    for tape in state.tapes:
+    for tape in tapes:
         leaf = tape.leaf_of(variable, variable._watched and tape.watch_accessed_variables)
         if leaf is not None:
             leaves.append(leaf)

@@ -149,7 +149,9 @@ class _Comparison:
 
     def _compare_all(self, target: Tensor) -> None:
         leaves, constant = self._leaves.values(), self._source.constant
-        if len(leaves) > 1:
+        if len(leaves) == 2:
+            self._unless(" is not ".join(leaves))
+        elif len(leaves) > 2:
             self._unless(f"len({{{', '.join(leaves)}}}) == {len(leaves)}")
         # A source may be a tensor made on the way: the pass goes on behind it.
         self._unless(" and ".join(f"type({leaf}) is Leaf" for leaf in leaves))
