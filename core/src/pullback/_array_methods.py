@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from pullback import dtypes
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeLike
+from pullback.shapes import Axes
 
 if TYPE_CHECKING:
     from pullback.tensor import Tensor, TensorLike
@@ -61,7 +62,7 @@ class ArrayMethods:
         """The values along one axis."""
         return OPERATORS.reshape(self, -1)
 
-    def squeeze(self, axis: Any = None) -> Tensor:
+    def squeeze(self, axis: Axes = None) -> Tensor:
         """The values without axes of size 1 (`pullback.squeeze`)."""
         return OPERATORS.squeeze(self, axis=axis)
 
@@ -89,26 +90,26 @@ class ArrayMethods:
     # Reductions ----------------------------------------------------------------------------------
 
     def sum(
-        self, axis: Any = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+        self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
     ) -> Tensor:
         """The sum over `axis` (`pullback.sum`)."""
         return OPERATORS.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def prod(
-        self, axis: Any = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+        self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
     ) -> Tensor:
         """The product over `axis` (`pullback.prod`)."""
         return OPERATORS.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
-        self, axis: Any = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+        self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
     ) -> Tensor:
         """The mean over `axis` (`pullback.mean`)."""
         return OPERATORS.mean(_cast(self, dtype), axis=axis, keepdims=keepdims)
 
     def var(
         self,
-        axis: Any = None,
+        axis: Axes = None,
         dtype: DTypeLike | None = None,
         *,
         ddof: float = 0,
@@ -120,7 +121,7 @@ class ArrayMethods:
 
     def std(
         self,
-        axis: Any = None,
+        axis: Axes = None,
         dtype: DTypeLike | None = None,
         *,
         ddof: float = 0,
@@ -130,11 +131,11 @@ class ArrayMethods:
         x = _cast(self, dtype)
         return OPERATORS.std(x, axis=axis, correction=ddof, keepdims=keepdims)
 
-    def max(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         """The largest value over `axis` (`pullback.max`)."""
         return OPERATORS.max(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         """The smallest value over `axis` (`pullback.min`)."""
         return OPERATORS.min(self, axis=axis, keepdims=keepdims)
 
@@ -146,11 +147,11 @@ class ArrayMethods:
         """The index of the smallest value over `axis` (`pullback.argmin`)."""
         return OPERATORS.argmin(self, axis=axis, keepdims=keepdims)
 
-    def any(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         """Returns True if any element over `axis` is not 0 (`pullback.any`)."""
         return OPERATORS.any(self, axis=axis, keepdims=keepdims)
 
-    def all(self, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         """Returns True if all elements over `axis` are not 0 (`pullback.all`)."""
         return OPERATORS.all(self, axis=axis, keepdims=keepdims)
 
