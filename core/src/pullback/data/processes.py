@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import pickle
@@ -68,6 +69,19 @@ class Processes:
         # and may just be closing the pipe for that: an OSError would be printed.
         if thread is not None:
             process._threads_wakeups.pop(thread, None)
+            _ENDING.add(thread)
+
+
+#: The threads that tell processes to end, and wait for them.
+_ENDING: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+@atexit.register
+def _join_ending() -> None:
+    # Before multiprocessing, registered earlier, closes the queues: a process that is not told to
+    # end would wait for work for ever, and this one for it.
+    for thread in list(_ENDING):
+        thread.join()
 
 
 class SharedProcesses:
