@@ -73,7 +73,7 @@ class Processes:
 
 
 #: The threads that tell processes to end, and wait for them.
-_ENDING: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_ENDING: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 @atexit.register
