@@ -79,6 +79,8 @@ class Row:
     counts: dict[Area, Count] = field(default_factory=lambda: {area: Count() for area in Area})
     #: The unclaimed tiers that some of its samples need.
     beyond: set[str] = field(default_factory=set)
+    #: The time that it took.
+    seconds: float = 0.0
 
     @property
     def missing(self) -> bool:
@@ -120,6 +122,8 @@ class Report:
     #: The reason why the run stopped, if the basics do not work.
     stopped: str = ""
     seconds: float = 0.0
+    #: True while ops are left, or after Ctrl-C.
+    incomplete: bool = False
     #: Ops by whether they fail their own samples, and causes of failures: of `runner`.
     suspects: dict[str, bool] = field(default_factory=dict)
     causes: dict[tuple[str, bool], str] = field(default_factory=dict)
@@ -133,7 +137,13 @@ class Report:
     def passed(self) -> bool:
         """True if the backend passed all checks that were run."""
         missing = any(row.missing for row in self.rows.values())
-        return not self.stopped and not missing and self.count.whole and self.count.total > 0
+        return (
+            not self.stopped
+            and not self.incomplete
+            and not missing
+            and self.count.whole
+            and self.count.total > 0
+        )
 
     def families(self) -> dict[str, list[Row]]:
         """The rows of each op family."""
@@ -184,6 +194,7 @@ class Report:
             "quick": self.quick,
             "seconds": round(self.seconds, 1),
             "passed": self.passed,
+            "complete": not self.incomplete,
             "stopped": self.stopped or None,
             "total": _score(self.count),
             "tiers": {str(tier): self._tier(tier) for tier in Tier},
@@ -196,6 +207,19 @@ class Report:
                     **{str(area): _score(total(row.counts[area] for row in rows)) for area in Area},
                 }
                 for name, rows in self.families().items()
+            },
+            "ops": {
+                name: {
+                    "kernel": row.kernel,
+                    "seconds": round(row.seconds, 3),
+                    "counts": {
+                        str(area): [count.passed, count.total]
+                        for area, count in row.counts.items()
+                        if count.total
+                    },
+                    "beyond": sorted(row.beyond),
+                }
+                for name, row in self.rows.items()
             },
             "missing": [op.name for op in self.missing()],
             "left_out": list(self.left_out),

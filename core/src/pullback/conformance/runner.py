@@ -27,6 +27,8 @@ _HERE = Path(__file__).resolve().parents[1]
 
 #: A progress display: takes the ops, and yields them one by one.
 Progress = Callable[[Sequence[Op]], Iterable[Op]]
+#: Gets the report after each op, with the op's row.
+Done = Callable[[Report, Row], None]
 
 
 def conform(
@@ -35,6 +37,8 @@ def conform(
     ops: Iterable[str] = (),
     quick: bool = False,
     progress: Progress = iter,
+    done: Done = lambda report, row: None,
+    start: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Measures a backend against the op specification.
 
@@ -45,6 +49,8 @@ def conform(
         ops: names of ops, or patterns such as `conv*`; without any, all ops.
         quick: each sample in one dtype, and few gradients.
         progress: takes the ops to be measured, and yields them one by one.
+        done: is called after each op. Ctrl-C ends the run; the report then has the ops until there.
+        start: is called before the first op, and may restore rows of ops that need no other run.
 
     Raises:
         BackendError: if the backend cannot be used.
@@ -57,7 +63,7 @@ def conform(
     device = as_device(backend)
     chosen = select(ops)
     report = new_report(device, str(backend), quick=quick)
-    start = time.perf_counter()
+    began = time.perf_counter()
     with warnings.catch_warnings():
         # Samples have infinities, divisions by zero and odd layouts. The results are checked, so
         # warnings of the backend's library are not shown.
@@ -69,10 +75,33 @@ def conform(
         except ConformanceError as error:
             report.stopped = str(error)
             return report
-        for op in progress([op for op in chosen if op.tier in report.tiers]):
-            measure(op, device, report)
-    report.seconds = time.perf_counter() - start
+        start(report)
+        left = [op for op in chosen if op.tier in report.tiers and op.name not in report.rows]
+        report.incomplete = bool(left)
+        last = left[-1] if left else None
+        try:
+            for op in progress(left):
+                _timed(op, device, report)
+                device.backend.clear_caches()
+                report.incomplete = op is not last
+                report.seconds = time.perf_counter() - began
+                done(report, report.rows[op.name])
+        except KeyboardInterrupt:
+            report.incomplete = True
+    report.seconds = time.perf_counter() - began
     return report
+
+
+def _timed(op: Op, device: Device, report: Report) -> None:
+    """Measures an op; without a row for it if Ctrl-C stops that."""
+    began = time.perf_counter()
+    try:
+        measure(op, device, report)
+    except KeyboardInterrupt:
+        report.rows.pop(op.name, None)
+        report.failures = [failure for failure in report.failures if failure.op != op.name]
+        raise
+    report.rows[op.name].seconds = time.perf_counter() - began
 
 
 def new_report(device: Device, name: str, *, quick: bool) -> Report:
