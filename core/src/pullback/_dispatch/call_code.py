@@ -21,6 +21,7 @@ from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import reject
+from pullback._hints import reject_keywords
 from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype, is_floating
@@ -54,6 +55,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_record": general_vjp.record,
         "_raise_explained": raise_explained,
         "_reject": reject,
+        "_reject_keywords": reject_keywords,
         "_unbroadcast": vjp_code.unbroadcast,
         "_canonical_axis": shapes.canonical_axis,
         "_canonical_axes": shapes.canonical_axes,
@@ -83,7 +85,12 @@ def namespace(op: Op) -> dict[str, Any]:
 
 def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     """The public function of an op, with `names` as its globals."""
-    source = Source(op.body.__name__, signature_of(op.body), names)
+    foreign = foreign_keywords(op)
+    source = Source(op.body.__name__, signature_of(op.body, foreign), names)
+    if foreign:
+        with source.block(f"if {' or '.join(f'{name} is not ...' for name in foreign)}:"):
+            given = ", ".join(f"{name}={name}" for name in foreign)
+            source.line(f"_reject_keywords(_OP.body, {given})")
     if op.fixed:
         _write_fixed(source, op)
     elif op.creates:
@@ -93,6 +100,19 @@ def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     else:
         source.line(_general(op))
     return source
+
+
+def foreign_keywords(op: Op) -> list[str]:
+    """PyTorch's names of `axis` and `keepdims`, which a public op answers with its own.
+
+    They are parameters because Python rejects other keywords before any code of ours runs. As
+    positional ones with a default they cost a tenth of what `**keywords` does.
+    """
+    names = {attribute.name for attribute in op.attributes}
+    if not op.public or not names & {"axis", "axes"}:
+        return []
+    foreign = ["dim", "keepdim" if "keepdims" in names else "dims"]
+    return [name for name in foreign if name not in op.names]
 
 
 # ---------------------------------------------------------------------------------------------
