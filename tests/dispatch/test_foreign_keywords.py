@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import pullback as pb
-from pullback._dispatch.call_code import foreign_keywords
+from pullback._dispatch.arguments import foreign_keywords
 from pullback.spec import OPS
 
 X = pb.ones((2, 3))

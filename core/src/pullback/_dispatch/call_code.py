@@ -16,7 +16,13 @@ from weakref import ref
 from pullback import shapes
 from pullback._codegen.source import Source, signature_of, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
-from pullback._dispatch.arguments import PLAIN, REQUIRED, dtype_attributes, raise_explained
+from pullback._dispatch.arguments import (
+    PLAIN,
+    REQUIRED,
+    dtype_attributes,
+    foreign_keywords,
+    raise_explained,
+)
 from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
@@ -100,19 +106,6 @@ def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     else:
         source.line(_general(op))
     return source
-
-
-def foreign_keywords(op: Op) -> list[str]:
-    """PyTorch's names of `axis` and `keepdims`, which a public op answers with its own.
-
-    They are parameters because Python rejects other keywords before any code of ours runs. As
-    positional ones with a default they cost a tenth of what `**keywords` does.
-    """
-    names = {attribute.name for attribute in op.attributes}
-    if not op.public or not names & {"axis", "axes"}:
-        return []
-    foreign = ["dim", "keepdim" if "keepdims" in names else "dims"]
-    return [name for name in foreign if name not in op.names]
 
 
 # ---------------------------------------------------------------------------------------------

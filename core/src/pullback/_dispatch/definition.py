@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from pullback import errors
 from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
+from pullback._dispatch.arguments import foreign_keywords
 from pullback._dispatch.infix import make_infix
 from pullback._hints import check_keywords
 from pullback._operators import INFIX, OPERATORS, REFLECTED
@@ -302,7 +303,7 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
                 code = call_code.call_source(spec, names).compile(spec.name).__code__
                 vjp_code.install(spec, names)
                 # Defaults first: another thread may call the function between two of these lines.
-                foreign = call_code.foreign_keywords(spec)
+                foreign = foreign_keywords(spec)
                 function.__defaults__ = (*(body.__defaults__ or ()), *[... for _ in foreign])
                 function.__kwdefaults__ = body.__kwdefaults__
                 function.__code__ = code
