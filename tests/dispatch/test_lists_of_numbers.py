@@ -1,5 +1,8 @@
 """Lists of Python numbers beside a tensor are weak, as one number is: no digit is lost."""
 
+# What looks like a sum of lists is one of a tensor and a list.
+# ruff: noqa: RUF005
+
 import numpy as np
 import pytest
 

@@ -228,7 +228,7 @@ def _as_dispatch_sees(op, inputs):
         for value, listed in zip(inputs, many, strict=False)
     ]
     # Lists of numbers have the dtype that they get beside the others.
-    values = tuple([*seen, *[None] * (len(op.inputs) - len(seen))])
+    values = (*seen, *[None] * (len(op.inputs) - len(seen)))
     flat, _ = align_inputs(op, values)
     aligned = unflatten(flat, sequence_lengths(op, values))
     return [
