@@ -223,3 +223,32 @@ def test_logits_are_no_reason_to_warn(last: str | None, recwarn: pytest.Warnings
     model.compile("adam", CROSS_ENTROPY)
     model.fit(X, Y, verbose=False)
     assert not recwarn
+
+
+class TestDevices:
+    """A model on another device than the active one, on which batches are made."""
+
+    @pytest.fixture
+    def model(self, minimal):
+        with minimal:
+            model = pb.Sequential([pb.layers.Dense(1, input_shape=(2,))])
+            model.compile("sgd", "mean_squared_error")
+            model.fit([[1.0, 2.0]], [[1.0]], verbose=False)
+        return model
+
+    @pytest.mark.parametrize(
+        ("method", "call"),
+        [
+            ("fit", lambda model: model.fit([[1.0, 2.0]], [[1.0]], verbose=False)),
+            ("evaluate", lambda model: model.evaluate([[1.0, 2.0]], [[1.0]], verbose=False)),
+            ("predict", lambda model: model.predict([[1.0, 2.0]])),
+            ("train_on_batch", lambda model: model.train_on_batch([[1.0, 2.0]], [[1.0]])),
+        ],
+    )
+    def test_the_error_says_what_to_write(self, model, minimal, method, call):
+        with pb.device("cpu:0"), pytest.raises(pb.errors.DeviceError) as caught:
+            call(model)
+        advice = caught.value.__notes__[-1]
+        assert f'`with pb.device("{minimal}"):` around {method}' in advice
+        with minimal:
+            call(model)

@@ -1,8 +1,8 @@
 """Distinct elements of a tensor, in ascending order. Every NaN is distinct.
 
-The values are elements that are taken from x, each where it occurs first, so the gradient goes there,
-as that of `sort` goes where its values are from. The bodies take them with `take`, which a tape
-records.
+The values are elements that are taken from x, each where it occurs first, so the gradient goes
+there, as that of `sort` goes where its values are from. The bodies take them with `take`, which a
+tape records.
 """
 
 from __future__ import annotations

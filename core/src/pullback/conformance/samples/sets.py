@@ -14,9 +14,7 @@ _ANY = [
     Sample((np.array([[2.0, 1.0], [1.5, 0.5]]),), note="a matrix of distinct elements"),
     Sample((np.array([3.0, 1.0, 3.0, -1.0, 1.0, 3.0]),), gradient=False),
     Sample((np.array([[2.0, 1.0], [1.0, 2.0], [0.5, 0.5]]),), gradient=False, note="a matrix"),
-    Sample(
-        (np.array([1.0, np.nan, 1.0, np.nan, np.inf]),), gradient=False, note="each NaN is one"
-    ),
+    Sample((np.array([1.0, np.nan, 1.0, np.nan, np.inf]),), gradient=False, note="each NaN is one"),
     Sample((integers(-3, 3, 4, 5),), note="integers"),
     Sample((booleans(7),), note="truth values"),
     Sample((np.array([1j, 1.0, 1j, 1 + 1j, 0.0]),), gradient=False, note="complex"),
