@@ -46,6 +46,7 @@ LEVELS = (
     ),
     (
         "_array_methods",
+        "_notebook",
         "_operator_methods",
         "_operators",
         "_printing",
