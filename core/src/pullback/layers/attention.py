@@ -199,10 +199,7 @@ def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tens
         scores = where(_causal_mask(q.shape[-2], k.shape[-2], q), scores, float("-inf"))
     if mask is None:
         return softmax(scores)
-    if mask.dtype == "bool":
-        scores = where(mask, scores, float("-inf"))
-    else:
-        scores = scores + mask
+    scores = where(mask, scores, float("-inf")) if mask.dtype == "bool" else scores + mask
     attends = reduce_any(scores != float("-inf"), axis=-1, keepdims=True)
     # Such a query attends to all keys first: the softmax of nothing is NaN, in its gradient too.
     return where(attends, softmax(where(attends, scores, 0)), 0)
