@@ -115,7 +115,7 @@ class GradientTape:
                 "a tape must be left in the thread in which it was entered; it no longer records. "
                 "Close a generator that has entered a tape (generator.close()) in its own thread"
             )
-        self._end()
+        self._close(self._open)
 
     def stop(self) -> None:
         """Ends recording; any thread may call this, also when the thread of the tape has ended."""
@@ -149,7 +149,12 @@ class GradientTape:
         if state is not LOCAL.state:
             raise errors.TapeError("a tape must be left in the thread in which it was entered")
         assert self._open is not None
-        self._intervals.append((self._open, state.next_serial()))
+        self._close(self._open)
+
+    def _close(self, begin: int) -> None:
+        """Ends recording in the thread of the tape."""
+        state = self._state
+        self._intervals.append((begin, state.next_serial()))
         self._open = None
         state.tapes.remove(self)
         if state.tapes:
@@ -309,14 +314,13 @@ class GradientTape:
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        single, read_leaves = type(sources) is Tensor, self._leaves
-        read = type(sources) is list and read_leaves.keys() >= {id(source) for source in sources}
-        if read:
-            flat = sources
-            nodes: list[Node | None] = [read_leaves[id(source)][1] for source in sources]
-        else:
+        single, nodes = type(sources) is Tensor, self._read_nodes(sources)
+        read = nodes is not None
+        if nodes is None:
             flat = [sources] if single else leaves(sources)
             nodes = [self._source_node(source) for source in flat]
+        else:
+            flat = sources
         gradients = None
         if output_gradients is None and self._open is None and len(self._intervals) == 1:
             # The case of a training loop, whose sources are variables.
@@ -369,6 +373,16 @@ class GradientTape:
             self._token = None
             _LIVE.count -= 1
         self._own, self._leaves = set(), {}
+
+    def _read_nodes(self, sources: Any) -> list[Node | None] | None:
+        """The nodes of a list of variables that the tape watches; None for all else."""
+        entries = self._leaves
+        if type(sources) is not list or not entries:
+            return None
+        try:
+            return [entries[id(source)][1] for source in sources]
+        except KeyError:
+            return None
 
     def _source_node(self, source: Any) -> Node | None:
         """The node at which this tape collects the gradient of `source`."""
