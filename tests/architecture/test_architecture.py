@@ -105,6 +105,8 @@ NAMES_BACKENDS = ("registry.py", "INSTALL")
 
 # Modules that are loaded inside a function, each with its reason.
 LATE = {
+    # At the first look at a device.
+    "pullback.plugins.public",
     # At the first compiled backward pass: inference does without it and `pullback.graph`.
     "pullback._autodiff.tracing",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.

@@ -1,4 +1,4 @@
-"""What datasets have running, for tests that nothing is left of it."""
+"""Fixtures that see what datasets have running, for tests that nothing is left of it."""
 
 from __future__ import annotations
 

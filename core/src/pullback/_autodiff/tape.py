@@ -9,8 +9,11 @@ from typing import Any, Protocol
 
 from pullback import dtypes, errors
 from pullback._autodiff import backward, replay, seeds
+from pullback._autodiff.jacobians import Jacobians
 from pullback._autodiff.seeds import Unconnected
 from pullback._dispatch.recording import LOCAL, RECORDING, Count, Leaf, Node
+from pullback._foreign_names.tensors import TAPE
+from pullback._hints import answer_attributes
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor
 
@@ -34,7 +37,7 @@ class Source(Protocol):
     def __pullback_tensor__(self) -> Tensor: ...
 
 
-class GradientTape:
+class GradientTape(Jacobians):
     """Records ops, then gives gradients of what they computed.
 
     Variables are watched as they are read, tensors with `watch`. Tapes nest: a gradient computed
@@ -402,50 +405,6 @@ class GradientTape:
             node = node.origin
         return node
 
-    # Jacobians -----------------------------------------------------------------------------------
-
-    def jacobian(
-        self, target: Tensor, sources: Any, unconnected_gradients: Unconnected = "none"
-    ) -> Any:
-        """The Jacobian of a tensor: shape target.shape + source.shape for each source.
-
-        Raises:
-            TapeError: as `gradient`.
-        """
-        target = seeds.target_of(target)
-        flat = leaves(sources)
-        with self._again():
-            rows = [
-                self.gradient(target, flat, seed, unconnected_gradients)
-                for seed in seeds.unit_seeds(target)
-            ]
-        return like(sources, iter(seeds.stacked(rows, target, flat)))
-
-    def batch_jacobian(
-        self, target: Tensor, source: Any, unconnected_gradients: Unconnected = "none"
-    ) -> Any:
-        """For each item i of a batch, the Jacobian of target[i] with respect to source[i].
-
-        Shape (batch, *target.shape[1:], *source.shape[1:]). Items must not depend on each other.
-
-        Raises:
-            ShapeError: when the two do not have the same number of items.
-            TapeError: as `gradient`.
-        """
-        target = seeds.target_of(target)
-        shape = tuple(source.shape)
-        if not target.ndim or not shape or target.shape[0] != shape[0]:
-            raise errors.ShapeError(
-                f"batch_jacobian: target {target.shape} and source {shape} need one batch axis "
-                f"in front, of the same size"
-            )
-        with self._again():
-            rows = [
-                self.gradient(target, source, seed, unconnected_gradients)
-                for seed in seeds.unit_seeds(target, batch=True)
-            ]
-        return seeds.stacked_by_item(rows, target, source)
-
     @contextmanager
     def _again(self) -> Iterator[None]:
         """Allows several backward passes; together they use up a tape that is not persistent."""
@@ -460,3 +419,6 @@ class GradientTape:
         finally:
             self.persistent = False
             self._retire()
+
+
+answer_attributes(GradientTape, TAPE)
