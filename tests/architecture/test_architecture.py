@@ -59,7 +59,7 @@ LEVELS = (
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),
     ("graph", "_autodiff"),
-    ("variable", "state", "random", "_namespace.defaults"),
+    ("variable", "state", "random", "_namespace.defaults", "_einops"),
     ("layers", "losses", "metrics", "optimizers", "data", "training"),
     ("checkpoint", "summary", "callbacks"),
     ("cli", "conformance", "compat"),

@@ -17,7 +17,7 @@ import pullback._loading as _loading  # isort: skip
 
 # All that is imported; what is below gives names to it.
 with _loading.uncollected():
-    from pullback import _hints, _numpy, errors, fft, linalg, ops, random
+    from pullback import _einops, _hints, _numpy, errors, fft, linalg, ops, random
     from pullback._autodiff.functional import *
     from pullback.variable import Variable
 
