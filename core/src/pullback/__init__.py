@@ -17,7 +17,7 @@ import pullback._loading as _loading  # isort: skip
 
 # All that is imported; what is below gives names to it.
 with _loading.uncollected():
-    from pullback import _hints, _numpy, errors, ops
+    from pullback import _einops, _hints, _numpy, errors, ops
 
 import os as _os
 from importlib import import_module as _import_module
