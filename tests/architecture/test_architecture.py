@@ -46,6 +46,7 @@ LEVELS = (
     ),
     (
         "_array_methods",
+        "_notebook",
         "_operator_methods",
         "_operators",
         "_printing",
@@ -88,6 +89,7 @@ INTERCHANGE = {"__name__", "array", "asarray", "dtype", "generic", "ndarray"}
 NUMPY = {
     # Python integers that do not fit their dtype are refused before a kernel sees them.
     "_dispatch/convert.py": {"errstate", "iinfo"},
+    "_dispatch/host_data.py": {"errstate", "iinfo"},
     # Where a namespace has no random bits of the specified kind, NumPy draws them on the host.
     "array_api/random.py": {"random"},
     # How NumPy prints arrays is how tensors print.

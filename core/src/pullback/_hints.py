@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pullback import errors
 
@@ -27,6 +27,7 @@ __all__ = [
     "check_keywords",
     "close_names",
     "keyword_note",
+    "reject_keywords",
 ]
 
 T = TypeVar("T")
@@ -291,13 +292,37 @@ def check_keywords(function: FunctionType, keywords: Iterable[str]) -> None:
         InputTypeError: if it has not; says what to write.
     """
     code = function.__code__
-    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    names = _named(function)
     for keyword in keywords:
         if keyword not in names and keyword not in code.co_varnames[: code.co_posonlyargcount]:
             raise errors.InputTypeError(
                 f"{function.__name__}() got an unexpected keyword argument {keyword!r}; "
-                + _keyword_advice("", keyword, [*names])
+                + _keyword_advice("", keyword, names)
             )
+
+
+def reject_keywords(function: FunctionType, /, **keywords: object) -> NoReturn:
+    """Raises for arguments that a function has not, and only takes to answer them.
+
+    Args:
+        function: the function.
+        keywords: the arguments; those that are `...` were not given.
+
+    Raises:
+        InputTypeError: in every case.
+    """
+    name = next(name for name, value in keywords.items() if value is not ...)
+    raise errors.InputTypeError(
+        f"{function.__name__}() got an unexpected keyword argument {name!r}, or one argument too "
+        f"many by position; {_keyword_advice('', name, _named(function))}"
+    )
+
+
+def _named(function: FunctionType) -> list[str]:
+    """The parameters of a function that can be given by name."""
+    code = function.__code__
+    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    return [name for name in names if name != "self"]
 
 
 def keyword_note(error: TypeError) -> str | None:
