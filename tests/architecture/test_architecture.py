@@ -60,7 +60,7 @@ LEVELS = (
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),
     ("graph", "_autodiff"),
-    ("variable", "state", "random", "_namespace.defaults"),
+    ("variable", "state", "random", "_namespace.defaults", "_einops"),
     ("layers", "losses", "metrics", "optimizers", "data", "training"),
     ("checkpoint", "summary", "callbacks"),
     ("cli", "conformance", "compat"),
@@ -107,6 +107,12 @@ NAMES_BACKENDS = ("registry.py", "INSTALL")
 
 # Modules that are loaded inside a function, each with its reason.
 LATE = {
+    # In notebooks: `html` takes a millisecond.
+    "pullback._notebook",
+    # When einops is imported.
+    "pullback._einops.backend",
+    # At the first look at a device.
+    "pullback.plugins.public",
     # At the first compiled backward pass: inference does without it and `pullback.graph`.
     "pullback._autodiff.tracing",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.

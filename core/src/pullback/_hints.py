@@ -21,6 +21,7 @@ __all__ = [
     "advice",
     "answer_attributes",
     "answer_calls",
+    "answer_constructor",
     "answer_module",
     "answer_module_call",
     "check_keywords",
@@ -35,7 +36,7 @@ T = TypeVar("T")
 _SIMILAR = 0.82
 #: The same where only a few names are meant.
 _SIMILAR_OF_FEW = 0.74
-_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
+_KEYWORD = r"unexpected keyword argument '(\w+)'"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -166,8 +167,11 @@ class ForeignName:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
         # `help` of a class lists these names too.
-        self.__doc__ = f"Not here: {text}."
+        return f"Not here: {self.text}."
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(
@@ -180,10 +184,12 @@ class ForeignName:
 
 def answer_attributes(cls: type, *tables: Mapping[str, str]) -> None:
     """Has the objects of a class say what to write for the names in tables."""
+    own = {name for base in cls.__mro__ for name in vars(base)}
     for table in tables:
         for names, text in table.items():
             for name in names.split():
-                if not any(name in vars(base) for base in cls.__mro__):
+                if name not in own:
+                    own.add(name)
                     setattr(cls, name, ForeignName(name, text))
     cls.__dir__ = _own_names  # type: ignore[assignment]
 
@@ -224,6 +230,11 @@ def answer_calls(*parts: Any) -> None:
                 setattr(part, name, _answering(value))
 
 
+def answer_constructor(cls: type) -> None:
+    """Has wrong keyword arguments of a class say what to write."""
+    _answer_methods(cls, ["__init__"])
+
+
 def _answer_methods(cls: type, names: Iterable[str]) -> None:
     for name in names:
         value = vars(cls).get(name)
@@ -259,7 +270,7 @@ def _explained(
     if name == "__init__":
         cls = type(args[0])
         name, accepted = cls.__name__, _constructor_parameters(cls)
-    wrong = _KEYWORD.search(str(error))
+    wrong = re.search(_KEYWORD, str(error))
     unknown = [keyword for keyword in kwargs if keyword not in accepted]
     if wrong is not None and wrong[1] not in unknown:
         unknown.insert(0, wrong[1])
@@ -316,7 +327,7 @@ def _named(function: FunctionType) -> list[str]:
 
 def keyword_note(error: TypeError) -> str | None:
     """Returns what to write for an unknown keyword of an op; None for any other error."""
-    wrong = _KEYWORD.search(str(error))
+    wrong = re.search(_KEYWORD, str(error))
     return None if wrong is None else _find(_table("keywords", "KEYWORDS")[""], wrong[1])
 
 
