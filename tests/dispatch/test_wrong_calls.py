@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 import pullback as pb
 from pullback import errors
 from pullback._dispatch.convert import (
-    SCALAR_TYPES,
     align_inputs,
     from_any,
     sequence_lengths,
     unflatten,
 )
-from pullback._dispatch.host_data import numbers_of
+from pullback._dispatch.host_data import SCALAR_TYPES, numbers_of
 from pullback.conformance.case import bind, leaves, resolve, to_tensor
 from pullback.conformance.samples import load
 from pullback.devices import as_device

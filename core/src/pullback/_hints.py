@@ -285,7 +285,7 @@ def _explained(
     )
 
 
-def check_keywords(function: FunctionType, keywords: Iterable[str]) -> None:
+def check_keywords(function: Any, keywords: Iterable[str]) -> None:
     """Checks that a function has parameters of the names of keyword arguments.
 
     Raises:

@@ -23,7 +23,8 @@ from pullback._dispatch.arguments import (
     foreign_keywords,
     raise_explained,
 )
-from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
+from pullback._dispatch.convert import read, read_whole
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import reject

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from pullback import dtypes, errors
-from pullback._dispatch.convert import SCALAR_TYPES, from_any
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.recording import paused
 from pullback._tree import leaves, like
 from pullback.devices import Device
