@@ -83,3 +83,20 @@ def test_every_public_op_with_an_axis_knows_them_and_no_other():
 def test_help_shows_the_parameters_of_the_definition():
     pb.sum(X)
     assert [*inspect.signature(pb.sum).parameters] == ["x", "axis", "dtype", "keepdims"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **foreign: pb.split(X, 2, **foreign),
+        lambda **foreign: pb.unstack(X, **foreign),
+        lambda **foreign: pb.repeat(X, 2, **foreign),
+        lambda **foreign: pb.diff(X, **foreign),
+        lambda **foreign: pb.one_hot([0, 1], 2, **foreign),
+    ],
+    ids=["split", "unstack", "repeat", "diff", "one_hot"],
+)
+def test_functions_that_are_no_ops_answer_it_too(call):
+    with pytest.raises(pb.errors.InputTypeError, match="'dim'; write `axis=`"):
+        call(dim=0)
+    call(axis=0)
