@@ -75,7 +75,8 @@ def test_other_methods_answer_every_keyword():
 
 def test_every_public_op_with_an_axis_knows_them_and_no_other():
     assert foreign_keywords(OPS["sum"]) == ["dim", "keepdim"]
-    assert foreign_keywords(OPS["softmax"]) == ["dim", "dims"]
+    assert foreign_keywords(OPS["softmax"]) == ["dim"]
+    assert foreign_keywords(OPS["flip"]) == ["dim", "dims"]
     for name in ("add", "matmul", "relu", "linear", "softmax_gradient"):
         assert foreign_keywords(OPS[name]) == [], name
 

@@ -67,7 +67,7 @@ class ArrayMethods:
         """The values without axes of size 1 (`pullback.squeeze`)."""
         if unknown:
             check_keywords(ArrayMethods.squeeze, unknown)
-        return OPERATORS.squeeze(self, axis=axis)
+        return OPERATORS.squeeze(self, axis)
 
     def transpose(self, *axes: Any) -> Tensor:
         """The axes in another order: reversed, or as given, alone or as one sequence."""
@@ -107,7 +107,7 @@ class ArrayMethods:
         """The sum over `axis` (`pullback.sum`)."""
         if unknown:
             check_keywords(ArrayMethods.sum, unknown)
-        return OPERATORS.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return OPERATORS.sum(self, axis, dtype=dtype, keepdims=keepdims)
 
     def prod(
         self,
@@ -120,7 +120,7 @@ class ArrayMethods:
         """The product over `axis` (`pullback.prod`)."""
         if unknown:
             check_keywords(ArrayMethods.prod, unknown)
-        return OPERATORS.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return OPERATORS.prod(self, axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
         self,
@@ -133,7 +133,7 @@ class ArrayMethods:
         """The mean over `axis` (`pullback.mean`)."""
         if unknown:
             check_keywords(ArrayMethods.mean, unknown)
-        return OPERATORS.mean(_cast(self, dtype), axis=axis, keepdims=keepdims)
+        return OPERATORS.mean(_cast(self, dtype), axis, keepdims=keepdims)
 
     def var(
         self,
@@ -148,7 +148,7 @@ class ArrayMethods:
         if unknown:
             check_keywords(ArrayMethods.var, unknown)
         x = _cast(self, dtype)
-        return OPERATORS.var(x, axis=axis, correction=ddof, keepdims=keepdims)
+        return OPERATORS.var(x, axis, correction=ddof, keepdims=keepdims)
 
     def std(
         self,
@@ -163,19 +163,19 @@ class ArrayMethods:
         if unknown:
             check_keywords(ArrayMethods.std, unknown)
         x = _cast(self, dtype)
-        return OPERATORS.std(x, axis=axis, correction=ddof, keepdims=keepdims)
+        return OPERATORS.std(x, axis, correction=ddof, keepdims=keepdims)
 
     def max(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The largest value over `axis` (`pullback.max`)."""
         if unknown:
             check_keywords(ArrayMethods.max, unknown)
-        return OPERATORS.max(self, axis=axis, keepdims=keepdims)
+        return OPERATORS.max(self, axis, keepdims=keepdims)
 
     def min(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The smallest value over `axis` (`pullback.min`)."""
         if unknown:
             check_keywords(ArrayMethods.min, unknown)
-        return OPERATORS.min(self, axis=axis, keepdims=keepdims)
+        return OPERATORS.min(self, axis, keepdims=keepdims)
 
     def argmax(
         self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
@@ -183,7 +183,7 @@ class ArrayMethods:
         """The index of the largest value over `axis` (`pullback.argmax`)."""
         if unknown:
             check_keywords(ArrayMethods.argmax, unknown)
-        return OPERATORS.argmax(self, axis=axis, keepdims=keepdims)
+        return OPERATORS.argmax(self, axis, keepdims=keepdims)
 
     def argmin(
         self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
@@ -191,19 +191,19 @@ class ArrayMethods:
         """The index of the smallest value over `axis` (`pullback.argmin`)."""
         if unknown:
             check_keywords(ArrayMethods.argmin, unknown)
-        return OPERATORS.argmin(self, axis=axis, keepdims=keepdims)
+        return OPERATORS.argmin(self, axis, keepdims=keepdims)
 
     def any(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """Returns True if any element over `axis` is not 0 (`pullback.any`)."""
         if unknown:
             check_keywords(ArrayMethods.any, unknown)
-        return OPERATORS.any(self, axis=axis, keepdims=keepdims)
+        return OPERATORS.any(self, axis, keepdims=keepdims)
 
     def all(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """Returns True if all elements over `axis` are not 0 (`pullback.all`)."""
         if unknown:
             check_keywords(ArrayMethods.all, unknown)
-        return OPERATORS.all(self, axis=axis, keepdims=keepdims)
+        return OPERATORS.all(self, axis, keepdims=keepdims)
 
     def cumsum(
         self, axis: int | None = None, dtype: DTypeLike | None = None, **unknown: Never
