@@ -15,6 +15,7 @@ from pullback import errors
 from pullback._array_methods import ArrayMethods
 from pullback._foreign_names.tensors import TENSOR
 from pullback._hints import answer_attributes
+from pullback._notebook import array_html
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
@@ -217,6 +218,11 @@ class Tensor(ArrayMethods, OperatorMethods):
     def __str__(self) -> str:
         values = printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
+
+    def _repr_html_(self) -> str:
+        # As notebooks show it.
+        title = f"Tensor of shape {self.shape}, {self.dtype}, on {self._device}"
+        return array_html(title, self.numpy())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return self.__copy__()

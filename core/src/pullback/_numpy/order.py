@@ -76,16 +76,7 @@ def _(ar1: Any, ar2: Any, invert: bool = False) -> Any:
     return sets.isin(reshape(ar1, -1), reshape(ar2, -1), invert=invert)
 
 
-# Sets. The ops have no gradient: what they find is taken from the array.
-
-
-def _unique_all(x: Any) -> Any:
-    found: Any = sets.unique_all(x)
-    return found._replace(values=take(reshape(x, -1), found.indices, axis=0))
-
-
-def _unique(x: Any) -> Any:
-    return _unique_all(x).values
+# Sets.
 
 
 @routed("unique")
@@ -101,37 +92,35 @@ def _(
         # The op takes every NaN for another one.
         raise Unsupported("NaN")
     if not return_index and not return_inverse and not return_counts:
-        return _unique(ar)
-    found = _unique_all(ar)
+        return sets.unique_values(ar)
+    found: Any = sets.unique_all(ar)
     wanted = (True, return_index, return_inverse, return_counts)
     return tuple([part for part, want in zip(found, wanted, strict=True) if want])
 
 
 @routed("unique_values")
 def _(x: Any) -> Any:
-    return _unique(x)
+    return sets.unique_values(x)
 
 
 @routed("unique_all")
 def _(x: Any) -> Any:
-    return _unique_all(x)
+    return sets.unique_all(x)
 
 
 @routed("unique_counts")
 def _(x: Any) -> Any:
-    found: Any = sets.unique_counts(x)
-    return found._replace(values=_unique(x))
+    return sets.unique_counts(x)
 
 
 @routed("unique_inverse")
 def _(x: Any) -> Any:
-    found: Any = sets.unique_inverse(x)
-    return found._replace(values=_unique(x))
+    return sets.unique_inverse(x)
 
 
 @routed("union1d")
 def _(ar1: Any, ar2: Any) -> Any:
-    return _unique(concat([reshape(ar1, -1), reshape(ar2, -1)]))
+    return sets.unique_values(concat([reshape(ar1, -1), reshape(ar2, -1)]))
 
 
 def _kept(values: Any, mask: Any) -> Any:
@@ -142,19 +131,19 @@ def _kept(values: Any, mask: Any) -> Any:
 def _(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
     if return_indices:
         raise Unsupported("return_indices=")
-    values = _unique(ar1)
+    values = sets.unique_values(ar1)
     return _kept(values, sets.isin(values, ar2))
 
 
 @routed("setdiff1d")
 def _(ar1: Any, ar2: Any) -> Any:
-    values = _unique(ar1)
+    values = sets.unique_values(ar1)
     return _kept(values, sets.isin(values, ar2, invert=True))
 
 
 @routed("setxor1d")
 def _(ar1: Any, ar2: Any) -> Any:
-    ar1, ar2 = _unique(ar1), _unique(ar2)
+    ar1, ar2 = sets.unique_values(ar1), sets.unique_values(ar2)
     first = _kept(ar1, sets.isin(ar1, ar2, invert=True))
     second = _kept(ar2, sets.isin(ar2, ar1, invert=True))
     return sorting.sort(concat([asarray(first), asarray(second)]))

@@ -1,18 +1,10 @@
-"""einops on tensors and variables: `einops.rearrange(x, "n h w c -> n c h w")` and its kin.
-
-einops looks for a backend among the subclasses of its own `AbstractBackend`, and has no other way
-for a library to make itself known. So the subclass is made when both are imported: at once, or by
-`Watch` when einops is.
-"""
+"""The backend of einops for tensors and variables."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +17,6 @@ from pullback.ops.manipulation import broadcast_to, expand_dims
 from pullback.ops.repeating import tile
 from pullback.tensor import Tensor
 from pullback.variable import Variable
-
-if TYPE_CHECKING:
-    from importlib.abc import Loader
-
-MODULE = "einops._backends"
 
 
 class Methods:
@@ -80,39 +67,3 @@ def register(backends: ModuleType) -> None:
     base = getattr(backends, "AbstractBackend", None)
     if base is not None:
         backends.__dict__["PullbackBackend"] = type("PullbackBackend", (Methods, base), {})
-
-
-class Watch:
-    """Finds nothing of its own: it registers the backend once einops has been imported."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = Registering(spec.loader)  # type: ignore[assignment]
-        return spec
-
-
-class Registering:
-    """A loader that hands the module over to `register`, and leaves no trace in it."""
-
-    def __init__(self, loader: Loader) -> None:
-        self.loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self.loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self.loader
-        self.loader.exec_module(module)
-        register(module)
-
-
-if MODULE in sys.modules:
-    register(sys.modules[MODULE])
-else:
-    sys.meta_path.insert(0, Watch())
