@@ -107,6 +107,8 @@ NAMES_BACKENDS = ("registry.py", "INSTALL")
 
 # Modules that are loaded inside a function, each with its reason.
 LATE = {
+    # In notebooks: `html` takes a millisecond.
+    "pullback._notebook",
     # When einops is imported.
     "pullback._einops.backend",
     # At the first look at a device.

@@ -15,7 +15,6 @@ from pullback import errors
 from pullback._array_methods import ArrayMethods
 from pullback._foreign_names.tensors import TENSOR
 from pullback._hints import answer_attributes
-from pullback._notebook import array_html
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
@@ -221,6 +220,8 @@ class Tensor(ArrayMethods, OperatorMethods):
 
     def _repr_html_(self) -> str:
         # As notebooks show it.
+        from pullback._notebook import array_html
+
         title = f"Tensor of shape {self.shape}, {self.dtype}, on {self._device}"
         return array_html(title, self.numpy())
 

@@ -15,7 +15,6 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
 from pullback._foreign_names.tensors import TENSOR, VARIABLE
 from pullback._hints import answer_attributes, answer_constructor, answer_module_call
-from pullback._notebook import array_html
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
@@ -253,6 +252,8 @@ class Variable(ArrayMethods, OperatorMethods):
         return f"<Variable {name}{value}>"
 
     def _repr_html_(self) -> str:
+        from pullback._notebook import array_html
+
         frozen = ", frozen" if self._frozen else ""
         title = f"{self._label} of shape {self.shape}, {self.dtype}, on {self._device}{frozen}"
         return array_html(title, self.numpy())
