@@ -110,7 +110,8 @@ def main() -> None:
         chosen, variables = CHOSEN[project]
         command = [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", copies, "-rfE"]
         command += ["--tb=short", "--timeout=300", *chosen, *words[ours + 1 :]]
-        command.append(copies.joinpath(*suite.split(".")))
+        module = copies.joinpath(*suite.split("."))
+        command.append(module if module.is_dir() else module.with_suffix(".py"))
         wanted = {"PYTHONPATH": str(copies), "PULLBACK_DEFAULT_DTYPE": "float64", **variables}
         report = folder / f"{suite}.txt"
         with report.open("w", encoding="utf-8") as file:
