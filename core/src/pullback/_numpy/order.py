@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes
-from pullback._numpy.table import Unsupported, routed
+from pullback._numpy.table import Function, Unsupported, flattened, routed
 from pullback.ops import searching, sets, sorting
 from pullback.ops.comparison import isnan
 from pullback.ops.conversion import asarray
@@ -15,35 +15,27 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import any
 
 
-def _flat(a: Any, axis: Any) -> tuple[Any, int]:
-    return (reshape(a, -1), -1) if axis is None else (a, axis)
+def _ordering(op: Function) -> Function:
+    def order(a: Any, axis: Any = -1) -> Any:
+        a, axis = flattened(a, axis)
+        return op(a, axis=axis)
+
+    return order
 
 
-@routed("sort")
-def _(a: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.sort(a, axis=axis)
+def _partition(op: Function) -> Function:
+    def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
+        # A sorted array is partitioned at every element.
+        a, axis = flattened(a, axis)
+        return op(a, axis=axis)
+
+    return partition
 
 
-@routed("argsort")
-def _(a: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.argsort(a, axis=axis)
-
-
-# A sorted array is partitioned at every element.
-
-
-@routed("partition")
-def _(a: Any, kth: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.sort(a, axis=axis)
-
-
-@routed("argpartition")
-def _(a: Any, kth: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.argsort(a, axis=axis)
+routed("sort")(_ordering(sorting.sort))
+routed("argsort")(_ordering(sorting.argsort))
+routed("partition")(_partition(sorting.sort))
+routed("argpartition")(_partition(sorting.argsort))
 
 
 @routed("searchsorted")
