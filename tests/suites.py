@@ -95,11 +95,12 @@ def copy(python: Path, project: str, copies: Path) -> None:
 
 
 def main() -> None:
-    ours, _, theirs = "\0".join(sys.argv[1:]).partition("\0--\0")
+    words = sys.argv[1:]
+    ours = words.index("--") if "--" in words else len(words)
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("folder", type=Path, help="for the environment, copies and reports")
     arguments.add_argument("suites", nargs="+", help=f"modules of {', '.join(PATCHES)}")
-    options = arguments.parse_args(ours.split("\0") if ours else [])
+    options = arguments.parse_args(words[:ours])
     folder = options.folder.resolve()
     copies = folder / "copies"
     python = environment(folder)
@@ -108,8 +109,9 @@ def main() -> None:
         copy(python, project, copies)
         chosen, variables = CHOSEN[project]
         command = [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", copies, "-rfE"]
-        command += ["--tb=short", "--timeout=300", *chosen, *filter(None, theirs.split("\0"))]
-        command.append(copies.joinpath(*suite.split(".")))
+        command += ["--tb=short", "--timeout=300", *chosen, *words[ours + 1 :]]
+        module = copies.joinpath(*suite.split("."))
+        command.append(module if module.is_dir() else module.with_suffix(".py"))
         wanted = {"PYTHONPATH": str(copies), "PULLBACK_DEFAULT_DTYPE": "float64", **variables}
         report = folder / f"{suite}.txt"
         with report.open("w", encoding="utf-8") as file:

@@ -201,6 +201,15 @@ def test_a_ufunc_of_another_library_is_not_taken_for_numpys_of_its_name():
         pb.grad(lambda x: scipy.special.expm1(x)[0])(x)
 
 
+def test_a_function_of_another_library_is_not_taken_for_numpys_of_its_name():
+    dispatched = np._core.overrides.array_function_dispatch(lambda x: (x,), module="other")
+
+    def sum(x):
+        return np.sum(x) + 100
+
+    assert dispatched(sum)(pb.asarray([1.0, 2.0])) == 103
+
+
 def test_a_variable_that_no_tape_watches_is_a_constant():
     v = pb.Variable(X, trainable=False)
     with pb.GradientTape():

@@ -48,9 +48,10 @@ INSTEAD = {
 
 
 def name_of(function: Any) -> str:
-    """NumPy's name of a function, such as "sum" or "linalg.norm"."""
+    """NumPy's name of a function, such as "sum" or "linalg.norm"; the full name of another's."""
     module: str = getattr(function, "__module__", None) or np.__name__
-    return f"{module}.{function.__name__}".partition(".")[2]
+    name = f"{module}.{function.__name__}"
+    return name.removeprefix(f"{np.__name__}.")
 
 
 def map_tensors(convert: Callable[[Any], Any], values: Any) -> Any:
