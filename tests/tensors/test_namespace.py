@@ -117,7 +117,7 @@ class TestStandard:
         assert result.tolist() == [1.0, 16.0]
 
 
-@pytest.mark.parametrize("missing", ["ml_dtypes", "pullback.ops.special", "pullback.variable"])
+@pytest.mark.parametrize("missing", ["ml_dtypes", "pullback.ops.special", "pullback.tensor"])
 def test_a_failed_import_leaves_the_garbage_collector_on(missing):
     program = f"""
 import gc, sys
