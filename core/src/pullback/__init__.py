@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from pullback.checkpoint import Checkpoint as Checkpoint
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.graph.function import function as function
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.random import Generator as Generator
@@ -146,6 +147,7 @@ _LAZY = {
     "Model": "pullback.layers",
     "Sequential": "pullback.layers",
     "custom_gradient": "pullback._autodiff.custom_gradient",
+    "function": "pullback.graph.function",
     "latest_checkpoint": "pullback.checkpoint",
 }
 _LAZY_MODULES = frozenset(
@@ -205,6 +207,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "function",
     "hookimpl",
     "inf",
     "int8",

@@ -137,7 +137,7 @@ _SECOND = {
     "Input": "write `pb.layers.Dense(3, input_shape=(784,))`: models are written as `pb.Model`",
 }  # fmt: skip
 _THIRD = {
-    "jit": "not here: ops run one by one; leave it out",
+    "jit": "write `pb.function`, or leave it out: ops run one by one",
     "numpy np": "the namespace is `pb` itself",
     "lax": "functions are in `pb` itself: `pb.conv(x, kernel)`",
     "tree_map tree_util tree": "write Python: `[f(v) for v in model.variables]`",
