@@ -160,7 +160,11 @@ class Variable(ArrayMethods, OperatorMethods):
             DTypeError: for a tensor of another dtype.
             DeviceError: for a tensor on another device.
         """
-        self._set(self._fitting("assign", value))
+        tensor = self._fitting("assign", value)
+        if RECORDING.count and LOCAL.state.capture is not None:
+            LOCAL.state.capture.write(self, tensor)
+        else:
+            self._array = tensor._array
         return self
 
     def assign_add(self, value: TensorLike) -> Variable:
@@ -180,16 +184,13 @@ class Variable(ArrayMethods, OperatorMethods):
         return self._update("assign_sub", subtract, value)
 
     def _update(self, method: str, op: Callable[..., Tensor], value: TensorLike) -> Variable:
-        capture = capturing()
-        now = wrap(self._array, self._device) if capture is None else capture.read(self)
-        self._set(self._fitting(method, op(now, value)))
-        return self
-
-    def _set(self, tensor: Tensor) -> None:
         if RECORDING.count and LOCAL.state.capture is not None:
-            LOCAL.state.capture.write(self, tensor)
-        else:
-            self._array = tensor._array
+            capture = LOCAL.state.capture
+            capture.write(self, self._fitting(method, op(capture.read(self), value)))
+            return self
+        now = wrap(self._array, self._device)
+        self._array = self._fitting(method, op(now, value))._array
+        return self
 
     def _fitting(self, method: str, value: TensorLike) -> Tensor:
         if type(value) is Tensor and value._device is self._device:
