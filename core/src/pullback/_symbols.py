@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
-__all__ = ["Break", "DrawnInt", "HostNumber"]
+__all__ = ["Apart", "Break", "DrawnInt", "HostNumber"]
 
 
 class Break(BaseException):
@@ -29,6 +29,10 @@ class Break(BaseException):
         self.reason = reason
         self.way_out = way_out
         self.made = made
+
+
+class Apart(Break):
+    """Ends a trace for a function that a tape outside must record op by op."""
 
 
 class DrawnInt(int):

@@ -136,6 +136,26 @@ class Trace(Backend):
         traced = tuple(map(Traced, arrays, results))
         return traced if several else traced[0]
 
+    def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
+        """Records the calls of another graph; returns its outputs."""
+        values = {
+            source.value.name: traced for source, traced in zip(graph.inputs, inputs, strict=True)
+        }
+        values.update({name: self._constant(array) for name, array in graph.constants.items()})
+
+        def value_of(operand: Operand) -> Any:
+            if isinstance(operand, tuple):
+                return [values[value.name] for value in operand]
+            return None if operand is None else values[operand.name]
+
+        for call in graph.calls:
+            operands = map(value_of, call.inputs)
+            results = self._run(call.op, call.kernel, *operands, **call.attributes)
+            several = results if isinstance(results, tuple) else (results,)
+            for value, traced in zip(call.results, several, strict=True):
+                values[value.name] = traced
+        return [values[value.name] for value in graph.outputs]
+
     def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
         return kernel(*inputs, **attributes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 import warnings
 from collections.abc import Callable
@@ -13,14 +12,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
-from pullback._symbols import Break
+from pullback._symbols import Apart, Break
 from pullback.graph.graph import Graph
-from pullback.graph.guards import guards_of
 from pullback.graph.host import line_of_traceback
-from pullback.graph.program import ARGUMENT, MISS, Program
-from pullback.graph.record import Recorder
-from pullback.graph.signature import Part, Signature, check_arrays, device_of, names_of
-from pullback.tensor import Tensor
+from pullback.graph.program import MISS, Program
+from pullback.graph.signature import Signature, check_arrays, device_of, names_of
+from pullback.graph.trace_call import traced
 
 __all__ = ["Function", "function"]
 
@@ -30,8 +27,6 @@ R = TypeVar("R")
 #: How many programs, and signatures that were called once, a function has before new ones run op by
 #: op; and how many values a float has before it is an input.
 LIMIT, VALUES = 8, 3
-
-_NUMBERS = itertools.count()
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = threading.RLock()
@@ -45,6 +40,8 @@ class _Entry:
         self.programs: list[Program] = []
         #: True if the last trace made something that only later calls find.
         self.made = False
+        #: True for calls that a tape outside must record op by op.
+        self.apart = False
 
 
 class Function(Generic[P, R]):
@@ -70,7 +67,8 @@ class Function(Generic[P, R]):
         self._constant: set[str] = set()
         self._eager_because = ""
         self._full = False
-        self._bound: dict[int, tuple[Any, Function[..., Any]]] = {}
+        #: The programs for calls that a tape outside records.
+        self._taped: _Taped | None = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The captured method of an instance, which keeps it."""
@@ -88,9 +86,16 @@ class Function(Generic[P, R]):
         """Calls the function."""
         if RECORDING.count:
             state = LOCAL.state
-            if state.recording or state.capture is not None:
-                # A tape records op by op; in another captured function this one is a part of it.
+            if state.capture is not None:
+                # In another captured function this one is a part of it.
                 return self._eager(args, kwargs)
+            if state.recording:
+                if len(state.tapes) > 1:
+                    # Derivatives of higher order need every op.
+                    return self._eager(args, kwargs)
+                if self._taped is None:
+                    self._taped = _Taped(self._f, strict=self._strict)
+                return cast("R", self._taped.call(args, kwargs))
         for run in self._programs:
             result = run(args, kwargs)
             if result is not MISS:
@@ -139,6 +144,8 @@ class Function(Generic[P, R]):
             lines.append(str(program.graph))
         if self._eager_because:
             lines.append(f"runs op by op, because it {self._eager_because}")
+        if self._taped is not None and self._taped._programs:
+            lines.append(f"while a tape outside records, {self._taped.explain()}")
         if self._promoted:
             lines.append(f"floats that are inputs: {', '.join(sorted(self._promoted))}")
         return "\n".join(lines)
@@ -198,7 +205,7 @@ class Function(Generic[P, R]):
                 entry = None
             if entry is None and not self._full and self._count() >= LIMIT:
                 self._warn_full(signature)
-            if entry is not None:
+            if entry is not None and not entry.apart:
                 return self._capture(entry, signature, args, kwargs)
         return self._eager(args, kwargs)
 
@@ -256,6 +263,9 @@ class Function(Generic[P, R]):
         except Break as error:
             if self._demote(signature):
                 return self._eager(args, kwargs)
+            if isinstance(error, Apart):
+                entry.apart = True
+                return self._eager(args, kwargs)
             if error.made and not entry.made:
                 entry.made = True
                 return self._eager(args, kwargs)
@@ -283,54 +293,7 @@ class Function(Generic[P, R]):
         Raises:
             Break: if the function does what a program cannot do.
         """
-        guards = guards_of(self._f)
-        recorder = Recorder(device_of(signature), self._name)
-        names: list[str] = []
-        handles: list[tuple[Tensor, Any]] = []
-
-        def fill(leaf: Part) -> Any:
-            if leaf.kind == "number":
-                number = recorder.number(ARGUMENT, leaf.value)
-                names.append(number.name)
-                return number
-            if leaf.kind not in ("tensor", "array"):
-                return leaf.value
-            tensor = from_any(leaf.value, None, None if leaf.kind == "tensor" else device)
-            recorder.traced_device(tensor._device)
-            name = f"x{len(names)}"
-            names.append(name)
-            handle = recorder.argument(tensor._array, name)
-            handles.append((handle, handle._array))
-            return handle
-
-        device = recorder.real_device
-        try:
-            args, kwargs = signature.filled(fill)
-            with recorder.running():
-                result = self._f(*args, **kwargs)
-            if recorder.broken is not None:
-                raise recorder.broken
-            for handle, array in handles:
-                if handle._array is not array:
-                    raise Break(
-                        "assigns parts of an argument",
-                        "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
-                    )
-            program = Program(
-                signature, [*guards, *recorder.guards.values()], recorder, result, names
-            )
-            program.number = next(_NUMBERS)
-        except BaseException:
-            recorder.undo()
-            recorder.forget()
-            raise
-        if commit:
-            result = _outside(recorder, result)
-            recorder.commit()
-        else:
-            recorder.undo()
-        recorder.forget()
-        return result, program
+        return traced(self._f, self._name, signature, commit=commit)
 
     # Messages ------------------------------------------------------------------------------------
 
@@ -380,6 +343,29 @@ class Function(Generic[P, R]):
         return ", ".join(dict.fromkeys(varied)) or "the structure of the arguments"
 
 
+class _Taped(Function[..., Any]):
+    """The programs of a captured function for calls that one tape outside records.
+
+    Their results have one node, whose backward pass is a graph as well.
+    """
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the function while the tape records."""
+        for run in self._programs:
+            result = run(args, kwargs)
+            if result is not MISS:
+                return result
+        return self._miss(args, kwargs)
+
+    def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
+        outside = LOCAL.state.tapes[0]
+        program = traced(self._f, self._name, signature, commit=False, outside=outside)[1]
+        result = program.run(*signature.filled(lambda leaf: leaf.value))
+        if result is MISS:
+            raise Apart("sees something else when it runs than when it was traced")
+        return result, program
+
+
 class _Kept(tuple[Any, Any]):
     """The captured method that an instance keeps: no part of the instance's state."""
 
@@ -390,20 +376,6 @@ class _Kept(tuple[Any, Any]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
         return _Kept((None, None))
-
-
-def _outside(recorder: Recorder, value: Any) -> Any:
-    """Returns what the traced function returned, with the tensors and numbers of this call."""
-    if isinstance(value, dict):
-        return {key: _outside(recorder, item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_outside(recorder, item) for item in value]
-        if isinstance(value, list):
-            return items
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if type(value) is Tensor:
-        return recorder.outside(recorder.lift(value))
-    return recorder.outside(value)
 
 
 @overload

@@ -13,13 +13,14 @@ from pullback import dtypes, errors
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import CONSTANT, RECORDING
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
 from pullback._tree import like
 from pullback.devices import Device, as_device
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import Attribute, Call, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.host import Guard, Number, array_of, same
+from pullback.graph.joint import Derivative, Joint
 from pullback.graph.record import Recorder
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
@@ -38,6 +39,7 @@ class Program:
         recorder: the trace, which has ended.
         result: what the function returned.
         arguments: the value in the graph of each tensor, array and promoted float.
+        derivative: the backward pass, for a program that a tape outside records.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Program:
         recorder: Recorder,
         result: Any,
         arguments: list[str],
+        derivative: Derivative | None = None,
     ) -> None:
         self.signature = signature.without_values()
         self.guards = guards
@@ -57,9 +60,15 @@ class Program:
         returned = _Returned(recorder, result)
         self.recorded_calls = len(recorder._calls)
         # Calls that were made unlike by an identity element are found alike the second time.
-        self.graph: Graph = simplify(simplify(recorder.graph_of(returned.outputs)))
+        self.joint: Joint | None = None
+        if derivative is None:
+            self.graph: Graph = simplify(simplify(recorder.graph_of(returned.outputs)))
+        else:
+            self.joint = Joint(recorder, returned.outputs, derivative)
+            self.graph = self.joint.graph
         self.numbers = tuple(recorder.numbers)
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
+        self.joint = None  # it has the arguments of the traced call
 
     def unmet(self) -> list[Guard]:
         """The guards that do not hold now."""
@@ -143,7 +152,7 @@ def _compiled(
             "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
             "RECORDING": RECORDING, "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
             "backend": device.backend, "array_of": array_of, "as_device": as_device,
-            "from_any": from_any,
+            "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
         },
     )  # fmt: skip
     leaves = ArgumentCode(source, signature).leaves
@@ -156,6 +165,8 @@ def _compiled(
     )
     for guard in program.guards:
         _write_guard(source, guard)
+    if program.joint is not None:
+        _write_tape(source, leaves, program.joint)
     _write_arguments(source, leaves, arguments)
     _write_numbers(source, program.numbers)
     for entry in graph.inputs:
@@ -166,6 +177,8 @@ def _compiled(
     with source.block("except Exception as error:"):
         source.line("explain(error)")
     outputs = [next(texts) for _ in graph.outputs]
+    saved = outputs[len(returned.outputs) :]
+    del outputs[len(returned.outputs) :]
     source.line("node = CONSTANT if RECORDING.count else None")
     written = [next(texts) for _ in graph.writes]
     _write_after_tensors(source, graph, texts)
@@ -175,6 +188,8 @@ def _compiled(
     for i, text in enumerate(outputs):
         _write_tensor(source, f"t{i}", text)
     _write_after(source, graph)
+    if program.joint is not None:
+        _write_node(source, leaves, program.joint, saved)
     source.line(f"return {returned.text(source, returned.structure)}")
     source.names["explain"] = _Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
@@ -205,6 +220,41 @@ def _write_arguments(source: Source, leaves: list[tuple[Part, str]], names: list
             source.line(f"{value} = from_any({name}, None, device)._array")
         else:
             source.line(f"{value} = {name}")
+
+
+def _write_tape(source: Source, leaves: list[tuple[Part, str]], joint: Joint) -> None:
+    """Writes the test that the tape outside sees what it saw when the program was made."""
+    accessed = joint.derivative.accessed
+    source.line(
+        "tape = LOCAL.state.tapes[0]",
+        f"if tape.watch_accessed_variables is not {accessed}:",
+        "    return MISS",
+    )
+    tracked = {id(part.value) for part in joint.derivative.arguments}
+    for part, name in leaves:
+        if part.kind == "tensor":
+            node = f"{name.removesuffix('_array')}._node"
+            source.line(
+                f"if may_record({node}) is not {id(part.value) in tracked}:", "    return MISS"
+            )
+    sources = {id(variable) for variable in joint.variables}
+    for entry in joint.graph.inputs:
+        if isinstance(entry, Handle):
+            source.line(f"if may_record({source.constant(entry.tensor)}._node):", "    return MISS")
+        elif isinstance(entry, State) and id(entry.owner) not in sources:
+            source.line(f"if {id(entry.owner)} in tape._leaves:", "    return MISS")
+
+
+def _write_node(
+    source: Source, leaves: list[tuple[Part, str]], joint: Joint, saved: list[str]
+) -> None:
+    """Writes the call that gives the results their node."""
+    names = {id(part.value): name.removesuffix("_array") for part, name in leaves}
+    nodes = [f"{names[id(part.value)]}._node" for part in joint.derivative.arguments]
+    nodes += [f"tape.leaf_of({source.constant(v)}, True)" for v in joint.variables]
+    results = [f"t{position}" for position in joint.positions]
+    attach = source.constant(joint.op.attach)
+    source.line(f"{attach}({tuple_of(nodes)}, {tuple_of(results)}, {tuple_of(saved)})")
 
 
 def _write_numbers(source: Source, numbers: tuple[Number, ...]) -> None:

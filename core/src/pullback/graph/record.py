@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import errors
-from pullback._dispatch.recording import LOCAL, RECORDING
-from pullback._symbols import Break, DrawnInt, HostNumber
+from pullback._dispatch.recording import LOCAL, RECORDING, reachable
+from pullback._symbols import Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced
@@ -74,6 +74,8 @@ class Recorder(Trace):
         self._changes: list[Effect] = []
         self._undo: list[Callable[[], object]] = []
         self._ended = False
+        #: Nodes from this serial number on belong to a tape outside; None if none records.
+        self.oldest_outside: int | None = None
         #: The tensors that dispatch keeps for Python numbers, by identity: they are constants.
         self._numbers_as_tensors: dict[int, Tensor] = {}
         #: What ended the trace early, also if the function has caught it.
@@ -86,6 +88,8 @@ class Recorder(Trace):
         if tensor._device is self.device:
             return tensor
         self.traced_device(tensor._device)
+        if self.oldest_outside is not None:
+            self._reject_recorded(tensor, self.oldest_outside)
         entry = self._handles.get(id(tensor))
         if entry is None:
             if id(tensor) in self._numbers_as_tensors:
@@ -95,6 +99,10 @@ class Recorder(Trace):
             entry = self._handles[id(tensor)] = (tensor, traced)
         # The node is that of now: a tape in the function may have begun to watch the tensor.
         return wrap(entry[1], self.device, tensor._node)
+
+    def _reject_recorded(self, tensor: Tensor, oldest: int) -> None:
+        if tensor._node is not None and reachable(tensor._node, oldest) is not None:
+            raise Apart("reads a tensor from outside that a tape has recorded")
 
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one."""
@@ -226,6 +234,10 @@ class Recorder(Trace):
         tables = [device.constants, *(op.scalars for op in OPS.values())]
         kept = [tensor for table in tables for tensor in list(table.values())]
         self._numbers_as_tensors = {id(tensor): tensor for tensor in kept}
+        # Tapes outside do not record what is traced.
+        outside = state.tapes, state.recording, state.oldest_serial
+        self.oldest_outside = state.oldest_serial if state.recording else None
+        state.tapes, state.recording = [], False
         RECORDING.count += 1
         state.capture = self
         try:
@@ -236,6 +248,7 @@ class Recorder(Trace):
             raise
         finally:
             self._take_out()
+            state.tapes, state.recording, state.oldest_serial = outside
             state.capture = None
             RECORDING.count -= 1
             self._ended = True
