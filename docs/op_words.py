@@ -6,8 +6,18 @@ import inspect
 import re
 from typing import Any
 
-from pullback import dtypes
+from pullback.cli import contract
+from pullback.cli.contract import (
+    accuracy,
+    dtype_rule,
+    first_line,
+    gradient,
+    kernel_signature,
+    shape_rule,
+)
 from pullback.spec import Op
+
+__all__ = ["dtype_rule", "first_line", "shape_rule"]
 
 #: The columns of code that fit a page.
 WIDTH = 88
@@ -48,72 +58,9 @@ def plain(line: str) -> str:
     return "`".join(p if i % 2 else p.replace("*", "\\*") for i, p in enumerate(parts))
 
 
-def first_line(thing: Any) -> str:
-    """The first line of a docstring; nothing where there is none."""
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
-
-
-def shape_rule(op: Op) -> str:
-    """The shape rule: its name, and what it says of itself."""
-    says = first_line(op.shape)
-    return f"`{op.shape.__name__.lstrip('_')}`" + (f": {lower(says)}" if says else "")
-
-
-def dtype_rule(op: Op) -> str:
-    """The dtype rule: its name where `pullback.dtypes` gives it one, and what it says."""
-    rule = op.dtype
-    named = [name for name, value in vars(dtypes).items() if value is rule]
-    function = rule.function
-    made = (
-        inspect.getclosurevars(function).nonlocals
-        if inspect.isfunction(function)
-        else {}
-    )
-    says = lower(first_line(function))
-    if "allowed" in made:
-        says = f"{made['allowed']} inputs, promoted to one dtype"
-        if made["lift"]:
-            says += f"; integers and booleans are taken as {dtypes.DEFAULT_FLOAT}"
-        if made["to"] is not None:
-            says += f"; the result is {made['to']}"
-    elif "classes" in made:
-        result = made["result"]
-        position = (
-            f"that of input {result + 1}" if isinstance(result, int) else str(result)
-        )
-        says = f"each input its own dtype ({', '.join(made['classes'])}); the result has {position}"
-    name = named[0].rstrip("_") if named else function.__name__.lstrip("_")
-    shown = "" if name == "rule" else f"`{name}`"
-    return ": ".join(part for part in (shown, says) if part)
-
-
-def lower(sentence: str) -> str:
-    """A sentence as it goes on after a colon."""
-    return (sentence[:1].lower() + sentence[1:]).rstrip(".")
-
-
-def gradient(op: Op) -> str:
-    """The kind of derivative of the op, and the arrays that it keeps."""
-    if not op.differentiable:
-        return "not differentiable"
-    if not op.rules:
-        return "through its body"
-    arrays = {*(one.name for one in op.inputs), *op.outputs, *op.residuals}
-    parts = []
-    for target, rule in op.rules.items():
-        if rule is None:
-            parts.append(f"none in `{target}`")
-            continue
-        kept = ", ".join(f"`{need}`" for need in rule.needs if need in arrays)
-        shared = " (one rule for several)" if rule.joint else ""
-        parts.append(f"rule for `{target}`{shared}, keeps {kept or 'no array'}")
-    return "; ".join(parts)
-
-
 def call(name: str, function: Any) -> str:
     """The signature as a block of code; one parameter a line where it is long."""
-    # Annotations are strings, for they are not evaluated; defaults keep their quotes.
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{inspect.signature(function)}")
+    text = contract.call(name, function)
     if len(text) > WIDTH:
         parts = re.match(r"(.*?\()(.*)(\).*)", text)
         assert parts is not None
@@ -125,9 +72,6 @@ def call(name: str, function: Any) -> str:
 
 def facts(op: Op) -> str:
     """The table of what the definition says of an op."""
-    inputs = [one.name for one in op.inputs]
-    attributes = [one.name for one in op.attributes]
-    kernel = ", ".join([*inputs, *(["*", *attributes] if attributes else [])])
     rows = {
         "Dtypes": dtype_rule(op),
         "Shape": shape_rule(op),
@@ -137,9 +81,9 @@ def facts(op: Op) -> str:
         rows["Results"] = ", ".join(f"`{one}`" for one in op.outputs)
     if op.residuals:
         rows["Residuals"] = ", ".join(f"`{one}`" for one in op.residuals)
-    rows["Accuracy"] = f"{op.accuracy.name}: {op.accuracy.value}"
+    rows["Accuracy"] = accuracy(op)
     rows["Kind"] = kind(op)
-    rows["Kernel"] = f"`{op.name}({kernel})`"
+    rows["Kernel"] = f"`{kernel_signature(op)}`"
     lines = [f"| {label} | {escaped(value)} |" for label, value in rows.items()]
     return "\n".join(["| the op | |", "|---|---|", *lines, ""])
 

@@ -139,7 +139,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
         return value
     if -ndim <= value < 0:
         return value + ndim
-    raise errors.AxisError(f"axis {value} is outside an array of {ndim} dimensions")
+    raise errors.AxisError(f"axis {value} is out of bounds for array of dimension {ndim}")
 
 
 def canonical_axes(axes: Any, ndim: int) -> Shape | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from pullback._array_methods import ArrayMethods
 from pullback._dispatch.convert import from_any, reject_traced
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node, capturing
 from pullback._foreign_names.tensors import TENSOR, VARIABLE
-from pullback._hints import answer_attributes
+from pullback._hints import answer_attributes, answer_constructor, answer_module_call
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._symbols import Break
@@ -269,6 +270,13 @@ class Variable(ArrayMethods, OperatorMethods):
         value = repr(wrap(self._array, self._device)).removeprefix("Tensor(").removesuffix(")")
         return f"<Variable {name}{value}>"
 
+    def _repr_html_(self) -> str:
+        from pullback._notebook import array_html
+
+        frozen = ", frozen" if self._frozen else ""
+        title = f"{self._label} of shape {self.shape}, {self.dtype}, on {self._device}{frozen}"
+        return array_html(title, self.numpy())
+
     def __iter__(self) -> Iterator[Tensor]:
         return map(self._part, iter(self.value))
 
@@ -402,3 +410,5 @@ for _name, _operator, _instead in (
     setattr(Variable, _name, _refusal(_operator, _instead))
 
 answer_attributes(Variable, VARIABLE, TENSOR)
+answer_constructor(Variable)
+answer_module_call(sys.modules[__name__])

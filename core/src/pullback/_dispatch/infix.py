@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch import general
-from pullback._dispatch.convert import SCALAR_TYPES, host_array
+from pullback._dispatch.host_data import SCALAR_TYPES, host_array
 from pullback._operators import INFIX, REFLECTED, Deferred
 from pullback._symbols import HostNumber
 from pullback.spec import Op

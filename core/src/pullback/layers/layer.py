@@ -28,6 +28,7 @@ from pullback.layers.policy import (
     policy,
 )
 from pullback.layers.regularizers import RegularizerLike
+from pullback.layers.summary import html
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
@@ -404,6 +405,10 @@ class Layer(Configurable):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {self.parameter_count} parameters>"
+
+    def _repr_html_(self) -> str:
+        # As notebooks show it: the table of `summary`.
+        return html(self)
 
 
 @functools.lru_cache(maxsize=4096)

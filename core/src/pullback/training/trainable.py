@@ -13,7 +13,7 @@ from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
 from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.evaluation import Evaluation
-from pullback.training.loop import FitLoop, evaluate, predict
+from pullback.training.loop import FitLoop, evaluate, located, predict
 from pullback.training.model import Model
 from pullback.training.objective import CompileConfig, LossWeights, UnseenClasses
 from pullback.training.progress import ProgressBar
@@ -318,7 +318,7 @@ class Trainable:
         Raises:
             TrainingError: before `compile`.
         """
-        return _on_batch(self, self.train_step, x, y, sample_weight)
+        return _on_batch(self, "train_on_batch", self.train_step, x, y, sample_weight)
 
     def test_on_batch(
         self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
@@ -328,11 +328,12 @@ class Trainable:
         Raises:
             TrainingError: before `compile`.
         """
-        return _on_batch(self, self.test_step, x, y, sample_weight)
+        return _on_batch(self, "test_on_batch", self.test_step, x, y, sample_weight)
 
 
 def _on_batch(
     model: Model,
+    method: str,
     step: Callable[[Structure, Structure, Structure], Values | None],
     x: Structure,
     y: Structure,
@@ -343,7 +344,8 @@ def _on_batch(
     metrics.reset()
     try:
         batch = Batch(*[split((part,)).inputs for part in (x, y, sample_weight)])
-        metrics.add(step(*batch), batch.size)
+        with located(model, method, "one batch", batch):
+            metrics.add(step(*batch), batch.size)
         return Evaluation(metrics.logs())
     finally:
         metrics.restore_state(kept)
