@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import copy
 import gc
+import pickle
 import threading
 import warnings
 import weakref
@@ -110,6 +112,38 @@ def test_models_and_layers_are_captured():
     assert sorted(model.named_variables) == [
         f"layers/{place}" for place in ("0/bias", "0/kernel", "1/bias", "1/kernel")
     ]
+
+
+def test_methods_of_instances_without_a_dict():
+    class Slim:
+        __slots__ = ("__weakref__", "factor")
+
+        def __init__(self, factor):
+            self.factor = pb.Variable(factor)
+
+        @pb.function
+        def apply(self, x):
+            return x * self.factor
+
+    two, three = Slim(2.0), Slim(3.0)
+    for _ in range(3):
+        assert float(two.apply(pb.ones(()))) == 2.0
+        assert float(three.apply(pb.ones(()))) == 3.0
+    assert programs(two.apply) == programs(three.apply) == "1 program"
+
+
+def doubled(x):
+    return x * 2
+
+
+def test_copies_and_pickles_capture_anew():
+    captured = pb.function(doubled)
+    for _ in range(3):
+        captured(pb.ones(2))
+    for other in (copy.deepcopy(captured), pickle.loads(pickle.dumps(captured))):
+        assert programs(other) == "0 programs"
+        assert [other(pb.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3
+        assert programs(other) == "1 program"
 
 
 def test_a_captured_method_is_no_part_of_the_state_of_a_model():

@@ -214,3 +214,45 @@ def test_random_programs(instructions, optimizer, factors):
 )
 def test_many_random_programs(instructions, optimizer, factors):
     compare(instructions, optimizer, factors)
+
+
+def compare_under_a_tape(instructions, factors):
+    """Calls that a tape outside records: results, state and gradients."""
+    inputs = np.random.default_rng(3).standard_normal((len(factors), SIZE, SIZE))
+    worlds = [World(0), World(0)]
+    captured = pb.function(lambda x, factor: run(worlds[1], instructions, [x], factor))
+    functions = [lambda x, factor: run(worlds[0], instructions, [x], factor), captured]
+    for array, factor in zip(inputs.astype(np.float32), factors, strict=True):
+        found = []
+        for function, world in zip(functions, worlds, strict=True):
+            x = pb.asarray(array)
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+                values = function(x, factor)
+                loss = sum(((value * value).sum() for value in values[1:]), (x * x).sum())
+            gradients = tape.gradient(loss, [x, *world.variables], unconnected_gradients="zero")
+            found.append(([v.numpy() for v in values], [g.numpy() for g in gradients]))
+        for one, other in zip(found[0][0], found[1][0], strict=True):
+            assert one.tobytes() == other.tobytes()
+        for one, other in zip(found[0][1], found[1][1], strict=True):
+            # Cotangents are added in another order.
+            size = np.abs(one).max() + 1
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * size)
+        assert worlds[0].state() == worlds[1].state()
+
+
+@given(program, FACTORS)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_programs_under_a_tape(instructions, factors):
+    compare_under_a_tape(instructions, factors)
+
+
+@pytest.mark.slow
+@given(program, FACTORS)
+@settings(
+    max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")) // 2,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_many_random_programs_under_a_tape(instructions, factors):
+    compare_under_a_tape(instructions, factors)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+import numpy as np
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
@@ -27,6 +31,8 @@ R = TypeVar("R")
 #: How many programs, and signatures that were called once, a function has before new ones run op by
 #: op; and how many values a float has before it is an input.
 LIMIT, VALUES = 8, 3
+#: Types of arguments that are NumPy arrays, or may hold some.
+_HOLDERS = frozenset({np.ndarray, list, tuple, dict})
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = threading.RLock()
@@ -67,6 +73,8 @@ class Function(Generic[P, R]):
         self._constant: set[str] = set()
         self._eager_because = ""
         self._full = False
+        #: The captured methods of instances without a `__dict__`.
+        self._bound: weakref.WeakKeyDictionary[Any, _Kept] = weakref.WeakKeyDictionary()
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
@@ -77,10 +85,21 @@ class Function(Generic[P, R]):
         name = f"_captured_{self._name.rpartition('.')[2]}"
         kept = getattr(instance, "__dict__", {}).get(name)
         if kept is None or kept[0] is not self:
+            kept = self._bound.get(instance) if hasattr(instance, "__weakref__") else None
+        if kept is None or kept[0] is not self:
             made = Function(MethodType(self._f, instance), strict=self._strict)
             kept = _Kept((self, made))
-            object.__setattr__(instance, name, kept)
+            try:
+                object.__setattr__(instance, name, kept)
+            except AttributeError:  # a class with __slots__
+                self._bound[instance] = kept
         return kept[1]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
+        return Function(copy.deepcopy(self._f, memo), strict=self._strict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self._f, self._strict)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function."""
@@ -174,6 +193,8 @@ class Function(Generic[P, R]):
     # Calls without a program ---------------------------------------------------------------------
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        if not kwargs and _HOLDERS.isdisjoint(map(type, args)):
+            return cast("R", self._f(*args))
         signature = self._signature(args, kwargs)
         if not any(leaf.kind == "array" for leaf in signature.leaves()):
             return cast("R", self._f(*args, **kwargs))
@@ -341,6 +362,10 @@ class Function(Generic[P, R]):
         for program in self._all():
             varied += [guard.what for guard in program.unmet()]
         return ", ".join(dict.fromkeys(varied)) or "the structure of the arguments"
+
+
+def _remade(f: Callable[..., Any], strict: bool) -> Function[..., Any]:
+    return Function(f, strict=strict)
 
 
 class _Taped(Function[..., Any]):
