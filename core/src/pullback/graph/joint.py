@@ -39,7 +39,7 @@ class JointTape(GradientTape):
 
 
 class Derivative(NamedTuple):
-    """What a trace has of a function's backward pass."""
+    """The backward pass of a function, as a trace has it."""
 
     #: The tensors of the result that have a gradient, by their position among all.
     positions: list[int]
