@@ -27,6 +27,7 @@ LEVELS = (
         "_namespace.dtypes",
         "casting",
         "shapes",
+        "_symbols",
         "_tree",
         "_version",
         "_closing",

@@ -135,6 +135,7 @@ if TYPE_CHECKING:
     from pullback.checkpoint import Checkpoint as Checkpoint
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.graph.function import function as function
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
@@ -157,6 +158,7 @@ _LAZY = {
     "backends": "pullback.plugins.public",
     "custom_gradient": "pullback._autodiff.custom_gradient",
     "default_dtype": "pullback._namespace.defaults",
+    "function": "pullback.graph.function",
     "grad": "pullback._autodiff.functional",
     "hessian": "pullback._autodiff.functional",
     "hookimpl": "pullback.plugins.hookspecs",

@@ -294,8 +294,13 @@ def _resolve(spec: str) -> Device:
 
 def forget_kernels() -> None:
     """Has dispatch look all kernels of all devices up again."""
-    for backend in {device.backend for device in list(_interned.values())}:
+    for backend in backends_in_use():
         backend.forget_kernels()
+
+
+def backends_in_use() -> set[Backend]:
+    """The backends of all devices that have been named so far."""
+    return {device.backend for device in list(_interned.values())}
 
 
 def _available() -> str:

@@ -18,6 +18,7 @@ from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
+from pullback._symbols import Break
 from pullback._views import Base, in_place, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
@@ -290,6 +291,11 @@ class Tensor(ArrayMethods, OperatorMethods):
         if self._base is not None:
             refuse_write(self)
         result = OPERATORS.set_item(self, key, value)
+        if result._device is not self._device:
+            raise Break(
+                "assigns parts of a tensor that was made outside",
+                "copy it in the function (x = pb.asarray(x, copy=True)) and return the copy",
+            )
         self._array, self._node = result._array, result._node
         self._base = None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from pullback import errors, shapes
+from pullback._dispatch.recording import capturing
 from pullback.devices import Device, as_device
 from pullback.dtypes import as_dtype
 from pullback.spec import Op
@@ -97,7 +98,10 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         value = result[attribute.name]
         form = attribute.form
         if form == "DeviceLike":
-            result[attribute.name] = as_device(value)
+            result[attribute.name] = device = as_device(value)
+            capture = capturing()
+            if capture is not None:
+                result[attribute.name] = capture.traced_device(device)
         elif value is None and (attribute.optional or form not in REQUIRED):
             continue
         elif form in PLAIN:

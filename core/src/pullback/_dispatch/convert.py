@@ -19,7 +19,9 @@ from pullback._dispatch.host_data import (
     leaves,
     numbers_of,
 )
+from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._operators import OPERATORS
+from pullback._symbols import HostNumber
 from pullback.casting import number
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operand
@@ -79,6 +81,9 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
     if kind is complex:
         cached = value == value
         kind = math.copysign(1.0, value.real), math.copysign(1.0, value.imag)
+    elif kind is HostNumber:
+        captured: Tensor = value.host.number_as_tensor(value, dtype)
+        return captured
     else:
         cached = is_cached(value)
     key = (value, kind, dtype)
@@ -139,6 +144,8 @@ def from_host(
             cached = constant(value, dtype or dtypes.promote([type(value)]), device)
         # The caller may watch or assign to its handle; the cached one serves every other number.
         return wrap(cached._array, device)
+    if type(value) is HostNumber:
+        return constant(value, dtype or dtypes.promote([type(value.value)]), device)
     array = host_array(value)
     if dtype is not None and array.dtype != dtype:
         array = cast_host(value, array, dtype)
@@ -283,10 +290,36 @@ def align_inputs(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         raise wrap_op_error(op, error) from error.__cause__
 
 
+def reject_traced(*devices: Device) -> None:
+    """Raises the error for a tensor that outlived the trace of a captured function.
+
+    Raises:
+        CaptureError: if one of the devices is that of a trace that has ended.
+    """
+    for device in devices:
+        reason = device.backend.unusable()
+        if reason is not None:
+            raise errors.CaptureError(reason)
+
+
+def _lifted(flat: list[Any]) -> list[Any]:
+    """The inputs with the tensors among them in the trace that runs in this thread, if one does."""
+    capture = LOCAL.state.capture
+    if capture is None:
+        return flat
+    tensors = [as_tensor(value) for value in flat]
+    return [
+        value if tensor is None else capture.lift(tensor)
+        for value, tensor in zip(flat, tensors, strict=True)
+    ]
+
+
 def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
     flat = _flatten(op, values)
     if not flat:
         return flat, as_device(None)
+    if RECORDING.count:
+        flat = _lifted(flat)
     device: Device | None = None
     operands: list[Operand | None] = []
     hosts: list[int] = []
@@ -295,6 +328,9 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if kind is not Tensor:
             if value is None or kind in SCALAR_TYPES:
                 operands.append(None if value is None else kind)
+                continue
+            if kind is HostNumber:
+                operands.append(type(value.value))
                 continue
             tensor = as_tensor(value)
             if tensor is None:
@@ -305,6 +341,7 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if device is None:
             device = value._device
         elif value._device is not device:
+            reject_traced(device, value._device)
             raise errors.DeviceError(
                 f"tensors on {device} and {value._device}; move one with x.to('{device}')"
             )

@@ -142,7 +142,9 @@ class FitLoop:
         if self.class_weight is not None:
             weights = by_class(batch.targets, self.class_weight, weights)
             self.unseen.see(batch.targets)
-        return self.model.train_step(batch.inputs, batch.targets, weights)
+        step = step_of(self.model, self.model.train_step)
+        values: Values | None = step(batch.inputs, batch.targets, weights)
+        return values
 
     def _ended(self, data: Batches) -> None:
         """Raises if an epoch has no steps, or fewer than requested."""
@@ -199,7 +201,7 @@ def evaluate(
             break
         callbacks("on_test_batch_begin", step, {})
         with located(model, "evaluate", f"batch {step + 1}", batch):
-            values = model.test_step(batch.inputs, batch.targets, batch.weights)
+            values = step_of(model, model.test_step)(batch.inputs, batch.targets, batch.weights)
             run.metrics.add(values, batch.size)
         callbacks("on_test_batch_end", step, run.metrics.logs(prefix))
         step += 1
@@ -230,13 +232,19 @@ def predict(model: Model, data: Batches, steps: int | None, callbacks: Callbacks
             break
         callbacks("on_predict_batch_begin", len(outputs), {})
         with located(model, "predict", f"batch {len(outputs) + 1}", batch):
-            outputs.append(model.predict_step(batch.inputs))
+            outputs.append(step_of(model, model.predict_step)(batch.inputs))
         callbacks("on_predict_batch_end", len(outputs) - 1, {})
     if not outputs:
         raise errors.TrainingError("predict got no data: x yields no batches; pass at least one")
     callbacks("on_predict_end", {})
     columns = zip(*[leaves(output) for output in outputs], strict=True)
     return like(outputs[0], iter([concat(list(column)) for column in columns]))
+
+
+def step_of(model: Model, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a step of a model, captured if the model is compiled with `capture=True`."""
+    compiled = model._compiled
+    return method if compiled is None else compiled.step(method)
 
 
 @contextmanager

@@ -55,6 +55,7 @@ class Trainable:
         *,
         loss_weights: LossWeights = None,
         weighted_metrics: MetricsLike = None,
+        capture: bool = False,
     ) -> None:
         """Sets the optimizer, the loss and the metrics.
 
@@ -67,6 +68,9 @@ class Trainable:
                 targets and predictions; for several outputs a dict of lists of them by output.
             loss_weights: the weights of several losses; 1 by default.
             weighted_metrics: metrics that take the weights of the items into account.
+            capture: whether `fit`, `evaluate` and `predict` run captured steps (`pb.function`): as
+                one program, without Python between the ops. A step that cannot be captured runs
+                op by op, with a warning.
 
         >>> model = pb.Sequential([pb.layers.Dense(3)])
         >>> model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"])
@@ -76,6 +80,7 @@ class Trainable:
             InputTypeError: for any other object that is not an optimizer, loss or metric.
         """
         self._compiled = CompileConfig(optimizer, loss, loss_weights, metrics, weighted_metrics)
+        self._compiled.capture = bool(capture)
         self.stop_training = False
 
     @property
