@@ -10,22 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pullback import errors
-from pullback.cli import table
+from pullback.cli import failures, table
 from pullback.cli.backends import add_packs, choose_packs
 from pullback.conformance.plan import Area
-from pullback.conformance.report import Failure, Report, percent, total
+from pullback.conformance.report import Report, percent, total
 from pullback.conformance.runner import conform
 from pullback.spec import SPEC_VERSION, Op, Tier
 
 if TYPE_CHECKING:
     from pullback.cli.table import Subcommands
 
-#: The number of failures of an op that are printed; JSON has all of them.
-SHOWN = 3
 #: Titles of columns that are shorter than the name of the area.
 TITLES = {Area.GRADIENTS: "grads", Area.SECOND: "2nd"}
-#: The number of names of ops in a line.
-NAMED = 8
 
 
 def add(subcommands: Subcommands) -> None:
@@ -86,7 +82,8 @@ def show(report: Report) -> None:
     _show_tiers(report)
     for why in report.left_out:
         print(f"\nA kernel is left out: {why}")
-    _show_failures(report)
+    for line in failures.lines(report):
+        print(line)
     _show_notes(report)
     seconds = f"{report.seconds:.0f} s"
     print(f"\nscore: {percent(report.count)} of {report.count.total} checks in {seconds}")
@@ -123,39 +120,15 @@ def _show_tiers(report: Report) -> None:
     table.show(["tier", "primitives", "checks", "score"], rows)
 
 
-def _show_failures(report: Report) -> None:
-    by_op: dict[str, list[Failure]] = {}
-    by_need: dict[str, dict[str, None]] = {}
-    for failure in report.failures:
-        if failure.needs:
-            by_need.setdefault(failure.needs, {})[failure.op] = None
-        else:
-            by_op.setdefault(failure.op, []).append(failure)
-    for name, failures in by_op.items():
-        print(f"\n{name}: {len(failures)} failed; again: {failures[0].rerun}")
-        for failure in failures[:SHOWN]:
-            where = ", ".join(part for part in (failure.sample, failure.dtype) if part)
-            print(f"  {failure.check}{f' [{where}]' if where else ''}: {failure.message}")
-        if len(failures) > SHOWN:
-            print(f"  and {len(failures) - SHOWN} more (--json FILE has all)")
-    for need, ops in by_need.items():
-        print(f"\nThere is no kernel for {need}, so that these fail as well: {_some(ops)}")
-
-
 def _show_notes(report: Report) -> None:
     beyond: dict[str, list[str]] = {}
     for name, row in report.rows.items():
         for tier in sorted(row.beyond):
             beyond.setdefault(tier, []).append(name)
     for tier, names in beyond.items():
-        print(f"\nNot counted where they need the tier {tier}, not claimed: {_some(names)}")
+        print(f"\nNot counted where they need the tier {tier}, not claimed: {failures.some(names)}")
     if report.unknown:
-        print(f"\nWithout samples, so nothing is known of them: {_some(report.unknown)}")
-
-
-def _some(names: Iterable[str]) -> str:
-    first, rest = list(names)[:NAMED], list(names)[NAMED:]
-    return ", ".join(first) + (f" and {len(rest)} more" if rest else "")
+        print(f"\nWithout samples, so nothing is known of them: {failures.some(report.unknown)}")
 
 
 def _progress(ops: Sequence[Op]) -> Iterable[Op]:

@@ -65,6 +65,8 @@ class Failure:
     rerun: str
     #: The primitive without a kernel that the op needs.
     needs: str = ""
+    #: The op whose kernel fails its own samples, and makes this one fail.
+    cause: str = ""
 
 
 @dataclass(slots=True)
@@ -118,6 +120,9 @@ class Report:
     #: The reason why the run stopped, if the basics do not work.
     stopped: str = ""
     seconds: float = 0.0
+    #: Ops by whether they fail their own samples, and causes of failures: of `runner`.
+    suspects: dict[str, bool] = field(default_factory=dict)
+    causes: dict[tuple[str, bool], str] = field(default_factory=dict)
 
     @property
     def count(self) -> Count:
@@ -147,13 +152,13 @@ class Report:
             if row.missing:
                 yield row.op
 
-    def failed(self, item: Item, message: str) -> None:
-        """Records that a check failed."""
+    def failed(self, item: Item, message: str, cause: str = "") -> None:
+        """Records that a check failed, by the kernel of the op `cause` if it is another one."""
         rerun = self.rerun(item.op.name)
         missing = _LACKS.search(message)
         needs = missing[1] if missing and missing[1] != item.op.name else ""
         self.failures.append(
-            Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs)
+            Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs, cause)
         )
 
     def lacks(self, op: Op) -> None:

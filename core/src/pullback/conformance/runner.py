@@ -11,9 +11,11 @@ from pathlib import Path
 
 from pullback import errors
 from pullback.conformance import basics
+from pullback.conformance.blame import culprit
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.plan import Area, Item, items
-from pullback.conformance.report import Report, Row
+from pullback.conformance.process import ProcessState
+from pullback.conformance.report import Failure, Report, Row
 from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.plugins.public import registry
@@ -61,7 +63,9 @@ def conform(
         # warnings of the backend's library are not shown.
         warnings.simplefilter("ignore")
         try:
+            state = ProcessState()
             basics.check(device)
+            state.check(f"{type(device.backend).__name__}, in a transfer or in add")
         except ConformanceError as error:
             report.stopped = str(error)
             return report
@@ -112,6 +116,7 @@ def measure(op: Op, device: Device, report: Report) -> None:
             row.counts[area].total += 1
         report.lacks(op)
         return
+    state = ProcessState()
     for item in plan:
         if item.case is None and row.beyond and not row.count.total:
             continue  # every sample needs a tier that is not claimed
@@ -124,7 +129,48 @@ def measure(op: Op, device: Device, report: Report) -> None:
         if wrong is None:
             row.counts[item.area].passed += 1
         else:
-            report.failed(item, wrong)
+            report.failed(item, wrong, _cause(item, report))
+    if row.count.total:
+        row.counts[Area.EDGES].total += 1
+        try:
+            state.check(op.name)
+            row.counts[Area.EDGES].passed += 1
+        except ConformanceError as error:
+            message = str(error).removeprefix(f"{op.name}: ")
+            report.failures.append(
+                Failure(op.name, "", "", "process", message, report.rerun(op.name))
+            )
+
+
+#: The checks that fail if the result itself is wrong.
+_BY_VALUE = ("value", "unchanged", "layouts", "deterministic", "repeated", "threads", "lasting")
+
+
+def _cause(item: Item, report: Report) -> str:
+    """The op to blame, looked for once for each op and kind of check."""
+    if item.case is None:
+        return ""
+    by_value = item.check in _BY_VALUE
+    key = (item.op.name, by_value)
+    if key not in report.causes:
+
+        def fails(op: Op) -> bool:
+            if op.name not in report.suspects:
+                own = planned(op, item.device, quick=True)
+                report.suspects[op.name] = any(
+                    _wrong(other) for other in own if other.check == "value"
+                )
+            return report.suspects[op.name]
+
+        report.causes[key] = culprit(item.case, fails, by_value=by_value)
+    return report.causes[key]
+
+
+def _wrong(item: Item) -> bool:
+    try:
+        return attempt(item) is not None
+    except TierError:
+        return False
 
 
 def planned(op: Op, device: Device, *, quick: bool) -> list[Item]:

@@ -31,7 +31,8 @@ def _running(function: Any, initial: int) -> Any:
         x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
     ) -> Any:
         axis = 0 if axis is None else axis
-        narrow = {"int8": "int32", "uint8": "uint32", "bool": "int32"}
+        narrow = dict.fromkeys(("bool", "int8", "int16"), "int32")
+        narrow |= dict.fromkeys(("uint8", "uint16"), "uint32")
         found = function(x, axis=axis, dtype=dtype or narrow.get(x.dtype.name, x.dtype))
         if include_initial:
             shape = list(found.shape)
@@ -104,10 +105,12 @@ suite(
     lambda x, *, axis=None: np.maximum.accumulate(x, axis=axis or 0),
     [*_samples(distinct(3, 5)), Sample((integers(-5, 5, 7),))],
     errors_=_ERRORS,
+    either_zero=True,
 )
 suite(
     "cumulative_min",
     lambda x, *, axis=None: np.minimum.accumulate(x, axis=axis or 0),
     [*_samples(distinct(3, 5)), Sample((integers(-5, 5, 7),))],
     errors_=_ERRORS,
+    either_zero=True,
 )
