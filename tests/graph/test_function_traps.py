@@ -566,6 +566,21 @@ def test_accuracy_with_weights_and_a_metric_that_is_read_inside():
         reads(pb.asarray(X))
 
 
+@pytest.mark.filterwarnings("ignore:.*looks at the values")
+@pytest.mark.parametrize(
+    "name", ["AUC", "MeanSquaredError", "BinaryAccuracy", "F1Score", "R2Score", "Recall"]
+)
+def test_metrics_of_pairs(name):
+    metric, eager = getattr(pb.metrics, name)(), getattr(pb.metrics, name)()
+    f = pb.function(metric, strict=False)
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        scores, targets = pb.asarray(rng.random(6)), pb.asarray(rng.integers(0, 2, 6))
+        f(targets, scores)
+        eager(targets, scores)
+        assert metric.result() == eager.result()
+
+
 def test_loss_scaling_says_what_it_is():
     optimizer = pb.optimizers.LossScale(pb.optimizers.SGD(0.1))
     v = pb.Variable(1.0)
