@@ -450,6 +450,26 @@ def test_accumulated_gradients_are_steered_by_a_counter():
     assert programs(f) == "2 programs"
 
 
+@pytest.mark.parametrize("steps", [2, 3, 6])
+def test_gradients_that_are_accumulated_twice_in_a_call(steps):
+    def values(captured):
+        optimizer, v = pb.optimizers.SGD(0.5, 0.9, accumulate_steps=steps), pb.Variable(X)
+
+        def step(x):
+            optimizer.apply_gradients([(x, v)])
+            optimizer.apply_gradients([(x * 2, v)])
+            return v * 1.0
+
+        f = pb.function(step) if captured else step
+        return [f(pb.asarray(X) * n).tolist() for n in range(12)], optimizer.step
+
+    if steps == 6:
+        with pytest.raises(CaptureError, match="accumulates gradients twice in a call"):
+            values(True)
+    else:
+        assert values(True) == values(False)
+
+
 def test_slots_that_are_restored_are_those_that_move():
     optimizer, v = pb.optimizers.SGD(0.5, 0.5), pb.Variable(0.0)
 
