@@ -115,9 +115,11 @@ def smoke(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def native(session: nox.Session) -> None:
-    """Compiled kernels, as installed."""
+    """Compiled kernels, as `pip install "pullback[cpu]"` installs them."""
+    (core,) = wheels_of("pullback")
     session.install(
-        *wheels_of("pullback", "pullback-numpy", "pullback-native"), "pytest", "hypothesis", "scipy"
+        *("--find-links", str(DIST), f"pullback[cpu] @ {Path(core).as_uri()}"),
+        *("pytest", "hypothesis", "scipy"),
     )
     session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
     smoke_test(session)

@@ -27,6 +27,7 @@ LEVELS = (
         "_namespace.dtypes",
         "casting",
         "shapes",
+        "_symbols",
         "_tree",
         "_version",
         "_closing",
@@ -46,6 +47,7 @@ LEVELS = (
     ),
     (
         "_array_methods",
+        "_notebook",
         "_operator_methods",
         "_operators",
         "_printing",
@@ -59,7 +61,7 @@ LEVELS = (
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),
     ("graph", "_autodiff"),
-    ("variable", "state", "random", "_namespace.defaults"),
+    ("variable", "state", "random", "_namespace.defaults", "_einops"),
     ("layers", "losses", "metrics", "optimizers", "data", "training"),
     ("checkpoint", "summary", "callbacks"),
     ("cli", "conformance", "compat"),
@@ -88,6 +90,7 @@ INTERCHANGE = {"__name__", "array", "asarray", "dtype", "generic", "ndarray"}
 NUMPY = {
     # Python integers that do not fit their dtype are refused before a kernel sees them.
     "_dispatch/convert.py": {"errstate", "iinfo"},
+    "_dispatch/host_data.py": {"errstate", "iinfo"},
     # Where a namespace has no random bits of the specified kind, NumPy draws them on the host.
     "array_api/random.py": {"random"},
     # How NumPy prints arrays is how tensors print.
@@ -105,6 +108,12 @@ NAMES_BACKENDS = ("registry.py", "INSTALL")
 
 # Modules that are loaded inside a function, each with its reason.
 LATE = {
+    # In notebooks: `html` takes a millisecond.
+    "pullback._notebook",
+    # When einops is imported.
+    "pullback._einops.backend",
+    # At the first look at a device.
+    "pullback.plugins.public",
     # At the first compiled backward pass: inference does without it and `pullback.graph`.
     "pullback._autodiff.tracing",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.

@@ -140,6 +140,37 @@ class TestVersion:
         assert says in done.stderr
 
 
+class TestExtras:
+    """`pip install "pullback[cpu]"` and its like."""
+
+    EXTRAS = settings(ROOT / "core/pyproject.toml")["project"]["optional-dependencies"]
+
+    @pytest.mark.parametrize(
+        ("extra", "packages"),
+        [
+            ("cpu", {"pullback-numpy", "pullback-native"}),
+            ("cuda12", {"pullback-numpy", "pullback-cupy[cuda12]"}),
+            ("cuda13", {"pullback-numpy", "pullback-cupy[cuda13]"}),
+            ("torch", {"pullback-numpy", "pullback-torch"}),
+        ],
+    )
+    def test_they_name_the_backends_of_a_machine(self, version, extra, packages):
+        asked = {re.split("[>;]", requirement)[0] for requirement in self.EXTRAS[extra]}
+        assert asked == packages
+        own = {settings(path)["project"]["name"]: settings(path)["project"] for path in PROJECTS}
+        for package in packages:
+            name, _, wanted = package.partition("[")
+            assert not wanted or wanted.rstrip("]") in own[name]["optional-dependencies"]
+        for requirement in self.EXTRAS[extra]:
+            assert version.bounds(version.read(ROOT)) in requirement
+
+    def test_the_workspace_resolves_none_of_their_packages(self):
+        """Of a member uv would resolve all extras, torch and CUDA's libraries too."""
+        uv = settings(ROOT / "pyproject.toml")["tool"]["uv"]
+        assert "core" not in uv["workspace"]["members"]
+        assert uv["sources"]["pullback"] == {"path": "core", "editable": True}
+
+
 @pytest.mark.parametrize("path", PROJECTS, ids=name_of)
 class TestMetadata:
     def test_says_what_an_index_shows(self, path):

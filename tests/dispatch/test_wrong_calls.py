@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 import pullback as pb
 from pullback import errors
-from pullback._dispatch.convert import SCALAR_TYPES, from_any
+from pullback._dispatch.convert import (
+    align_inputs,
+    from_any,
+    sequence_lengths,
+    unflatten,
+)
+from pullback._dispatch.host_data import SCALAR_TYPES, numbers_of
 from pullback.conformance.case import bind, leaves, resolve, to_tensor
 from pullback.conformance.samples import load
 from pullback.devices import as_device
@@ -211,12 +217,24 @@ def _as_dispatch_sees(op, inputs):
     """Host data as tensors; Python numbers and None stay."""
 
     def one(value):
-        return value if value is None or type(value) in SCALAR_TYPES else from_any(value)
+        if value is None or type(value) in SCALAR_TYPES or numbers_of(value) is not None:
+            return value
+        return from_any(value)
 
     many = [each.arity is Arity.MANY for each in op.inputs]
-    return [
+    seen = [
         [one(item) for item in value] if listed else one(value)
         for value, listed in zip(inputs, many, strict=False)
+    ]
+    # Lists of numbers have the dtype that they get beside the others.
+    values = (*seen, *[None] * (len(op.inputs) - len(seen)))
+    flat, _ = align_inputs(op, values)
+    aligned = unflatten(flat, sequence_lengths(op, values))
+    return [
+        [a if isinstance(v, (list, tuple)) else v for v, a in zip(value, tensors, strict=True)]
+        if listed
+        else (tensors if isinstance(value, (list, tuple)) else value)
+        for value, tensors, listed in zip(seen, aligned, many, strict=False)
     ]
 
 

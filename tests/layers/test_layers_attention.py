@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -108,6 +111,31 @@ class TestMasks:
             made(2, 3), X, allowed=allowed, mask=self.ALLOWED[..., :5], key_mask=there,
             is_causal=True,
         )  # fmt: skip
+
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_a_key_mask_costs_a_reshape(self, is_causal):
+        # The op gives a query without keys 0, and knows causal masks: the layer computes neither.
+        layer = made(2, 3)
+        x, there = pb.asarray(X), pb.asarray(np.arange(5) < np.asarray([[5], [3]]))
+        layer(x, key_mask=there, is_causal=is_causal)
+
+        def calls(**masks):
+            called = Counter()
+
+            def profile(frame, event, _):
+                if event == "call" and frame.f_code.co_filename.startswith("<pullback "):
+                    called[frame.f_code.co_name] += 1
+
+            sys.setprofile(profile)
+            try:
+                layer(x, is_causal=is_causal, **masks)
+            finally:
+                sys.setprofile(None)
+            return called
+
+        more = calls(key_mask=there) - calls()
+        more.pop("where", None)  # in the body of the op
+        assert set(more) <= {"reshape", "astype"}
 
     def test_numbers_are_added(self):
         bias = RNG.normal(size=(5, 7))

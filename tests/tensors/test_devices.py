@@ -101,7 +101,7 @@ def use(monkeypatch: pytest.MonkeyPatch):
     def use(*installed: list) -> Registry:
         registry = Registry(lambda: [one for each in installed for one in each])
         registry.listeners.append(module._forget)
-        monkeypatch.setattr(module, "registry", registry)
+        monkeypatch.setattr(module, "_registry", lambda: registry)
         monkeypatch.setattr(module, "_named", {})
         monkeypatch.setattr(module, "_chosen", None)
         monkeypatch.setattr(module, "_default", None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 
 import pullback as pb
 from pullback import errors
@@ -158,7 +159,7 @@ def test_arguments_as_numpy_code_writes_them(name, kind):
 @pytest.mark.parametrize("name", sorted(NOT_ROUTED))
 def test_arguments_without_an_equivalent(name, kind):
     call = NOT_ROUTED[name]
-    with pytest.raises(errors.TapeError, match=r"np\..* computes on the host.*write"):
+    with pytest.raises(errors.TapeError, match=r"^(np\.|the ufunc ).* computes on the host.*write"):
         recorded(kind, call)
     x = pb.Variable(X) if kind == "variable" else pb.asarray(X)
     agree(call(x), call(X))
@@ -189,6 +190,24 @@ def test_a_tensor_is_added_to_an_array_in_place():
         # A constant is no part of the tape.
         total += pb.stop_gradient(x)
     assert total.tolist() == [3.0, 5.0]
+
+
+def test_a_ufunc_of_another_library_is_not_taken_for_numpys_of_its_name():
+    x = pb.asarray([1.0, 2.0])
+    assert scipy.special.expm1.__name__ == np.expm1.__name__
+    assert type(scipy.special.expm1(x)) is np.ndarray
+    assert type(np.expm1(x)) is pb.Tensor
+    with pytest.raises(errors.TapeError, match=r"^the ufunc expm1 computes on the host"):
+        pb.grad(lambda x: scipy.special.expm1(x)[0])(x)
+
+
+def test_a_function_of_another_library_is_not_taken_for_numpys_of_its_name():
+    dispatched = np._core.overrides.array_function_dispatch(lambda x: (x,), module="other")
+
+    def sum(x):
+        return np.sum(x) + 100
+
+    assert dispatched(sum)(pb.asarray([1.0, 2.0])) == 103
 
 
 def test_a_variable_that_no_tape_watches_is_a_constant():

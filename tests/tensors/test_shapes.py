@@ -41,7 +41,9 @@ def test_canonical_axis(ndim, axis):
     if -ndim <= axis < ndim:
         assert shapes.canonical_axis(axis, ndim) == axis % ndim
     else:
-        with pytest.raises(errors.AxisError, match=str(axis)):
+        # NumPy's words, which callers look for.
+        message = f"axis {axis} is out of bounds for array of dimension {ndim}"
+        with pytest.raises(errors.AxisError, match=message):
             shapes.canonical_axis(axis, ndim)
 
 

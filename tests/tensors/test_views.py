@@ -1,9 +1,10 @@
-"""Writing into the result of an op that makes a view, in NumPy: an error, never a lost write."""
+"""Writing into what is a view in NumPy: an error or a warning, never a silent loss."""
 
 from __future__ import annotations
 
 import copy
 import gc
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -152,13 +153,80 @@ def test_views_do_not_keep_what_they_came_from() -> None:
     assert x is not y
 
 
-def test_an_operator_in_place_binds_a_new_tensor() -> None:
-    x = made()
+IN_PLACE = ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>=")
+
+
+@pytest.mark.parametrize("sign", IN_PLACE)
+def test_an_operator_in_place_on_a_view_says_that_it_binds_a_new_tensor(sign: str) -> None:
+    x = pb.asarray([[1, 2], [3, 4]])
     v = x[0]
+    if sign in ("/=", "@="):
+        x = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+        v = x[0]
+    before, expected = x.tolist(), eval(f"v {sign[:-1]} v").tolist()
+    names = {"v": v, "w": v}
+    with pytest.warns(RuntimeWarning, match=r"v = v \+ w"):
+        exec(f"v {sign} w", names)
+    assert names["v"].tolist() == expected
+    assert x.tolist() == before
+
+
+def test_that_is_said_at_the_line_and_in_functions_objects_and_modules_alike() -> None:
+    x = made()
+
+    class Holder:
+        row = x[0]
+
+    def in_a_function() -> None:
+        v = x[0]
+        v += 1
+        assert v.tolist() == [1, 2, 3, 4]
+
+    def through_a_cell() -> None:
+        def inner() -> None:
+            nonlocal v
+            v += 1
+
+        v = x[0]
+        inner()
+
+    def on_an_object() -> None:
+        Holder.row += 1
+
+    for function in (in_a_function, through_a_cell, on_an_object):
+        with pytest.warns(RuntimeWarning, match="view") as caught:
+            function()
+        assert caught[0].filename == __file__
+        assert x[0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_where_nothing_is_lost() -> None:
+    x = made()
+    x += 1
+    x[0] += 1
+    x[1:, 0] *= 2
+    x[0] = operator.iadd(x[0], 1)
+    holder = {"x": x}
+    holder["x"][2] -= 1
+    assert x.tolist() == [[3, 4, 5, 6], [10, 6, 7, 8], [17, 9, 10, 11]]
+    v = made()[0]
     v += 1
-    v[0] = 100.0
-    assert v.tolist() == [100, 2, 3, 4]
-    assert x[0].tolist() == [0, 1, 2, 3]
+    w = pb.reshape(v, (2, 2))
+    del v
+    w @= w
+    assert w.tolist() == [[7, 10], [15, 22]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tape_does_not_count_as_use() -> None:
+    def loss(x: Tensor) -> Tensor:
+        h = pb.sin(x)
+        h = h.reshape(-1)
+        h += 1
+        return pb.sum(h)
+
+    assert pb.grad(loss)(pb.zeros((2, 2))).tolist() == [[1, 1], [1, 1]]
 
 
 def test_the_real_part_of_a_real_tensor_is_the_tensor() -> None:

@@ -877,22 +877,3 @@ class TestTurns:
         with pytest.raises(RuntimeError, match="mine"):
             model.fit(X, Y, callbacks=[Closes()], verbose=False)
         assert closed == [1]
-
-
-class TestProgress:
-    def test_a_line_for_each_epoch(self, capfd):
-        model = classifier()
-        model.compile("sgd", CROSS_ENTROPY, ["accuracy"])
-        model.fit(X, Y, epochs=2, batch_size=10, validation_data=(X, Y))
-        lines = [line for line in capfd.readouterr().err.replace("\r", "\n").split("\n") if line]
-        assert [line.split(":")[0] for line in lines] == ["epoch 1/2", "epoch 2/2"]
-        assert all("5/5" in line and "val_accuracy=" in line for line in lines)
-
-    def test_none(self, capfd):
-        model = classifier()
-        model.compile("sgd", CROSS_ENTROPY)
-        model.fit(X, Y, verbose=False)
-        model.predict(X)
-        assert capfd.readouterr() == ("", "")
-        model.evaluate(X, Y)
-        assert "loss=" in capfd.readouterr().err

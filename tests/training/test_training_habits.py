@@ -223,3 +223,68 @@ def test_logits_are_no_reason_to_warn(last: str | None, recwarn: pytest.Warnings
     model.compile("adam", CROSS_ENTROPY)
     model.fit(X, Y, verbose=False)
     assert not recwarn
+
+
+class TestDevices:
+    """A model on another device than the active one, on which batches are made."""
+
+    @pytest.fixture
+    def model(self, minimal):
+        with minimal:
+            model = pb.Sequential([pb.layers.Dense(1, input_shape=(2,))])
+            model.compile("sgd", "mean_squared_error")
+            model.fit([[1.0, 2.0]], [[1.0]], verbose=False)
+        return model
+
+    @pytest.mark.parametrize(
+        ("method", "call"),
+        [
+            ("fit", lambda model: model.fit([[1.0, 2.0]], [[1.0]], verbose=False)),
+            ("evaluate", lambda model: model.evaluate([[1.0, 2.0]], [[1.0]], verbose=False)),
+            ("predict", lambda model: model.predict([[1.0, 2.0]])),
+            ("train_on_batch", lambda model: model.train_on_batch([[1.0, 2.0]], [[1.0]])),
+        ],
+    )
+    def test_the_error_says_what_to_write(self, model, minimal, method, call):
+        with pb.device("cpu:0"), pytest.raises(pb.errors.DeviceError) as caught:
+            call(model)
+        advice = caught.value.__notes__[-1]
+        assert f'`with pb.device("{minimal}"):` around {method}' in advice
+        with minimal:
+            call(model)
+
+
+class TestJSON:
+    def test_metrics_are_numbers_of_python(self):
+        class Mixed(pb.Model):
+            """A model whose step returns every kind of number."""
+
+            def train_step(self, inputs, targets, weights):
+                return {"tensor": pb.asarray(0.5), "numpy": np.float32(0.25), "number": 2}
+
+        class Largest(pb.metrics.Metric):
+            """A metric whose result is NumPy's."""
+
+            def update(self, targets, predictions, weights=None):
+                pass
+
+            def result(self):
+                return np.float32(0.5)
+
+            def reset(self):
+                pass
+
+        history = Mixed().fit(X, Y, verbose=False).history
+        assert json.loads(json.dumps(history)) == {"tensor": [0.5], "numpy": [0.25], "number": [2]}
+        model = compiled(metrics=[Largest()])
+        for values in (
+            model.fit(X, Y, verbose=False).history,
+            dict(model.evaluate(X, Y, verbose=False)),
+            dict(model.train_on_batch(X, Y)),
+        ):
+            assert values["largest"] in ([0.5], 0.5)
+            assert json.loads(json.dumps(values)) == values
+
+    @pytest.mark.parametrize("x", [pb.asarray([1.0, 2.0]), pb.Variable([1.0, 2.0])])
+    def test_tensors_by_a_default(self, x):
+        assert json.dumps({"x": x}, default=pb.Tensor.tolist) == '{"x": [1.0, 2.0]}'

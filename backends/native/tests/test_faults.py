@@ -208,7 +208,7 @@ def interpreted(**parts):
     pytest.importorskip("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
     found = subprocess.run(
         [sys.executable, "-c", INTERPRETER.format(**parts)],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     return found.stdout.splitlines()
@@ -307,7 +307,7 @@ def in_little_memory(seed, tries):
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     found = subprocess.run(
         [sys.executable, "-c", ADDRESS_SPACE, str(seed), str(tries)],
-        capture_output=True, text=True, check=False, env=environment,
+        capture_output=True, text=True, check=False, env=environment, timeout=900,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     assert 0 < int(found.stdout) < tries

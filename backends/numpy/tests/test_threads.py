@@ -1,9 +1,11 @@
 """Work split over threads: the same results, errors that arrive, BLAS left as it was."""
 
+import _thread
 import multiprocessing
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -250,20 +252,39 @@ def test_the_backend_is_there_whatever_the_number_is():
 
 
 def test_no_more_threads_are_started_than_there_are_pieces():
-    before = threading.active_count()
+    before = _thread._count()
     with threads.number_of_threads(500):
         seen = []
-        threads.run(lambda piece: seen.append(threading.active_count()), range(4))
+        threads.run(lambda piece: seen.append(_thread._count()), range(4))
         assert max(seen) <= before + 3
 
 
 def test_where_no_thread_can_be_started_the_caller_does_the_work(monkeypatch):
-    def refuse(self):
+    def refuse(function, args):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threads, "_POOL", threads._Pool(3))
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     done = []
     for _ in range(2):
         threads.run(done.append, range(5))
     assert sorted(done) == sorted([*range(5)] * 2)
+
+
+def test_a_thread_that_ends_before_it_begins_does_not_hold_up_the_caller():
+    # As one does that has no memory for its first frame.
+    code = """
+        import threading
+        threading.Thread._bootstrap_inner = lambda self: None
+        from pullback_numpy import threads
+        threads._Pool._serve = lambda self: None
+        done = []
+        with threads.number_of_threads(3):
+            threads.run(done.append, range(5))
+        print(sorted(done))
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert process.stdout == "[0, 1, 2, 3, 4]\n", process.stderr

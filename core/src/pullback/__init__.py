@@ -3,7 +3,7 @@
     import pullback as pb
 
 The namespace of this package is the array API's (`pullback.__array_api_version__`), with what
-training needs beside it. What stands on tensors, such as `pb.layers` and `pb.Checkpoint`, is
+training needs beside it. What stands on tensors, such as tapes, `pb.layers` and `pb.Checkpoint`, is
 imported when it is first asked for.
 """
 # ruff: noqa: F401, F403  (a namespace: every family of ops brings its own `__all__`)
@@ -17,18 +17,14 @@ import pullback._loading as _loading  # isort: skip
 
 # All that is imported; what is below gives names to it.
 with _loading.uncollected():
-    from pullback import _hints, _numpy, errors, fft, linalg, ops, random
-    from pullback._autodiff.functional import *
-    from pullback.variable import Variable
+    from pullback import _einops, _hints, _numpy, errors, ops
 
+import os as _os
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from pullback._autodiff.tape import GradientTape
 from pullback._dispatch import op
-from pullback._foreign_names.tensors import TAPE as _TAPE
-from pullback._namespace.defaults import default_dtype, set_default_dtype
 from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
@@ -109,8 +105,6 @@ from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
 from pullback.plugins.backend import Backend, Memory
-from pullback.plugins.hookspecs import hookimpl
-from pullback.plugins.public import *
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tensor import Tensor, TensorLike
@@ -123,30 +117,63 @@ if TYPE_CHECKING:
     from pullback import checkpoint as checkpoint
     from pullback import conformance as conformance
     from pullback import data as data
+    from pullback import fft as fft
     from pullback import layers as layers
+    from pullback import linalg as linalg
     from pullback import losses as losses
     from pullback import metrics as metrics
     from pullback import optimizers as optimizers
+    from pullback import random as random
     from pullback import state as state
     from pullback import summary as summary
     from pullback import training as training
     from pullback._autodiff.custom_gradient import custom_gradient as custom_gradient
+    from pullback._autodiff.functional import *
+    from pullback._autodiff.tape import GradientTape as GradientTape
+    from pullback._namespace.defaults import default_dtype as default_dtype
+    from pullback._namespace.defaults import set_default_dtype as set_default_dtype
     from pullback.checkpoint import Checkpoint as Checkpoint
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.graph.function import function as function
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
+    from pullback.plugins.hookspecs import hookimpl as hookimpl
+    from pullback.plugins.public import *
     from pullback.random import Generator as Generator
+    from pullback.variable import Variable as Variable
 
 #: Names from levels above the tensors: the module that each is imported from on first use.
 _LAZY = {
+    "BackendInfo": "pullback.plugins.public",
     "Checkpoint": "pullback.checkpoint",
     "CheckpointManager": "pullback.checkpoint",
     "Generator": "pullback.random",
+    "GradientTape": "pullback._autodiff.tape",
     "Model": "pullback.layers",
+    "OpsInfo": "pullback.plugins.public",
+    "PackInfo": "pullback.plugins.public",
     "Sequential": "pullback.layers",
+    "Variable": "pullback.variable",
+    "backends": "pullback.plugins.public",
     "custom_gradient": "pullback._autodiff.custom_gradient",
+    "default_dtype": "pullback._namespace.defaults",
+    "function": "pullback.graph.function",
+    "grad": "pullback._autodiff.functional",
+    "hessian": "pullback._autodiff.functional",
+    "hookimpl": "pullback.plugins.hookspecs",
+    "implicit_gradients": "pullback._autodiff.functional",
+    "implicit_value_and_gradients": "pullback._autodiff.functional",
+    "jacobian": "pullback._autodiff.functional",
+    "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
+    "ops_plugins": "pullback.plugins.public",
+    "register_backend": "pullback.plugins.public",
+    "set_default_dtype": "pullback._namespace.defaults",
+    "stop_gradient": "pullback._autodiff.functional",
+    "use_kernel_packs": "pullback.plugins.public",
+    "value_and_grad": "pullback._autodiff.functional",
+    "vjp": "pullback._autodiff.functional",
 }
 _LAZY_MODULES = frozenset(
     {
@@ -172,20 +199,14 @@ _LAZY_MODULES = frozenset(
 _SEARCHED = ("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks")
 
 __all__ = [
+    *_LAZY,
     "Backend",
-    "Checkpoint",
-    "CheckpointManager",
     "DType",
     "Device",
-    "Generator",
-    "GradientTape",
     "Memory",
-    "Model",
-    "Sequential",
     "StringTensor",
     "Tensor",
     "TensorLike",
-    "Variable",
     "__array_api_version__",
     "__array_namespace_info__",
     "__version__",
@@ -194,9 +215,7 @@ __all__ = [
     "broadcast_shapes",
     "complex64",
     "complex128",
-    "custom_gradient",
     "default_device",
-    "default_dtype",
     "device",
     "devices",
     "e",
@@ -205,13 +224,11 @@ __all__ = [
     "float16",
     "float32",
     "float64",
-    "hookimpl",
     "inf",
     "int8",
     "int16",
     "int32",
     "int64",
-    "latest_checkpoint",
     "linalg",
     "nan",
     "newaxis",
@@ -220,19 +237,14 @@ __all__ = [
     "pi",
     "random",
     "set_default_device",
-    "set_default_dtype",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
 ]
 
-for _family in (
-    "_autodiff.functional",
-    "plugins.public",
-    *(f"ops.{_name}" for _name in ops.FAMILIES),
-):
-    _module = _import_module(f"pullback.{_family}")
+for _family in ops.FAMILIES:
+    _module = _import_module(f"pullback.ops.{_family}")
     # Those of some families are in a namespace of their own, such as `linalg`.
     __all__ += [n for n in _module.__all__ if globals().get(n) is getattr(_module, n)]
 
@@ -260,9 +272,10 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_LAZY_MODULES})
 
 
+# The default dtype may be set from outside.
+if _os.environ.get("PULLBACK_DEFAULT_DTYPE"):
+    _import_module("pullback._namespace.defaults")
+
 _hints.answer_module_call(_import_module("pullback.tensor"))
-_hints.answer_module_call(_import_module("pullback.variable"))
-_hints.answer_calls(Variable)
-_hints.answer_attributes(GradientTape, _TAPE)
 
 del np

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Never, SupportsIndex
 
 from pullback import dtypes
+from pullback._hints import check_keywords
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeLike
 from pullback.shapes import Axes
@@ -62,9 +63,11 @@ class ArrayMethods:
         """The values along one axis."""
         return OPERATORS.reshape(self, -1)
 
-    def squeeze(self, axis: Axes = None) -> Tensor:
+    def squeeze(self, axis: Axes = None, **unknown: Never) -> Tensor:
         """The values without axes of size 1 (`pullback.squeeze`)."""
-        return OPERATORS.squeeze(self, axis=axis)
+        if unknown:
+            check_keywords(ArrayMethods.squeeze, unknown)
+        return OPERATORS.squeeze(self, axis)
 
     def transpose(self, *axes: Any) -> Tensor:
         """The axes in another order: reversed, or as given, alone or as one sequence."""
@@ -75,12 +78,16 @@ class ArrayMethods:
         """The values with two axes in each other's place."""
         return OPERATORS.numpy("swapaxes", self, axis1, axis2)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+    def repeat(self, repeats: Any, axis: int | None = None, **unknown: Never) -> Tensor:
         """The elements repeated (`pullback.repeat`)."""
+        if unknown:
+            check_keywords(ArrayMethods.repeat, unknown)
         return OPERATORS.numpy("repeat", self, repeats, axis)
 
-    def take(self, indices: TensorLike, axis: int | None = None) -> Tensor:
+    def take(self, indices: TensorLike, axis: int | None = None, **unknown: Never) -> Tensor:
         """The elements at `indices`: of the flattened values, or along `axis`."""
+        if unknown:
+            check_keywords(ArrayMethods.take, unknown)
         return OPERATORS.numpy("take", self, indices, axis)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
@@ -90,22 +97,43 @@ class ArrayMethods:
     # Reductions ----------------------------------------------------------------------------------
 
     def sum(
-        self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        *,
+        keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The sum over `axis` (`pullback.sum`)."""
-        return OPERATORS.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.sum, unknown)
+        return OPERATORS.sum(self, axis, dtype=dtype, keepdims=keepdims)
 
     def prod(
-        self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        *,
+        keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The product over `axis` (`pullback.prod`)."""
-        return OPERATORS.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.prod, unknown)
+        return OPERATORS.prod(self, axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
-        self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        *,
+        keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The mean over `axis` (`pullback.mean`)."""
-        return OPERATORS.mean(_cast(self, dtype), axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.mean, unknown)
+        return OPERATORS.mean(_cast(self, dtype), axis, keepdims=keepdims)
 
     def var(
         self,
@@ -114,10 +142,13 @@ class ArrayMethods:
         *,
         ddof: float = 0,
         keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The variance over `axis`; `ddof` is the `correction` of `pullback.var`."""
+        if unknown:
+            check_keywords(ArrayMethods.var, unknown)
         x = _cast(self, dtype)
-        return OPERATORS.var(x, axis=axis, correction=ddof, keepdims=keepdims)
+        return OPERATORS.var(x, axis, correction=ddof, keepdims=keepdims)
 
     def std(
         self,
@@ -126,41 +157,68 @@ class ArrayMethods:
         *,
         ddof: float = 0,
         keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The standard deviation over `axis`; `ddof` is the `correction` of `pullback.std`."""
+        if unknown:
+            check_keywords(ArrayMethods.std, unknown)
         x = _cast(self, dtype)
-        return OPERATORS.std(x, axis=axis, correction=ddof, keepdims=keepdims)
+        return OPERATORS.std(x, axis, correction=ddof, keepdims=keepdims)
 
-    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The largest value over `axis` (`pullback.max`)."""
-        return OPERATORS.max(self, axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.max, unknown)
+        return OPERATORS.max(self, axis, keepdims=keepdims)
 
-    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The smallest value over `axis` (`pullback.min`)."""
-        return OPERATORS.min(self, axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.min, unknown)
+        return OPERATORS.min(self, axis, keepdims=keepdims)
 
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmax(
+        self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
+    ) -> Tensor:
         """The index of the largest value over `axis` (`pullback.argmax`)."""
-        return OPERATORS.argmax(self, axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.argmax, unknown)
+        return OPERATORS.argmax(self, axis, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmin(
+        self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
+    ) -> Tensor:
         """The index of the smallest value over `axis` (`pullback.argmin`)."""
-        return OPERATORS.argmin(self, axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.argmin, unknown)
+        return OPERATORS.argmin(self, axis, keepdims=keepdims)
 
-    def any(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """Returns True if any element over `axis` is not 0 (`pullback.any`)."""
-        return OPERATORS.any(self, axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.any, unknown)
+        return OPERATORS.any(self, axis, keepdims=keepdims)
 
-    def all(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """Returns True if all elements over `axis` are not 0 (`pullback.all`)."""
-        return OPERATORS.all(self, axis=axis, keepdims=keepdims)
+        if unknown:
+            check_keywords(ArrayMethods.all, unknown)
+        return OPERATORS.all(self, axis, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    def cumsum(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, **unknown: Never
+    ) -> Tensor:
         """The cumulative sums along `axis`, or of the flattened values."""
+        if unknown:
+            check_keywords(ArrayMethods.cumsum, unknown)
         return OPERATORS.numpy("cumsum", self, axis, dtype)
 
-    def cumprod(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    def cumprod(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, **unknown: Never
+    ) -> Tensor:
         """The cumulative products along `axis`, or of the flattened values."""
+        if unknown:
+            check_keywords(ArrayMethods.cumprod, unknown)
         return OPERATORS.numpy("cumprod", self, axis, dtype)
 
     def trace(
@@ -187,12 +245,16 @@ class ArrayMethods:
         """NumPy's product of arrays: `x @ other` for vectors and matrices."""
         return OPERATORS.numpy("dot", self, other)
 
-    def sort(self, axis: int | None = -1) -> Tensor:
+    def sort(self, axis: int | None = -1, **unknown: Never) -> Tensor:
         """The values in order along `axis`, as a new tensor (`pullback.sort`)."""
+        if unknown:
+            check_keywords(ArrayMethods.sort, unknown)
         return OPERATORS.numpy("sort", self, axis)
 
-    def argsort(self, axis: int | None = -1) -> Tensor:
+    def argsort(self, axis: int | None = -1, **unknown: Never) -> Tensor:
         """The indices that put the values in order along `axis` (`pullback.argsort`)."""
+        if unknown:
+            check_keywords(ArrayMethods.argsort, unknown)
         return OPERATORS.numpy("argsort", self, axis)
 
     def nonzero(self) -> tuple[Tensor, ...]:

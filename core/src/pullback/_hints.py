@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pullback import errors
 
@@ -21,11 +21,13 @@ __all__ = [
     "advice",
     "answer_attributes",
     "answer_calls",
+    "answer_constructor",
     "answer_module",
     "answer_module_call",
     "check_keywords",
     "close_names",
     "keyword_note",
+    "reject_keywords",
 ]
 
 T = TypeVar("T")
@@ -34,7 +36,7 @@ T = TypeVar("T")
 _SIMILAR = 0.82
 #: The same where only a few names are meant.
 _SIMILAR_OF_FEW = 0.74
-_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
+_KEYWORD = r"unexpected keyword argument '(\w+)'"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -165,8 +167,11 @@ class ForeignName:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
         # `help` of a class lists these names too.
-        self.__doc__ = f"Not here: {text}."
+        return f"Not here: {self.text}."
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(
@@ -179,10 +184,12 @@ class ForeignName:
 
 def answer_attributes(cls: type, *tables: Mapping[str, str]) -> None:
     """Has the objects of a class say what to write for the names in tables."""
+    own = {name for base in cls.__mro__ for name in vars(base)}
     for table in tables:
         for names, text in table.items():
             for name in names.split():
-                if not any(name in vars(base) for base in cls.__mro__):
+                if name not in own:
+                    own.add(name)
                     setattr(cls, name, ForeignName(name, text))
     cls.__dir__ = _own_names  # type: ignore[assignment]
 
@@ -223,6 +230,11 @@ def answer_calls(*parts: Any) -> None:
                 setattr(part, name, _answering(value))
 
 
+def answer_constructor(cls: type) -> None:
+    """Has wrong keyword arguments of a class say what to write."""
+    _answer_methods(cls, ["__init__"])
+
+
 def _answer_methods(cls: type, names: Iterable[str]) -> None:
     for name in names:
         value = vars(cls).get(name)
@@ -258,7 +270,7 @@ def _explained(
     if name == "__init__":
         cls = type(args[0])
         name, accepted = cls.__name__, _constructor_parameters(cls)
-    wrong = _KEYWORD.search(str(error))
+    wrong = re.search(_KEYWORD, str(error))
     unknown = [keyword for keyword in kwargs if keyword not in accepted]
     if wrong is not None and wrong[1] not in unknown:
         unknown.insert(0, wrong[1])
@@ -273,25 +285,49 @@ def _explained(
     )
 
 
-def check_keywords(function: FunctionType, keywords: Iterable[str]) -> None:
+def check_keywords(function: Any, keywords: Iterable[str]) -> None:
     """Checks that a function has parameters of the names of keyword arguments.
 
     Raises:
         InputTypeError: if it has not; says what to write.
     """
     code = function.__code__
-    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    names = _named(function)
     for keyword in keywords:
         if keyword not in names and keyword not in code.co_varnames[: code.co_posonlyargcount]:
             raise errors.InputTypeError(
                 f"{function.__name__}() got an unexpected keyword argument {keyword!r}; "
-                + _keyword_advice("", keyword, [*names])
+                + _keyword_advice("", keyword, names)
             )
+
+
+def reject_keywords(function: FunctionType, /, **keywords: object) -> NoReturn:
+    """Raises for arguments that a function has not, and only takes to answer them.
+
+    Args:
+        function: the function.
+        keywords: the arguments; those that are `...` were not given.
+
+    Raises:
+        InputTypeError: in every case.
+    """
+    name = next(name for name, value in keywords.items() if value is not ...)
+    raise errors.InputTypeError(
+        f"{function.__name__}() got an unexpected keyword argument {name!r}, or one argument too "
+        f"many by position; {_keyword_advice('', name, _named(function))}"
+    )
+
+
+def _named(function: FunctionType) -> list[str]:
+    """The parameters of a function that can be given by name."""
+    code = function.__code__
+    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    return [name for name in names if name != "self"]
 
 
 def keyword_note(error: TypeError) -> str | None:
     """Returns what to write for an unknown keyword of an op; None for any other error."""
-    wrong = _KEYWORD.search(str(error))
+    wrong = re.search(_KEYWORD, str(error))
     return None if wrong is None else _find(_table("keywords", "KEYWORDS")[""], wrong[1])
 
 

@@ -10,12 +10,13 @@ import os
 import threading
 import warnings
 from types import TracebackType
-from typing import Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
-from pullback.plugins.backend import Backend, Memory
-from pullback.plugins.public import registry
-from pullback.plugins.validation import KINDS
+from pullback.plugins.backend import KINDS, Backend, Memory
+
+if TYPE_CHECKING:
+    from pullback.plugins.registry import Registry
 
 __all__ = ["Device", "DeviceLike", "default_device", "device", "devices", "set_default_device"]
 
@@ -111,8 +112,8 @@ def _forget() -> None:
     global _chosen, _default, _named
     chosen = _chosen
     if chosen is not None:
-        backend = registry.ready.get(chosen.backend.name, chosen.backend)
-        if chosen.index < registry.count(backend, chosen.kind):
+        backend = _registry().ready.get(chosen.backend.name, chosen.backend)
+        if chosen.index < _registry().count(backend, chosen.kind):
             chosen = _get(backend, chosen.kind, chosen.index)
     with _LOCK:
         # A new dict: another thread may be about to put into the old one what it has looked up.
@@ -120,7 +121,13 @@ def _forget() -> None:
         _chosen = _default = chosen
 
 
-registry.listeners.append(_forget)
+def _registry() -> Registry:
+    """The installed plugins: found at the first look at a device, not by `import pullback`."""
+    from pullback.plugins.public import registry
+
+    if _forget not in registry.listeners:
+        registry.listeners.append(_forget)
+    return registry
 
 
 def as_device(value: DeviceLike | None = None) -> Device:
@@ -175,9 +182,9 @@ def devices(kind: str | None = None) -> list[Device]:
     if kind is not None and kind not in KINDS:
         raise errors.DeviceError(f"unknown kind of device {kind!r}; use {' or '.join(KINDS)}")
     usable: list[Device] = []
-    for name in registry.names():
+    for name in _registry().names():
         try:
-            backend = registry.backend(name)
+            backend = _registry().backend(name)
         except errors.BackendError:
             continue
         usable.extend(_all_of(backend, backend.kinds if kind is None else (kind,)))
@@ -229,7 +236,7 @@ def _first() -> Device:
     for manual in (False, True):
         for kind in reversed(KINDS):
             try:
-                chosen = _get(registry.plain(kind, manual=manual), kind, 0)
+                chosen = _get(_registry().plain(kind, manual=manual), kind, 0)
             except (errors.BackendError, errors.DeviceError) as error:
                 problems.append((kind, error))
                 continue
@@ -245,13 +252,13 @@ def _first() -> Device:
             problems.clear()
             broken.clear()
             return chosen
-    if not registry.names():
-        raise registry.missing()
+    if not _registry().names():
+        raise _registry().missing()
     for _, problem in problems:
         if isinstance(problem, errors.DeviceError):
             raise problem
     # That no package drives a GPU is no reason: the CPU would do.
-    relevant = [error for kind, error in problems if kind == KINDS[0] or registry.names(kind)]
+    relevant = [error for kind, error in problems if kind == KINDS[0] or _registry().names(kind)]
     reasons = "; ".join(dict.fromkeys(map(str, relevant)))
     raise errors.BackendNotFoundError(reasons) from relevant[0]
 
@@ -270,25 +277,30 @@ def _resolve(spec: str) -> Device:
             f"{spec!r} is not the name of a device; write 'cpu', 'gpu:1' or 'backend:cpu:0'. "
             f"{_available()}"
         )
-    if name and name not in registry.names():
-        if not registry.names():
-            raise registry.missing()
+    if name and name not in _registry().names():
+        if not _registry().names():
+            raise _registry().missing()
         raise errors.DeviceError(
             f"{spec!r} names no backend that is installed; write 'cpu', 'gpu:1' or "
             f"'backend:cpu:0'. {_available()}"
         )
-    backend = registry.backend(name) if name else registry.plain(kind)
+    backend = _registry().backend(name) if name else _registry().plain(kind)
     if not kind:
-        kind = next(kind for kind in reversed(KINDS) if registry.count(backend, kind))
-    if int(index) >= registry.count(backend, kind):
+        kind = next(kind for kind in reversed(KINDS) if _registry().count(backend, kind))
+    if int(index) >= _registry().count(backend, kind):
         raise errors.DeviceError(f"there is no device {spec!r}. {_available()}")
     return _get(backend, kind, int(index))
 
 
 def forget_kernels() -> None:
     """Has dispatch look all kernels of all devices up again."""
-    for backend in {device.backend for device in list(_interned.values())}:
+    for backend in backends_in_use():
         backend.forget_kernels()
+
+
+def backends_in_use() -> set[Backend]:
+    """The backends of all devices that have been named so far."""
+    return {device.backend for device in list(_interned.values())}
 
 
 def _available() -> str:
@@ -299,7 +311,7 @@ def _all_of(backend: Backend, kinds: tuple[str, ...]) -> list[Device]:
     return [
         _get(backend, kind, index)
         for kind in kinds
-        for index in range(registry.count(backend, kind))
+        for index in range(_registry().count(backend, kind))
     ]
 
 
@@ -314,7 +326,7 @@ def _get(backend: Backend, kind: str, index: int) -> Device:
         device.native = backend.native_device(kind, index)
         device.tables = backend.tables
         device.constants = {}
-        device._str = registry.label(backend, kind, index)
+        device._str = _registry().label(backend, kind, index)
         # Another thread may have been faster: all get the first.
         device = _interned.setdefault((backend, kind, index), device)
     return device

@@ -356,6 +356,11 @@ def _common(operands: Operands) -> DType:
 
 def _check(dtype: DType, allowed: str) -> DType:
     if dtype not in _CLASSES[allowed]:
+        if dtype == bool_:
+            raise errors.DTypeError(
+                f'needs {allowed} inputs, got bool; write x.astype("int32") to count, or '
+                f"pb.logical_or, pb.logical_and or pb.logical_xor of two conditions"
+            )
         raise errors.DTypeError(
             f"needs {allowed} inputs, got {dtype}; convert with x.astype(...) first"
         )

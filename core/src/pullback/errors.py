@@ -11,6 +11,7 @@ __all__ = [
     "AxisError",
     "BackendError",
     "BackendNotFoundError",
+    "CaptureError",
     "CheckpointError",
     "ConversionError",
     "DTypeError",
@@ -119,6 +120,10 @@ class VariableError(PullbackError, ValueError):
 
 class LayerError(PullbackError, ValueError):
     """A layer called or built with inputs that do not fit it; names the layer's path."""
+
+
+class CaptureError(PullbackError, RuntimeError):
+    """A function that cannot be captured, or a tensor of a trace that was kept; names the line."""
 
 
 class CheckpointError(PullbackError, RuntimeError):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pullback import _hints, dtypes, errors
-from pullback._dispatch.convert import from_any
+from pullback._dispatch.convert import from_any, from_any_beside
 from pullback.ops.nn.losses import (
     absolute_error,
     cosine_similarity,
@@ -54,7 +54,7 @@ def _reduced(name: str, losses: Tensor, weights: TensorLike | None, reduction: R
             f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}"
         )
     if weights is not None:
-        weights = from_any(weights, None, losses.device)
+        weights = from_any_beside(weights, losses)
         if broadcast_shapes(weights.shape, losses.shape) != losses.shape:
             raise errors.ShapeError(
                 f"{name}: weights of shape {weights.shape} do not broadcast to losses of shape "
@@ -75,7 +75,7 @@ def _elementwise(
     reduction: Reduction,
 ) -> Tensor:
     predictions = from_any(predictions)
-    targets = from_any(targets, None, predictions.device)
+    targets = from_any_beside(targets, predictions)
     if targets.shape != predictions.shape:
         # Broadcasting (n,) with (n, 1) to (n, n) would give a wrong loss without an error.
         raise errors.ShapeError(

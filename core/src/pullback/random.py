@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import capturing
 from pullback._numerics.philox import philox
+from pullback._symbols import Break
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
@@ -92,6 +94,10 @@ class Generator:
     @property
     def state(self) -> tuple[int, int]:
         """The key and the counter: the whole state, which may be assigned."""
+        if capturing() is not None:
+            raise Break(
+                "reads the state of a generator", "read it before or after the call", made=True
+            )
         return self._key, self._counter
 
     @state.setter
@@ -101,11 +107,19 @@ class Generator:
             raise errors.InputValueError(
                 f"state must be a key in [0, 2**128) and a counter in [0, 2**256), got {state!r}"
             )
+        if capturing() is not None:
+            raise Break("sets the state of a generator", "seed it before the call")
         with self._lock:
             self._key, self._counter = key, counter
 
     def reserve(self, words: int) -> tuple[int, int]:
         """The key and counter for a call that uses `words` 64-bit words, in whole blocks of 4."""
+        capture = capturing()
+        if capture is not None:
+            return capture.reserve(self, words)
+        return self._reserve(words)
+
+    def _reserve(self, words: int) -> tuple[int, int]:
         with self._lock:
             counter = self._counter
             self._counter = (counter - (-words // 4)) % _COUNTERS

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Annotated, Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from pullback import errors
+from pullback._symbols import DrawnInt
 
 Shape: TypeAlias = "tuple[int, ...]"
 # What a caller may pass as a shape, an axis, several axes; kernels get them in canonical form.
@@ -33,6 +34,8 @@ def as_int(value: Any, expected: str = "an integer") -> int:
     Raises:
         InputTypeError: for floats and other types that are not integers.
     """
+    if type(value) is DrawnInt:
+        return value  # `index` would make a plain int of it
     try:
         return operator.index(value)
     except TypeError:
@@ -136,7 +139,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
         return value
     if -ndim <= value < 0:
         return value + ndim
-    raise errors.AxisError(f"axis {value} is outside an array of {ndim} dimensions")
+    raise errors.AxisError(f"axis {value} is out of bounds for array of dimension {ndim}")
 
 
 def canonical_axes(axes: Any, ndim: int) -> Shape | None:

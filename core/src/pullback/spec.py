@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback import errors
 from pullback.dtypes import DType, DTypeRule, Operand
@@ -53,14 +53,23 @@ class Arity(enum.Enum):
     MANY = "many"
 
 
-class Input(NamedTuple):
+# No dataclasses or named tuples here: generating their methods takes 4 ms of `import pullback`.
+
+
+class Input:
     """A parameter of an op that takes a tensor (or None, or a sequence of tensors)."""
 
-    name: str
-    arity: Arity
+    __slots__ = ("arity", "name")
+
+    def __init__(self, name: str, arity: Arity) -> None:
+        self.name = name
+        self.arity = arity
+
+    def __repr__(self) -> str:
+        return f"Input({self.name!r}, {self.arity})"
 
 
-class Attribute(NamedTuple):
+class Attribute:
     """A parameter of an op that is not a tensor.
 
     `form` is the annotation, which says how dispatch makes it canonical: "Axis" and "Axes" count
@@ -68,28 +77,46 @@ class Attribute(NamedTuple):
     any other annotation leaves the value as it is.
     """
 
-    name: str
-    form: str
-    optional: bool
+    __slots__ = ("form", "name", "optional")
+
+    def __init__(self, name: str, form: str, optional: bool) -> None:
+        self.name = name
+        self.form = form
+        self.optional = optional
+
+    def __repr__(self) -> str:
+        return f"Attribute({self.name!r}, {self.form!r}, optional={self.optional})"
 
 
-class Rule(NamedTuple):
+class Rule:
     """A gradient rule: `function(g, *needs)` gives the cotangents of the inputs `targets`.
 
     `needs` names what the rule takes after g: inputs, outputs ("out" for a single one), residuals,
     attributes, `<input>_shape`, `<input>_dtype`, and for joint rules `wanted`.
     """
 
-    targets: tuple[str, ...]
-    needs: tuple[str, ...]
-    function: Callable[..., Any]
-    joint: bool
+    __slots__ = ("function", "joint", "needs", "targets")
+
+    def __init__(
+        self,
+        targets: tuple[str, ...],
+        needs: tuple[str, ...],
+        function: Callable[..., Any],
+        *,
+        joint: bool,
+    ) -> None:
+        self.targets = targets
+        self.needs = needs
+        self.function = function
+        self.joint = joint
+
+    def __repr__(self) -> str:
+        return f"Rule({self.targets}, {self.needs}, {self.function!r}, joint={self.joint})"
 
 
 class Op:
     """One op of the specification: what its definition says, and what dispatch keeps for it."""
 
-    # No dataclasses here: generating their methods takes 3 ms of every `import pullback`.
     __slots__ = (
         "accuracy",
         "attributes",

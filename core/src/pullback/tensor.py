@@ -18,7 +18,8 @@ from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
-from pullback._views import Base, refuse_write
+from pullback._symbols import Break
+from pullback._views import Base, in_place, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, DType, DTypeLike, kind
 from pullback.shapes import Shape
@@ -218,6 +219,13 @@ class Tensor(ArrayMethods, OperatorMethods):
         values = printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 
+    def _repr_html_(self) -> str:
+        # As notebooks show it.
+        from pullback._notebook import array_html
+
+        title = f"Tensor of shape {self.shape}, {self.dtype}, on {self._device}"
+        return array_html(title, self.numpy())
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return self.__copy__()
 
@@ -283,8 +291,20 @@ class Tensor(ArrayMethods, OperatorMethods):
         if self._base is not None:
             refuse_write(self)
         result = OPERATORS.set_item(self, key, value)
+        if result._device is not self._device:
+            raise Break(
+                "assigns parts of a tensor that was made outside",
+                "copy it in the function (x = pb.asarray(x, copy=True)) and return the copy",
+            )
         self._array, self._node = result._array, result._node
         self._base = None
+
+
+# Type checkers take `x += 1` for what Python makes of it, `x = x + 1`.
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(Tensor, f"__i{_name}__", in_place(getattr(Tensor, f"__{_name}__")))
+for _name in ("and", "or", "xor", "lshift", "rshift"):
+    setattr(Tensor, f"__i{_name}__", in_place(getattr(Tensor, f"__{_name}__")))
 
 
 # An object, so that `TensorLike | None` is one in modules without the __future__ line.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -10,12 +11,13 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
-from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node
+from pullback._dispatch.convert import from_any, reject_traced
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node, capturing
 from pullback._foreign_names.tensors import TENSOR, VARIABLE
-from pullback._hints import answer_attributes
+from pullback._hints import answer_attributes, answer_constructor, answer_module_call
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
+from pullback._symbols import Break
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
@@ -64,6 +66,12 @@ class Variable(ArrayMethods, OperatorMethods):
         dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> None:
+        if capturing() is not None:
+            raise Break(
+                f"makes a variable{'' if name is None else f' ({name!r})'}",
+                "make it before the call",
+                made=True,
+            )
         tensor = from_any(
             value,
             None if dtype is None else dtypes.as_dtype(dtype),
@@ -83,7 +91,7 @@ class Variable(ArrayMethods, OperatorMethods):
         tensor._array = self._array
         tensor._device = self._device
         tensor._base = None
-        tensor._node = _leaf_of(self) if RECORDING.count else None
+        tensor._node = _leaf_of(self, tensor) if RECORDING.count else None
         return tensor
 
     @property
@@ -153,7 +161,11 @@ class Variable(ArrayMethods, OperatorMethods):
             DTypeError: for a tensor of another dtype.
             DeviceError: for a tensor on another device.
         """
-        self._array = self._fitting("assign", value)._array
+        tensor = self._fitting("assign", value)
+        if RECORDING.count and LOCAL.state.capture is not None:
+            LOCAL.state.capture.write(self, tensor)
+        else:
+            self._array = tensor._array
         return self
 
     def assign_add(self, value: TensorLike) -> Variable:
@@ -173,6 +185,10 @@ class Variable(ArrayMethods, OperatorMethods):
         return self._update("assign_sub", subtract, value)
 
     def _update(self, method: str, op: Callable[..., Tensor], value: TensorLike) -> Variable:
+        if RECORDING.count and LOCAL.state.capture is not None:
+            capture = LOCAL.state.capture
+            capture.write(self, self._fitting(method, op(capture.read(self), value)))
+            return self
         now = wrap(self._array, self._device)
         self._array = self._fitting(method, op(now, value))._array
         return self
@@ -184,7 +200,11 @@ class Variable(ArrayMethods, OperatorMethods):
                 return value
         if hasattr(type(value), "__pullback_tensor__"):
             tensor = from_any(value)
-            if tensor._device is not self._device:
+            capture = capturing()
+            if capture is not None:
+                tensor = capture.lift(tensor)
+            elif tensor._device is not self._device:
+                reject_traced(tensor._device)
                 raise errors.DeviceError(
                     f"{self._label}.{method}: the variable is on {self._device}, the value on "
                     f"{tensor._device}; move it with x.to('{self._device}')"
@@ -249,6 +269,13 @@ class Variable(ArrayMethods, OperatorMethods):
         # Not through a read: printing must not make a tape watch the variable.
         value = repr(wrap(self._array, self._device)).removeprefix("Tensor(").removesuffix(")")
         return f"<Variable {name}{value}>"
+
+    def _repr_html_(self) -> str:
+        from pullback._notebook import array_html
+
+        frozen = ", frozen" if self._frozen else ""
+        title = f"{self._label} of shape {self.shape}, {self.dtype}, on {self._device}{frozen}"
+        return array_html(title, self.numpy())
 
     def __iter__(self) -> Iterator[Tensor]:
         return map(self._part, iter(self.value))
@@ -327,9 +354,15 @@ class Variable(ArrayMethods, OperatorMethods):
     gpu = _as_tensors_do(Tensor.gpu)
 
 
-def _leaf_of(variable: Variable) -> Node | None:
-    """The node of a tensor just read from a variable: the leaves of the tapes that watch it."""
+def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:
+    """The node of a tensor just read from a variable: the leaves of the tapes that watch it.
+
+    In a captured function the tensor becomes one of the trace.
+    """
     state = LOCAL.state
+    if state.capture is not None:
+        traced = state.capture.read(variable)
+        tensor._array, tensor._device = traced._array, traced._device
     if not state.recording:
         return None
     tapes = state.tapes
@@ -377,3 +410,5 @@ for _name, _operator, _instead in (
     setattr(Variable, _name, _refusal(_operator, _instead))
 
 answer_attributes(Variable, VARIABLE, TENSOR)
+answer_constructor(Variable)
+answer_module_call(sys.modules[__name__])

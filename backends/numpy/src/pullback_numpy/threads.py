@@ -18,6 +18,7 @@ callers of BLAS keep its threads.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import threading
@@ -123,7 +124,9 @@ class _Pool:
         while self.started < helpers:
             self.started += 1
             try:
-                threading.Thread(target=self._serve, name="pullback", daemon=True).start()
+                # Not threading.Thread, whose start waits for ever for a thread that has had no
+                # memory to begin with.
+                _thread.start_new_thread(self._serve, ())
             except (RuntimeError, MemoryError):
                 # No thread is to be had, as near a limit of memory: those there are do the work.
                 self.started -= 1

@@ -9,8 +9,11 @@ from typing import Any, Protocol
 
 from pullback import dtypes, errors
 from pullback._autodiff import backward, replay, seeds
+from pullback._autodiff.jacobians import Jacobians
 from pullback._autodiff.seeds import Unconnected
 from pullback._dispatch.recording import LOCAL, RECORDING, Count, Leaf, Node
+from pullback._foreign_names.tensors import TAPE
+from pullback._hints import answer_attributes
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor
 
@@ -34,7 +37,7 @@ class Source(Protocol):
     def __pullback_tensor__(self) -> Tensor: ...
 
 
-class GradientTape:
+class GradientTape(Jacobians):
     """Records ops, then gives gradients of what they computed.
 
     Variables are watched as they are read, tensors with `watch`. Tapes nest: a gradient computed
@@ -115,7 +118,7 @@ class GradientTape:
                 "a tape must be left in the thread in which it was entered; it no longer records. "
                 "Close a generator that has entered a tape (generator.close()) in its own thread"
             )
-        self._end()
+        self._close(self._open)
 
     def stop(self) -> None:
         """Ends recording; any thread may call this, also when the thread of the tape has ended."""
@@ -149,7 +152,12 @@ class GradientTape:
         if state is not LOCAL.state:
             raise errors.TapeError("a tape must be left in the thread in which it was entered")
         assert self._open is not None
-        self._intervals.append((self._open, state.next_serial()))
+        self._close(self._open)
+
+    def _close(self, begin: int) -> None:
+        """Ends recording in the thread of the tape."""
+        state = self._state
+        self._intervals.append((begin, state.next_serial()))
         self._open = None
         state.tapes.remove(self)
         if state.tapes:
@@ -309,14 +317,13 @@ class GradientTape:
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        single, read_leaves = type(sources) is Tensor, self._leaves
-        read = type(sources) is list and read_leaves.keys() >= {id(source) for source in sources}
-        if read:
-            flat = sources
-            nodes: list[Node | None] = [read_leaves[id(source)][1] for source in sources]
-        else:
+        single, nodes = type(sources) is Tensor, self._read_nodes(sources)
+        read = nodes is not None
+        if nodes is None:
             flat = [sources] if single else leaves(sources)
             nodes = [self._source_node(source) for source in flat]
+        else:
+            flat = sources
         gradients = None
         if output_gradients is None and self._open is None and len(self._intervals) == 1:
             # The case of a training loop, whose sources are variables.
@@ -370,6 +377,16 @@ class GradientTape:
             _LIVE.count -= 1
         self._own, self._leaves = set(), {}
 
+    def _read_nodes(self, sources: Any) -> list[Node | None] | None:
+        """The nodes of a list of variables that the tape watches; None for all else."""
+        entries = self._leaves
+        if type(sources) is not list or not entries:
+            return None
+        try:
+            return [entries[id(source)][1] for source in sources]
+        except KeyError:
+            return None
+
     def _source_node(self, source: Any) -> Node | None:
         """The node at which this tape collects the gradient of `source`."""
         if type(source) is not Tensor:
@@ -388,50 +405,6 @@ class GradientTape:
             node = node.origin
         return node
 
-    # Jacobians -----------------------------------------------------------------------------------
-
-    def jacobian(
-        self, target: Tensor, sources: Any, unconnected_gradients: Unconnected = "none"
-    ) -> Any:
-        """The Jacobian of a tensor: shape target.shape + source.shape for each source.
-
-        Raises:
-            TapeError: as `gradient`.
-        """
-        target = seeds.target_of(target)
-        flat = leaves(sources)
-        with self._again():
-            rows = [
-                self.gradient(target, flat, seed, unconnected_gradients)
-                for seed in seeds.unit_seeds(target)
-            ]
-        return like(sources, iter(seeds.stacked(rows, target, flat)))
-
-    def batch_jacobian(
-        self, target: Tensor, source: Any, unconnected_gradients: Unconnected = "none"
-    ) -> Any:
-        """For each item i of a batch, the Jacobian of target[i] with respect to source[i].
-
-        Shape (batch, *target.shape[1:], *source.shape[1:]). Items must not depend on each other.
-
-        Raises:
-            ShapeError: when the two do not have the same number of items.
-            TapeError: as `gradient`.
-        """
-        target = seeds.target_of(target)
-        shape = tuple(source.shape)
-        if not target.ndim or not shape or target.shape[0] != shape[0]:
-            raise errors.ShapeError(
-                f"batch_jacobian: target {target.shape} and source {shape} need one batch axis "
-                f"in front, of the same size"
-            )
-        with self._again():
-            rows = [
-                self.gradient(target, source, seed, unconnected_gradients)
-                for seed in seeds.unit_seeds(target, batch=True)
-            ]
-        return seeds.stacked_by_item(rows, target, source)
-
     @contextmanager
     def _again(self) -> Iterator[None]:
         """Allows several backward passes; together they use up a tape that is not persistent."""
@@ -446,3 +419,6 @@ class GradientTape:
         finally:
             self.persistent = False
             self._retire()
+
+
+answer_attributes(GradientTape, TAPE)

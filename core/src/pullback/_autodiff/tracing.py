@@ -23,6 +23,7 @@ from pullback._dispatch.recording import Leaf, Node, Output
 from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
 from pullback.dtypes import is_floating
+from pullback.graph.call_graph import CallGraph
 from pullback.graph.capture import Trace, Traced
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import NotTraceableError, Value, frozen
@@ -194,11 +195,20 @@ class _Comparison:
             position = copy.saved = node.saved
             whole = node.parents[0]
             # The cotangents of residuals go through bodies.
-            if whole is None or type(whole.op) is not Op or position >= len(whole.op.outputs):
+            if whole is None:
+                raise NotTraceableError
+            op_of_whole: Any = whole.op
+            if type(op_of_whole) is not CallGraph and (
+                type(whole.op) is not Op or position >= len(whole.op.outputs)
+            ):
                 raise NotTraceableError
             self._unless(f"type({name}) is Output and {name}.saved == {position}")
         else:
-            op = node.op
+            op: Any = node.op
+            if type(op) is CallGraph:
+                self._compare_call(op, node, copy, name)
+                self._compare_links(node, name, waiting)
+                return
             if type(op) is not Op or not all(map(_is_ours, _functions(op))):
                 raise NotTraceableError
             begin, end = self._interval
@@ -228,6 +238,19 @@ class _Comparison:
         self._source.line(f"{_targets(targets)}= {name}.parents")
         if known:
             self._unless(" and ".join(known))
+
+    def _compare_call(self, op: CallGraph, node: Node, copy: Node, name: str) -> None:
+        """Compares the node of a captured function, whose graph is a part of this one."""
+        begin, end = self._interval
+        if node.device is not self._device or not begin <= node.serial < end:
+            raise NotTraceableError
+        if node.saved is None:
+            raise NotTraceableError
+        self._unless(f"{name}.op is {self._source.constant(op)} and {name}.device is device")
+        residuals = node.saved[: op.residuals]
+        names = [f"{name}_{i}" for i in range(len(residuals))]
+        self._source.line(f"{_targets(names)}*p0, = {name}.saved", "del p0")
+        copy.saved = tuple(map(self._compare_array, residuals, names))
 
     def _compare_plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
         """Compares what a node of specialized code keeps: a value for each name of the layout."""

@@ -130,13 +130,19 @@ def tuple_of(items: Iterable[str]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def signature_of(function: FunctionType) -> str:
+def signature_of(function: FunctionType, more: Iterable[str] = ()) -> str:
     """The parameters of a function as text, with the defaults that have a literal.
+
+    Args:
+        function: the function.
+        more: names of further parameters, behind the positional ones, with `...` as default.
 
     >>> from pullback._codegen.source import signature_of
     >>> def scale(x, /, factor=2, *, name=None): ...
     >>> signature_of(scale)
     'x, /, factor=2, *, name=None'
+    >>> signature_of(scale, ["by"])
+    'x, /, factor=2, by=..., *, name=None'
     """
     code, defaults = function.__code__, function.__defaults__ or ()
     keyword_defaults = function.__kwdefaults__ or {}
@@ -147,6 +153,7 @@ def signature_of(function: FunctionType) -> str:
         parts.append(names[i] + (_default(defaults[i - first]) if i >= first else ""))
         if i + 1 == code.co_posonlyargcount:
             parts.append("/")
+    parts += [f"{name}=..." for name in more]
     if code.co_kwonlyargcount:
         parts.append("*")
     for name in names[positional : positional + code.co_kwonlyargcount]:

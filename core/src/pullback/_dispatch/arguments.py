@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from pullback import errors, shapes
+from pullback._dispatch.recording import capturing
 from pullback.devices import Device, as_device
 from pullback.dtypes import as_dtype
 from pullback.spec import Op
@@ -97,7 +98,10 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         value = result[attribute.name]
         form = attribute.form
         if form == "DeviceLike":
-            result[attribute.name] = as_device(value)
+            result[attribute.name] = device = as_device(value)
+            capture = capturing()
+            if capture is not None:
+                result[attribute.name] = capture.traced_device(device)
         elif value is None and (attribute.optional or form not in REQUIRED):
             continue
         elif form in PLAIN:
@@ -279,3 +283,24 @@ def dtype_remark(flat: Sequence[Tensor | None]) -> str:
     """A remark on the dtype of the inputs, for an error on a missing kernel."""
     first = next((tensor for tensor in flat if tensor is not None), None)
     return "" if first is None else f" (or none for {first.dtype})"
+
+
+def foreign_keywords(op: Op) -> list[str]:
+    """PyTorch's names of `axis` and `keepdims`, which a public op answers with its own.
+
+    They are parameters because Python rejects other keywords before any code of ours runs. As
+    positional ones with a default they cost a third of what `**keywords` does.
+    """
+    forms = {attribute.name: attribute.form for attribute in op.attributes}
+    if not op.public or not forms.keys() & {"axis", "axes"}:
+        return []
+    foreign = ["dim"]
+    if "keepdims" in forms:
+        foreign.append("keepdim")
+    elif op.name in _OF_DIMS:
+        foreign.append("dims")
+    return [name for name in foreign if name not in op.names]
+
+
+#: The ops that have `dims` in PyTorch.
+_OF_DIMS = ("flip", "permute_dims", "roll", "tensordot")

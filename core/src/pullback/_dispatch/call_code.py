@@ -16,11 +16,19 @@ from weakref import ref
 from pullback import shapes
 from pullback._codegen.source import Source, signature_of, tuple_of
 from pullback._dispatch import general, general_vjp, vjp_code
-from pullback._dispatch.arguments import PLAIN, REQUIRED, dtype_attributes, raise_explained
-from pullback._dispatch.convert import SCALAR_TYPES, read, read_whole
+from pullback._dispatch.arguments import (
+    PLAIN,
+    REQUIRED,
+    dtype_attributes,
+    foreign_keywords,
+    raise_explained,
+)
+from pullback._dispatch.convert import read, read_whole
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
 from pullback._dispatch.results import reject
+from pullback._hints import reject_keywords
 from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype, is_floating
@@ -54,6 +62,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_record": general_vjp.record,
         "_raise_explained": raise_explained,
         "_reject": reject,
+        "_reject_keywords": reject_keywords,
         "_unbroadcast": vjp_code.unbroadcast,
         "_canonical_axis": shapes.canonical_axis,
         "_canonical_axes": shapes.canonical_axes,
@@ -83,7 +92,12 @@ def namespace(op: Op) -> dict[str, Any]:
 
 def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     """The public function of an op, with `names` as its globals."""
-    source = Source(op.body.__name__, signature_of(op.body), names)
+    foreign = foreign_keywords(op)
+    source = Source(op.body.__name__, signature_of(op.body, foreign), names)
+    if foreign:
+        with source.block(f"if {' or '.join(f'{name} is not ...' for name in foreign)}:"):
+            given = ", ".join(f"{name}={name}" for name in foreign)
+            source.line(f"_reject_keywords(_OP.body, {given})")
     if op.fixed:
         _write_fixed(source, op)
     elif op.creates:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import wrap_op_error
+from pullback._dispatch.host_data import (
+    SCALAR_TYPES,
+    Numbers,
+    cast_host,
+    host_array,
+    leaves,
+    numbers_of,
+)
+from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._operators import OPERATORS
-from pullback.casting import EXACT, cast, number
+from pullback._symbols import HostNumber
+from pullback.casting import number
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operand
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
-_SCALARS = (bool, int, float, complex)
-SCALAR_TYPES = frozenset(_SCALARS)
 _CACHED_SCALARS = 4096
 
 
@@ -73,6 +81,9 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
     if kind is complex:
         cached = value == value
         kind = math.copysign(1.0, value.real), math.copysign(1.0, value.imag)
+    elif kind is HostNumber:
+        captured: Tensor = value.host.number_as_tensor(value, dtype)
+        return captured
     else:
         cached = is_cached(value)
     key = (value, kind, dtype)
@@ -103,83 +114,13 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
 # Host data.
 
 
-def _leaves(value: object) -> Iterable[object]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
 def _first_tensor(value: object) -> Tensor | None:
     """The first tensor in nested lists."""
-    for leaf in _leaves(value):
+    for leaf in leaves(value):
         tensor = as_tensor(leaf)
         if tensor is not None:
             return tensor
     return None
-
-
-def host_array(value: object) -> np.ndarray[Any, Any]:
-    """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
-
-    Raises:
-        ConversionError: for ragged lists, objects, and values that no dtype holds.
-    """
-    if isinstance(value, range):
-        value = list(value)
-    sequence = isinstance(value, (list, tuple))
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        if sequence:
-            raise errors.ConversionError(
-                "nested lists of unequal lengths cannot be an array; pad them to one length"
-            ) from None
-        raise errors.ConversionError(
-            f"{type(value).__name__} cannot be an array: {error}"
-        ) from None
-    except OverflowError:
-        raise errors.ConversionError(
-            "an integer in the data is out of every dtype's range"
-        ) from None
-    except (RuntimeError, BufferError) as error:
-        # Another library does not hand its array over, such as one that records gradients.
-        raise errors.ConversionError(
-            f"{type(value).__name__} cannot be an array: {error}"
-        ) from error
-    if array.dtype not in dtypes.ALL:
-        if not array.dtype.isnative:
-            return host_array(array.astype(array.dtype.newbyteorder("=")))
-        raise errors.ConversionError(
-            f"{type(value).__name__} of {array.dtype} is not an array of numbers; "
-            f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
-        )
-    plain = type(value) in SCALAR_TYPES or (
-        sequence and all(type(leaf) in SCALAR_TYPES for leaf in _leaves(value))
-    )
-    if not plain:
-        return array
-    if array.size == 0:
-        return array.astype(dtypes.DEFAULT_FLOAT)
-    if dtypes.kind(array.dtype) >= dtypes.FLOAT:
-        if all(type(leaf) is int for leaf in _leaves(value)):
-            # NumPy takes floats for integers beyond int64 beside others: some would be others.
-            try:
-                return np.asarray(value, dtypes.uint64)
-            except OverflowError:
-                raise errors.ConversionError(
-                    "no integer dtype holds all integers in the data"
-                ) from None
-        real = dtypes.kind(array.dtype) == dtypes.FLOAT
-        with np.errstate(over="ignore"):
-            wanted = dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX
-            return _rounded(value, array, wanted)
-    if dtypes.kind(array.dtype) == dtypes.INT:
-        narrow = array.astype(dtypes.DEFAULT_INT)
-        # int32 unless a value does not fit: never a wrong number.
-        return narrow if (narrow == array).all() else array
-    return array
 
 
 def from_host(
@@ -203,9 +144,11 @@ def from_host(
             cached = constant(value, dtype or dtypes.promote([type(value)]), device)
         # The caller may watch or assign to its handle; the cached one serves every other number.
         return wrap(cached._array, device)
+    if type(value) is HostNumber:
+        return constant(value, dtype or dtypes.promote([type(value.value)]), device)
     array = host_array(value)
     if dtype is not None and array.dtype != dtype:
-        array = _cast_host(value, array, dtype)
+        array = cast_host(value, array, dtype)
         copy = False
     if array.dtype not in device.backend.dtypes:
         raise errors.DTypeError(device.backend.unsupported_dtype_message(array.dtype))
@@ -217,8 +160,10 @@ def _stack(
 ) -> Tensor:
     """Nested lists with tensors among them, side by side: gradients flow into these."""
     parts = [
-        # Numbers stay weak beside tensors.
-        item if type(item) in SCALAR_TYPES else from_any(item, None, _device_of(item) or beside)
+        # Numbers and lists of them stay weak beside tensors.
+        item
+        if type(item) in SCALAR_TYPES or numbers_of(item) is not None
+        else from_any(item, None, _device_of(item) or beside)
         for item in value
     ]
     return from_any(OPERATORS.stack(parts), dtype, device)
@@ -240,35 +185,6 @@ def _integer(value: int, device: Device) -> Tensor:
     )
 
 
-def _cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    if not isinstance(value, np.ndarray):
-        # From the source again, so that no digit is lost through the default dtype, and a Python
-        # integer out of range is an error.
-        array = np.asarray(value)
-        if array.dtype.kind in "iu" and dtypes.kind(dtype) == dtypes.INT and array.size:
-            info = np.iinfo(dtype)
-            if array.min() < info.min or array.max() > info.max:
-                raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
-    if array.dtype.kind == "c" and not dtypes.is_complex(dtype):
-        raise errors.ConversionError(
-            f"complex data cannot be converted to {dtype}; take pb.real(x) or pb.abs(x)"
-        )
-    with np.errstate(all="ignore"):
-        return _rounded(value, array, dtype)
-
-
-def _rounded(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
-    # Integers beside floats, or beyond int64 beside others, have gone through float64.
-    listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
-    if listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any():
-        leaves = list(_leaves(value))
-        if all(type(leaf) in SCALAR_TYPES for leaf in leaves):
-            rounded = [number(leaf, dtype) for leaf in leaves]
-            return np.asarray(rounded, dtype).reshape(array.shape)
-    return cast(array, dtype)
-
-
 def from_any(value: object, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """A tensor from a tensor, a variable or host data, on `device` if given."""
     tensor = as_tensor(value)
@@ -279,6 +195,16 @@ def from_any(value: object, dtype: DType | None = None, device: Device | None = 
     if device is not None and tensor._device is not device:
         tensor = OPERATORS.to_device(tensor, device)
     return tensor
+
+
+def from_any_beside(value: object, x: Tensor) -> Tensor:
+    """A tensor of a value beside x: host data go to its device, lists of numbers are weak."""
+    numbers = numbers_of(value)
+    if numbers is not None:
+        dtype = dtypes.promote((x.dtype, numbers.type))
+        if numbers.fit(dtype):
+            return from_host(numbers.as_dtype(dtype), None, x.device, copy=False)
+    return from_any(value, None, None if as_tensor(value) is not None else x.device)
 
 
 def as_tensors(values: Sequence[object]) -> list[Tensor]:
@@ -364,10 +290,36 @@ def align_inputs(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         raise wrap_op_error(op, error) from error.__cause__
 
 
+def reject_traced(*devices: Device) -> None:
+    """Raises the error for a tensor that outlived the trace of a captured function.
+
+    Raises:
+        CaptureError: if one of the devices is that of a trace that has ended.
+    """
+    for device in devices:
+        reason = device.backend.unusable()
+        if reason is not None:
+            raise errors.CaptureError(reason)
+
+
+def _lifted(flat: list[Any]) -> list[Any]:
+    """The inputs with the tensors among them in the trace that runs in this thread, if one does."""
+    capture = LOCAL.state.capture
+    if capture is None:
+        return flat
+    tensors = [as_tensor(value) for value in flat]
+    return [
+        value if tensor is None else capture.lift(tensor)
+        for value, tensor in zip(flat, tensors, strict=True)
+    ]
+
+
 def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
     flat = _flatten(op, values)
     if not flat:
         return flat, as_device(None)
+    if RECORDING.count:
+        flat = _lifted(flat)
     device: Device | None = None
     operands: list[Operand | None] = []
     hosts: list[int] = []
@@ -376,6 +328,9 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if kind is not Tensor:
             if value is None or kind in SCALAR_TYPES:
                 operands.append(None if value is None else kind)
+                continue
+            if kind is HostNumber:
+                operands.append(type(value.value))
                 continue
             tensor = as_tensor(value)
             if tensor is None:
@@ -386,15 +341,14 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if device is None:
             device = value._device
         elif value._device is not device:
+            reject_traced(device, value._device)
             raise errors.DeviceError(
                 f"tensors on {device} and {value._device}; move one with x.to('{device}')"
             )
         operands.append(device.backend.public_dtypes[value._array.dtype])
     if device is None:
         device = as_device(None)
-    for i in hosts:
-        flat[i] = from_host(flat[i], None, device)
-        operands[i] = flat[i].dtype
+    lists = _convert_hosts(op, flat, hosts, operands, device) if hosts else {}
     key = tuple(operands)
     resolved = op.resolutions.get(key)
     if resolved is None:
@@ -406,6 +360,46 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if type(value) is Tensor:
             if operands[i] != dtype:
                 flat[i] = OPERATORS.astype(value, dtype)
-        elif dtype is not None:
+        elif dtype is None:
+            continue
+        elif i in lists:
+            flat[i] = from_host(lists[i].as_dtype(dtype), None, device, copy=False)
+        else:
             flat[i] = constant(value, dtype, device)
     return flat, device
+
+
+def _convert_hosts(
+    op: Op,
+    flat: list[Any],
+    hosts: Sequence[int],
+    operands: list[Operand | None],
+    device: Device,
+) -> dict[int, Numbers]:
+    """Converts the host data among the inputs, and sets their operands.
+
+    Lists of Python numbers beside a tensor or an array are weak, as a number is: their operand is
+    the type of the numbers, and they are left to be converted to the dtype that the rule decides.
+
+    Returns:
+        The lists that are left, by position.
+    """
+    lists = {i: numbers for i in hosts if (numbers := numbers_of(flat[i])) is not None}
+    for i in hosts:
+        if i not in lists:
+            flat[i] = from_host(flat[i], None, device)
+            operands[i] = flat[i].dtype
+    is_alone = all(operand is None or isinstance(operand, type) for operand in operands)
+    for i, numbers in lists.items():
+        operands[i] = numbers.type
+    resolved = () if is_alone else op.dtype(tuple(operands)).inputs
+    for i in [i for i in lists if is_alone or not _fits(lists[i], resolved[i])]:
+        # Data with the dtype that they have alone.
+        del lists[i]
+        flat[i] = from_host(flat[i], None, device)
+        operands[i] = flat[i].dtype
+    return lists
+
+
+def _fits(numbers: Numbers, dtype: DType | None) -> bool:
+    return dtype is not None and numbers.fit(dtype)

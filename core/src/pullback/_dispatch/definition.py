@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from pullback import errors
 from pullback._dispatch import call_code, vjp_code
 from pullback._dispatch.annotations import ARITIES, Copy, canonical
+from pullback._dispatch.arguments import foreign_keywords
 from pullback._dispatch.infix import make_infix
 from pullback._hints import check_keywords
 from pullback._operators import INFIX, OPERATORS, REFLECTED
@@ -294,7 +295,7 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
     function = FunctionType(_stub.__code__, names, body.__name__)
 
     def specialize(keywords: Mapping[str, Any]) -> FunctionType:
-        # Afterwards Python rejects other keywords by itself, in fewer words.
+        # Afterwards Python rejects them by itself, in fewer words, except for those of `foreign`.
         check_keywords(body, keywords)
         with _LOCK:
             if function.__code__ is _stub.__code__:
@@ -302,7 +303,8 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
                 code = call_code.call_source(spec, names).compile(spec.name).__code__
                 vjp_code.install(spec, names)
                 # Defaults first: another thread may call the function between two of these lines.
-                function.__defaults__ = body.__defaults__
+                foreign = foreign_keywords(spec)
+                function.__defaults__ = (*(body.__defaults__ or ()), *[... for _ in foreign])
                 function.__kwdefaults__ = body.__kwdefaults__
                 function.__code__ = code
         return function

@@ -18,7 +18,6 @@ from pullback import errors
 from pullback._dispatch.arguments import dtype_remark
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.convert import (
-    SCALAR_TYPES,
     align_inputs,
     as_tensor,
     is_cached,
@@ -27,6 +26,7 @@ from pullback._dispatch.convert import (
     unflatten,
 )
 from pullback._dispatch.general_vjp import record
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import arrays_of, resolve
 from pullback._dispatch.recording import CONSTANT, RECORDING, may_record, paused
 from pullback._views import base_of

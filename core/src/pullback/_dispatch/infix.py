@@ -16,13 +16,14 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch import general
-from pullback._dispatch.convert import SCALAR_TYPES, host_array
+from pullback._dispatch.host_data import SCALAR_TYPES, host_array
 from pullback._operators import INFIX, REFLECTED, Deferred
+from pullback._symbols import HostNumber
 from pullback.spec import Op
 from pullback.tensor import Tensor
 
 #: Types of values that are converted as they are.
-_CONVERTED = frozenset({*SCALAR_TYPES, Tensor, np.ndarray, list, tuple, range})
+_CONVERTED = frozenset({*SCALAR_TYPES, HostNumber, Tensor, np.ndarray, list, tuple, range})
 
 #: What the type of an array has; an array of no numbers is an error that says so.
 _ARRAYS = ("__array__", "__array_interface__", "__dlpack__")

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pullback._symbols import HostNumber
 from pullback.spec import Op
 
 if TYPE_CHECKING:
+    from pullback.devices import Device
     from pullback.tensor import Tensor
 
 
@@ -32,6 +34,59 @@ class Recorder(Protocol):
 
     def leaf_of(self, variable: Any, wanted: bool) -> Leaf | None:
         """The leaf of a variable that is being read; None if the tape does not watch it."""
+
+
+class Capturing(Protocol):
+    """The trace of a captured function, as what it has to know of announces it."""
+
+    #: The device that stands for the real one in the trace.
+    device: Device
+
+    def lift(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside, on the trace's device."""
+
+    def traced_device(self, device: Device) -> Device:
+        """The trace's device for the real one; ends the trace for another one."""
+
+    def read(self, variable: Any) -> Tensor:
+        """The value of a variable at this point of the function."""
+
+    def write(self, variable: Any, value: Tensor) -> None:
+        """Has the program set a variable when all has gone well."""
+
+    def number(self, function: Callable[..., Any], *arguments: Any) -> HostNumber:
+        """The number that a function of other numbers gives at each run."""
+
+    def number_of(self, owner: Any, attribute: str) -> HostNumber:
+        """An attribute with a number that is another one at each run."""
+
+    def set_attribute(self, owner: Any, attribute: str, value: Any) -> None:
+        """Has the program set an attribute when all has gone well."""
+
+    def keep(self, owner: Any, attributes: Sequence[str]) -> None:
+        """Puts the state that attributes have at each run in their place, for the trace."""
+
+    def after(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Has the program call a function when all has gone well, with tensors of the run."""
+
+    def change(
+        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Calls a function now, and has the program call it; `undo` takes it back."""
+
+    def changes_of(self, function: Callable[..., Any], owner: Any) -> int:
+        """The number of times that `change` got a function with this argument."""
+
+    def guard(self, function: Callable[..., Any], what: str, *arguments: Any) -> None:
+        """Has the program run only while a function returns what it returns now."""
+
+    def reserve(self, generator: Any, words: int) -> tuple[int, int]:
+        """The key and counter of random numbers, which are others at each run."""
+
+
+def capturing() -> Capturing | None:
+    """The trace of a captured function that runs in this thread."""
+    return LOCAL.state.capture if RECORDING.count else None
 
 
 class Node:
@@ -110,16 +165,24 @@ HOOKS = _Hooks()
 #: The number of tapes that record: the only test on the hot path.
 RECORDING = Count()
 
+#: Functions without arguments whose values are part of the signature of every captured function,
+#: each with what it is: the state of a thread that higher levels have, such as whether a layer is
+#: called for training.
+AMBIENT: list[tuple[Callable[[], Any], str]] = []
+
 _THREADS = itertools.count()
 
 
 class ThreadState:
     """The tapes that record in one thread, innermost last."""
 
-    __slots__ = ("next_serial", "oldest_serial", "paused", "recording", "tapes")
+    __slots__ = ("capture", "next_serial", "oldest_serial", "paused", "recording", "tapes")
 
     def __init__(self) -> None:
         self.tapes: list[Recorder] = []
+        #: The trace of a captured function that runs in this thread. It counts as a tape in
+        #: `RECORDING`, so that nothing is asked where none runs.
+        self.capture: Capturing | None = None
         self.paused = 0
         #: tapes and not paused
         self.recording = False

@@ -61,7 +61,9 @@ _FIRST = {
     "cuda": "write `pb.devices()`, and `x.to(\"gpu:0\")`",
     "set_default_device_type set_default_tensor_type":
         "write `pb.set_default_device(\"gpu:0\")`",
-    "compile jit function script trace vmap pmap scan":
+    "compile jit script trace":
+        "write `pb.function`, or leave it out: ops run one by one",
+    "vmap pmap scan":
         "not here: ops run one by one. Write ops over a batch axis in place of vmap",
     "distributed distribute": "not here: training uses one device",
     "onnx": "not here; weights are exchanged by `pb.checkpoint.save_weights(model, file)`",
@@ -137,7 +139,7 @@ _SECOND = {
     "Input": "write `pb.layers.Dense(3, input_shape=(784,))`: models are written as `pb.Model`",
 }  # fmt: skip
 _THIRD = {
-    "jit": "not here: ops run one by one; leave it out",
+    "jit": "write `pb.function`, or leave it out: ops run one by one",
     "numpy np": "the namespace is `pb` itself",
     "lax": "functions are in `pb` itself: `pb.conv(x, kernel)`",
     "tree_map tree_util tree": "write Python: `[f(v) for v in model.variables]`",

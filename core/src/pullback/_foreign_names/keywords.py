@@ -91,7 +91,8 @@ _TRAINING = {
     "workers use_multiprocessing max_queue_size":
         "write `pb.data.Dataset.map(f, parallel=4, processes=True)`",
     "return_dict": "leave it out: results are by name",
-    "run_eagerly jit_compile steps_per_execution": "leave it out: ops run one by one",
+    "run_eagerly steps_per_execution": "leave it out: ops run one by one",
+    "jit_compile": "write `capture=True`",
     "criterion loss_fn": "write `loss=`",
     "metric": "write `metrics=`",
     "opt": "write `optimizer=`",

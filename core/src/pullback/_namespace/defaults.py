@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from pullback import devices, dtypes, errors
+from pullback import dtypes, errors
 from pullback._autodiff import replay
+from pullback.devices import forget_kernels
 from pullback.dtypes import DType, DTypeLike
 from pullback.spec import OPS
 
@@ -46,7 +47,7 @@ def set_default_dtype(dtype: DTypeLike | None) -> None:
     for op in OPS.values():
         op.resolutions = {}
         op.scalars.clear()
-    devices.forget_kernels()
+    forget_kernels()
     replay.forget()
 
 

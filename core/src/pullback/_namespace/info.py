@@ -67,9 +67,9 @@ class NamespaceInfo:
             and (kind is None or isdtype(dtype, kind))
         }
 
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> list[Device]:
         """All usable devices."""
-        return tuple(devices())
+        return list(devices())
 
 
 def __array_namespace_info__() -> NamespaceInfo:

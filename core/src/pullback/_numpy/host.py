@@ -48,9 +48,10 @@ INSTEAD = {
 
 
 def name_of(function: Any) -> str:
-    """NumPy's name of a function, such as "sum" or "linalg.norm"."""
+    """NumPy's name of a function, such as "sum" or "linalg.norm"; the full name of another's."""
     module: str = getattr(function, "__module__", None) or np.__name__
-    return f"{module}.{function.__name__}".partition(".")[2]
+    name = f"{module}.{function.__name__}"
+    return name.removeprefix(f"{np.__name__}.")
 
 
 def map_tensors(convert: Callable[[Any], Any], values: Any) -> Any:
@@ -85,7 +86,13 @@ def is_recorded(values: Any) -> bool:
 
 
 def on_host(
-    name: str, function: Callable[..., Any], args: Any, kwargs: Any, *, argument: str | None = None
+    name: str,
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    *,
+    argument: str | None = None,
+    library: str = "np.",
 ) -> Any:
     """Returns what NumPy computes of the values.
 
@@ -95,12 +102,13 @@ def on_host(
         args: its arguments by position.
         kwargs: its arguments by name.
         argument: the argument that has no equivalent, where the function has one.
+        library: what stands before the name in a message.
 
     Raises:
         TapeError: if a tape records one of the tensors.
     """
     if name not in WITHOUT_GRADIENT and is_recorded((args, kwargs)):
-        what = f"np.{name}" + ("" if argument is None else f" with {argument}")
+        what = f"{library}{name}" + ("" if argument is None else f" with {argument}")
         instead = f"it without {argument}"
         if argument is None:
             instead = INSTEAD.get(name, "it with functions of pullback")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes
-from pullback._numpy.table import Unsupported, routed
+from pullback._numpy.table import Function, Unsupported, flattened, routed
 from pullback.ops import searching, sets, sorting
 from pullback.ops.comparison import isnan
 from pullback.ops.conversion import asarray
@@ -15,35 +15,27 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import any
 
 
-def _flat(a: Any, axis: Any) -> tuple[Any, int]:
-    return (reshape(a, -1), -1) if axis is None else (a, axis)
+def _ordering(op: Function) -> Function:
+    def order(a: Any, axis: Any = -1) -> Any:
+        a, axis = flattened(a, axis)
+        return op(a, axis=axis)
+
+    return order
 
 
-@routed("sort")
-def _(a: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.sort(a, axis=axis)
+def _partition(op: Function) -> Function:
+    def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
+        # A sorted array is partitioned at every element.
+        a, axis = flattened(a, axis)
+        return op(a, axis=axis)
+
+    return partition
 
 
-@routed("argsort")
-def _(a: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.argsort(a, axis=axis)
-
-
-# A sorted array is partitioned at every element.
-
-
-@routed("partition")
-def _(a: Any, kth: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.sort(a, axis=axis)
-
-
-@routed("argpartition")
-def _(a: Any, kth: Any, axis: Any = -1) -> Any:
-    a, axis = _flat(a, axis)
-    return sorting.argsort(a, axis=axis)
+routed("sort")(_ordering(sorting.sort))
+routed("argsort")(_ordering(sorting.argsort))
+routed("partition")(_partition(sorting.sort))
+routed("argpartition")(_partition(sorting.argsort))
 
 
 @routed("searchsorted")
@@ -76,16 +68,7 @@ def _(ar1: Any, ar2: Any, invert: bool = False) -> Any:
     return sets.isin(reshape(ar1, -1), reshape(ar2, -1), invert=invert)
 
 
-# Sets. The ops have no gradient: what they find is taken from the array.
-
-
-def _unique_all(x: Any) -> Any:
-    found: Any = sets.unique_all(x)
-    return found._replace(values=take(reshape(x, -1), found.indices, axis=0))
-
-
-def _unique(x: Any) -> Any:
-    return _unique_all(x).values
+# Sets.
 
 
 @routed("unique")
@@ -101,37 +84,35 @@ def _(
         # The op takes every NaN for another one.
         raise Unsupported("NaN")
     if not return_index and not return_inverse and not return_counts:
-        return _unique(ar)
-    found = _unique_all(ar)
+        return sets.unique_values(ar)
+    found: Any = sets.unique_all(ar)
     wanted = (True, return_index, return_inverse, return_counts)
     return tuple([part for part, want in zip(found, wanted, strict=True) if want])
 
 
 @routed("unique_values")
 def _(x: Any) -> Any:
-    return _unique(x)
+    return sets.unique_values(x)
 
 
 @routed("unique_all")
 def _(x: Any) -> Any:
-    return _unique_all(x)
+    return sets.unique_all(x)
 
 
 @routed("unique_counts")
 def _(x: Any) -> Any:
-    found: Any = sets.unique_counts(x)
-    return found._replace(values=_unique(x))
+    return sets.unique_counts(x)
 
 
 @routed("unique_inverse")
 def _(x: Any) -> Any:
-    found: Any = sets.unique_inverse(x)
-    return found._replace(values=_unique(x))
+    return sets.unique_inverse(x)
 
 
 @routed("union1d")
 def _(ar1: Any, ar2: Any) -> Any:
-    return _unique(concat([reshape(ar1, -1), reshape(ar2, -1)]))
+    return sets.unique_values(concat([reshape(ar1, -1), reshape(ar2, -1)]))
 
 
 def _kept(values: Any, mask: Any) -> Any:
@@ -142,19 +123,19 @@ def _kept(values: Any, mask: Any) -> Any:
 def _(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
     if return_indices:
         raise Unsupported("return_indices=")
-    values = _unique(ar1)
+    values = sets.unique_values(ar1)
     return _kept(values, sets.isin(values, ar2))
 
 
 @routed("setdiff1d")
 def _(ar1: Any, ar2: Any) -> Any:
-    values = _unique(ar1)
+    values = sets.unique_values(ar1)
     return _kept(values, sets.isin(values, ar2, invert=True))
 
 
 @routed("setxor1d")
 def _(ar1: Any, ar2: Any) -> Any:
-    ar1, ar2 = _unique(ar1), _unique(ar2)
+    ar1, ar2 = sets.unique_values(ar1), sets.unique_values(ar2)
     first = _kept(ar1, sets.isin(ar1, ar2, invert=True))
     second = _kept(ar2, sets.isin(ar2, ar1, invert=True))
     return sorting.sort(concat([asarray(first), asarray(second)]))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf, nan
 from typing import Any
 
 from pullback import dtypes
-from pullback._numpy.table import routed
+from pullback._numpy.table import Function, flattened, routed
 from pullback.ops import cumulative, reductions, searching
 from pullback.ops.comparison import isnan
 from pullback.ops.conversion import asarray
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
-from pullback.ops.manipulation import reshape
 from pullback.ops.selection import where
 
 
@@ -21,19 +19,46 @@ def _as(a: Any, dtype: Any) -> Any:
     return asarray(a) if dtype is None else astype(asarray(a), dtype)
 
 
-def _flat(a: Any, axis: Any) -> tuple[Any, Any]:
-    """The array and the axis; NumPy flattens where there is none."""
-    return (reshape(a, -1), 0) if axis is None else (a, axis)
+def _reduction(op: Function) -> Function:
+    def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return op(a, axis=axis, keepdims=keepdims)
+
+    return reduce
 
 
-@routed("sum")
-def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    return reductions.sum(a, axis=axis, dtype=dtype, keepdims=keepdims)
+def _accumulation(op: Function, prepare: Function = asarray) -> Function:
+    def reduce(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return op(prepare(a), axis=axis, dtype=dtype, keepdims=keepdims)
+
+    return reduce
 
 
-@routed("prod")
-def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    return reductions.prod(a, axis=axis, dtype=dtype, keepdims=keepdims)
+def _spread(op: Function) -> Function:
+    def reduce(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        correction: float | None = None,
+    ) -> Any:
+        freedom = ddof if correction is None else correction
+        return op(_as(a, dtype), axis=axis, correction=freedom, keepdims=keepdims)
+
+    return reduce
+
+
+routed("max", "amax")(_reduction(reductions.max))
+routed("min", "amin")(_reduction(reductions.min))
+routed("any")(_reduction(reductions.any))
+routed("all")(_reduction(reductions.all))
+routed("count_nonzero")(_reduction(reductions.count_nonzero))
+routed("argmax")(_reduction(searching.argmax))
+routed("argmin")(_reduction(searching.argmin))
+routed("sum")(_accumulation(reductions.sum))
+routed("prod")(_accumulation(reductions.prod))
+routed("var")(_spread(reductions.var))
+routed("std")(_spread(reductions.std))
 
 
 @routed("mean")
@@ -41,71 +66,10 @@ def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> An
     return reductions.mean(_as(a, dtype), axis=axis, keepdims=keepdims)
 
 
-@routed("max", "amax")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return reductions.max(a, axis=axis, keepdims=keepdims)
-
-
-@routed("min", "amin")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return reductions.min(a, axis=axis, keepdims=keepdims)
-
-
 @routed("ptp")
 def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     high = reductions.max(a, axis=axis, keepdims=keepdims)
     return high - reductions.min(a, axis=axis, keepdims=keepdims)
-
-
-@routed("any")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return reductions.any(a, axis=axis, keepdims=keepdims)
-
-
-@routed("all")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return reductions.all(a, axis=axis, keepdims=keepdims)
-
-
-@routed("count_nonzero")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return reductions.count_nonzero(a, axis=axis, keepdims=keepdims)
-
-
-@routed("argmax")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return searching.argmax(a, axis=axis, keepdims=keepdims)
-
-
-@routed("argmin")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return searching.argmin(a, axis=axis, keepdims=keepdims)
-
-
-@routed("var")
-def _(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    correction: float | None = None,
-) -> Any:
-    freedom = ddof if correction is None else correction
-    return reductions.var(_as(a, dtype), axis=axis, correction=freedom, keepdims=keepdims)
-
-
-@routed("std")
-def _(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    correction: float | None = None,
-) -> Any:
-    freedom = ddof if correction is None else correction
-    return reductions.std(_as(a, dtype), axis=axis, correction=freedom, keepdims=keepdims)
 
 
 # Without NaN.
@@ -120,34 +84,27 @@ def _present(a: Any, instead: float) -> tuple[Any, Any]:
     return where(missing, instead, a), ~missing
 
 
-@routed("nansum")
-def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    return reductions.sum(_present(a, 0)[0], axis=axis, dtype=dtype, keepdims=keepdims)
+def _without(instead: float) -> Function:
+    return lambda a: _present(a, instead)[0]
 
 
-@routed("nanprod")
-def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    return reductions.prod(_present(a, 1)[0], axis=axis, dtype=dtype, keepdims=keepdims)
+routed("nansum")(_accumulation(reductions.sum, _without(0)))
+routed("nanprod")(_accumulation(reductions.prod, _without(1)))
 
 
-def _nan_extremum(
-    reduce: Callable[..., Any], a: Any, worst: float, axis: Any, keepdims: bool
-) -> Any:
-    values, present = _present(a, worst)
-    best = reduce(values, axis=axis, keepdims=keepdims)
-    if not dtypes.is_floating(values.dtype):
-        return best
-    return where(reductions.any(present, axis=axis, keepdims=keepdims), best, nan)
+def _extremum(op: Function, worst: float) -> Function:
+    def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        values, present = _present(a, worst)
+        best = op(values, axis=axis, keepdims=keepdims)
+        if not dtypes.is_floating(values.dtype):
+            return best
+        return where(reductions.any(present, axis=axis, keepdims=keepdims), best, nan)
+
+    return reduce
 
 
-@routed("nanmax")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _nan_extremum(reductions.max, a, -inf, axis, keepdims)
-
-
-@routed("nanmin")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _nan_extremum(reductions.min, a, inf, axis, keepdims)
+routed("nanmax")(_extremum(reductions.max, -inf))
+routed("nanmin")(_extremum(reductions.min, inf))
 
 
 def _nan_mean(a: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
@@ -185,35 +142,26 @@ def _(a: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bo
 # Cumulative.
 
 
-@routed("cumsum")
-def _(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    a, axis = _flat(a, axis)
-    return cumulative.cumulative_sum(a, axis=axis, dtype=dtype)
+def _cumulation(op: Function, prepare: Function = asarray) -> Function:
+    def accumulate(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+        a, axis = flattened(prepare(a), axis)
+        return op(a, axis=axis, dtype=dtype)
+
+    return accumulate
 
 
-@routed("cumprod")
-def _(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    a, axis = _flat(a, axis)
-    return cumulative.cumulative_prod(a, axis=axis, dtype=dtype)
+def _standard_cumulation(op: Function) -> Function:
+    def accumulate(
+        x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False
+    ) -> Any:
+        return op(x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+    return accumulate
 
 
-@routed("nancumsum")
-def _(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    a, axis = _flat(_present(a, 0)[0], axis)
-    return cumulative.cumulative_sum(a, axis=axis, dtype=dtype)
-
-
-@routed("nancumprod")
-def _(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    a, axis = _flat(_present(a, 1)[0], axis)
-    return cumulative.cumulative_prod(a, axis=axis, dtype=dtype)
-
-
-@routed("cumulative_sum")
-def _(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    return cumulative.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
-
-
-@routed("cumulative_prod")
-def _(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    return cumulative.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
+routed("cumsum")(_cumulation(cumulative.cumulative_sum))
+routed("cumprod")(_cumulation(cumulative.cumulative_prod))
+routed("nancumsum")(_cumulation(cumulative.cumulative_sum, _without(0)))
+routed("nancumprod")(_cumulation(cumulative.cumulative_prod, _without(1)))
+routed("cumulative_sum")(_standard_cumulation(cumulative.cumulative_sum))
+routed("cumulative_prod")(_standard_cumulation(cumulative.cumulative_prod))

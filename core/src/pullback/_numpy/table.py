@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.ops.manipulation import reshape
+
 Function = Callable[..., Any]
 
 #: By NumPy's name, such as "sum" and "linalg.norm". Parameters have NumPy's names, and those that
@@ -21,6 +23,11 @@ def routed(*names: str) -> Callable[[Function], Function]:
         return function
 
     return decorator
+
+
+def flattened(a: Any, axis: Any) -> tuple[Any, int]:
+    """The array and the axis; where there is none, NumPy flattens."""
+    return (reshape(a, -1), 0) if axis is None else (a, axis)
 
 
 class Unsupported(Exception):

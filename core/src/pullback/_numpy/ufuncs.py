@@ -181,7 +181,9 @@ def run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
                 f"write pb.scatter_add, or x[indices] += values"
             )
         named = {key: value for key, value in kwargs.items() if not _is_harmless(key, value)}
-    own = _method(ufunc.__name__, method, len(inputs), named)
+    # Those of other libraries may have the names of NumPy's, and other meanings.
+    is_numpys = getattr(np, ufunc.__name__, None) is ufunc
+    own = _method(ufunc.__name__, method, len(inputs), named) if is_numpys else None
     if own is not None:
         try:
             return own(*inputs, **named)
@@ -191,7 +193,9 @@ def run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
                 raise
     argument = f"{next(iter(named))}=" if named else None
     inputs = read_variables(inputs)
-    return on_host(name, getattr(ufunc, method), inputs, kwargs, argument=argument)
+    call = getattr(ufunc, method)
+    library = "np." if is_numpys else "the ufunc "
+    return on_host(name, call, inputs, kwargs, argument=argument, library=library)
 
 
 def _is_harmless(name: str, value: Any) -> bool:

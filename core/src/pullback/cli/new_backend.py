@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from pullback import errors
 from pullback._version import __version__
+from pullback.plugins.backend import KINDS
 from pullback.plugins.public import registry
-from pullback.plugins.validation import KINDS, is_backend_name
+from pullback.plugins.validation import is_backend_name
 from pullback.spec import SPEC_VERSION
 
 if TYPE_CHECKING:

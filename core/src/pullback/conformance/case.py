@@ -16,7 +16,8 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import canonicalize, shapes_of
-from pullback._dispatch.convert import SCALAR_TYPES, align_inputs, sequence_lengths, unflatten
+from pullback._dispatch.convert import align_inputs, sequence_lengths, unflatten
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import Plan
 from pullback._dispatch.plan import resolve as plan_of
 from pullback.casting import cast

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback._dispatch.convert import from_any, host_array
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.host_data import host_array
 from pullback._tree import leaves, like
 from pullback.ops.joining import concat, stack
 from pullback.strings import StringTensor, is_text

@@ -114,15 +114,16 @@ class Trace(Backend):
         self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
         native = [_each(value, _array) for value in inputs]
-        result = kernel(*native, **attributes)
+        plain, symbolic = self._attributes(attributes)
+        result = self._call(kernel, native, plain)
         arrays = native_arrays(op, self._real_device, kernel, native, result)
         several = isinstance(result, (tuple, list))
         returned = result if several else [result]
         foreign = tuple(map(is_not, arrays, returned))
         if several and len(arrays) == 1:
             kernel = partial(_only_result, kernel)
-        if _depends_on_values(op, inputs, attributes):
-            self.sound = False
+        if _depends_on_values(op, inputs, plain):
+            self._looked_at(f"calls {op.name}, whose shape depends on values")
         number = len(self._calls)
         names = [f"v{number}_{i}" for i in range(len(arrays))] if several else [f"v{number}"]
         results = tuple(
@@ -130,20 +131,60 @@ class Trace(Backend):
             for name, array in zip(names, arrays, strict=True)
         )
         operands = tuple(_operand(value) for value in inputs)
-        self._calls.append(Call(op, kernel, operands, attributes, results, foreign))
+        origin = self._origin()
+        self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, origin))
         traced = tuple(map(Traced, arrays, results))
         return traced if several else traced[0]
 
+    def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
+        """Records the calls of another graph; returns its outputs."""
+        values = {
+            source.value.name: traced for source, traced in zip(graph.inputs, inputs, strict=True)
+        }
+        values.update({name: self._constant(array) for name, array in graph.constants.items()})
+
+        def value_of(operand: Operand) -> Any:
+            if isinstance(operand, tuple):
+                return [values[value.name] for value in operand]
+            return None if operand is None else values[operand.name]
+
+        for call in graph.calls:
+            operands = map(value_of, call.inputs)
+            results = self._run(call.op, call.kernel, *operands, **call.attributes)
+            several = results if isinstance(results, tuple) else (results,)
+            for value, traced in zip(call.results, several, strict=True):
+                values[value.name] = traced
+        return [values[value.name] for value in graph.outputs]
+
+    def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
+        return kernel(*inputs, **attributes)
+
+    def _attributes(
+        self, attributes: dict[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The attributes as the kernel gets them, and as the graph has them."""
+        return attributes, attributes
+
+    def _origin(self) -> str:
+        """The line of the program that makes a call."""
+        return ""
+
+    def _looked_at(self, reason: str) -> None:
+        """Says that what is recorded afterwards may depend on values."""
+        self.sound = False
+
     def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Traced:
         """A constant of the graph."""
-        native = self._real.from_host(array, device, copy=copy)
+        return self._constant(self._real.from_host(array, device, copy=copy))
+
+    def _constant(self, native: Native) -> Traced:
         name = f"c{len(self._constants)}"
         self._constants[name] = native
         return Traced(native, Value(name, tuple(native.shape), native.dtype))
 
     def to_host(self, array: Traced) -> np.ndarray[Any, Any]:
         """The values; what is recorded afterwards may depend on them."""
-        self.sound = False
+        self._looked_at("looks at the values of a tensor")
         return self._real.to_host(array.array)
 
     def native(self, value: Traced) -> Traced:

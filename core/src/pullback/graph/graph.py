@@ -17,8 +17,8 @@ from pullback.plugins.backend import Kernel, Native
 from pullback.shapes import Shape, broadcast
 from pullback.spec import EXACT, ROUNDED, Op
 
-#: What changes outside of a graph when it has run: a function of no arguments.
-Effect: TypeAlias = Callable[[], None]
+#: What changes outside of a graph when it has run: a function, and its arguments.
+Effect: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
 
 
 class NotTraceableError(TypeError):
@@ -65,6 +65,66 @@ class Argument(Input):
         self.position = position
 
 
+class State(Input):
+    """The value of a variable, or of another object with an `_array`."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, value: Value, owner: Any) -> None:
+        self.value = value
+        self.owner = owner
+
+
+class Attribute(Input):
+    """The tensor in an attribute of an object, such as the counts of a metric."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, value: Value, owner: Any, name: str) -> None:
+        self.value = value
+        self.owner = owner
+        self.name = name
+
+
+class Handle(Input):
+    """A tensor that the function did not get as an argument: whatever it holds at the run."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, value: Value, tensor: Any) -> None:
+        self.value = value
+        self.tensor = tensor
+
+
+class Host(Input):
+    """A Python number that the host computes at each run, as an array.
+
+    `number` is its name among the numbers of the program.
+    """
+
+    __slots__ = ("dtype", "number")
+
+    def __init__(self, value: Value, number: str, dtype: Any) -> None:
+        self.value = value
+        self.number = number
+        self.dtype = dtype
+
+
+class Draw(Input):
+    """The key of random numbers, or their counter: two ints that a generator gives at each run.
+
+    They are attributes of calls, never arrays; the input of the key comes first.
+    """
+
+    __slots__ = ("generator", "part", "words")
+
+    def __init__(self, value: Value, generator: Any, words: int, part: str) -> None:
+        self.value = value
+        self.generator = generator
+        self.words = words
+        self.part = part
+
+
 #: An input of a call: a value, None for an absent one, a tuple for a sequence of them.
 Operand: TypeAlias = "Value | tuple[Value, ...] | None"
 
@@ -84,6 +144,8 @@ class Call(NamedTuple):
     results: tuple[Value, ...]
     #: For each result, whether the kernel returns something that `backend.native` makes an array.
     foreign: tuple[bool, ...]
+    #: The line of the program that made the call: "train.py:12".
+    origin: str = ""
 
     @property
     def ignores_layout(self) -> bool:
@@ -133,13 +195,15 @@ class Graph(NamedTuple):
     #: Inputs that stand for something outside, as the value of a variable does, each with its value
     #: after the run. A backward pass has none; the program of a training step has.
     writes: tuple[tuple[Input, Value], ...] = ()
-    #: What happens when the writes are done.
+    #: Functions that are called when the writes are done, each with its arguments. Values among
+    #: them are outputs.
     after: tuple[Effect, ...] = ()
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """The values that a run gives: the outputs, then what is written."""
-        return (*self.outputs, *(value for _, value in self.writes))
+        """The values that a run gives: the outputs, what is written, what is used afterwards."""
+        used = (v for _, arguments in self.after for v in arguments if isinstance(v, Value))
+        return (*self.outputs, *(value for _, value in self.writes), *used)
 
     def __str__(self) -> str:
         lines = [f"graph on {self.device}"]

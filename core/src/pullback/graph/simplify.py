@@ -207,8 +207,12 @@ def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
 
 
 def _with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
-    """The graph with each output and write of `same` replaced."""
+    """The graph with each value of `same` replaced where the graph ends."""
     return graph._replace(
         outputs=tuple(same.get(value, value) for value in graph.outputs),
         writes=tuple((target, same.get(value, value)) for target, value in graph.writes),
+        after=tuple(
+            (function, tuple(same.get(a, a) if isinstance(a, Value) else a for a in arguments))
+            for function, arguments in graph.after
+        ),
     )

@@ -14,7 +14,7 @@ from pullback.layers.regularization import active_generator, checked_rate, own_g
 from pullback.ops.creation import arange
 from pullback.ops.data_types import astype
 from pullback.ops.linalg.linear_algebra import matmul
-from pullback.ops.logical import logical_and, logical_not, logical_or
+from pullback.ops.logical import logical_and
 from pullback.ops.manipulation import expand_dims, permute_dims, reshape
 from pullback.ops.nn.attention import check_causal, scaled_dot_product_attention
 from pullback.ops.nn.softmax import softmax
@@ -149,24 +149,19 @@ class MultiHeadAttention(Layer):
         v = _split_heads(self.value(value), self.num_kv_heads)
         if is_causal:
             check_causal(q.shape[-2], k.shape[-2])
-        merged, attends = _merge_masks(
+        merged = _merge_masks(
             None if mask is None else self._input(0, mask),
             None if key_mask is None else self._input(0, key_mask),
-            is_causal,
             (*q.shape[:-1], k.shape[-2]),
         )
-        causal = is_causal and merged is None
         weights = None
         if return_weights or (training and self.dropout):
-            weights = kept = _weights(q, k, merged, causal)
+            weights = kept = _weights(q, k, merged, is_causal)
             if training and self.dropout:
                 kept = active_generator(self.generator).dropout(weights, self.dropout)
             y = matmul(kept, _repeat_heads(v, self.num_heads))
         else:
-            y = scaled_dot_product_attention(q, k, v, merged, is_causal=causal)
-        if attends is not None:
-            y = where(attends, y, 0)
-            weights = weights if weights is None else where(attends, weights, 0)
+            y = scaled_dot_product_attention(q, k, v, merged, is_causal=is_causal)
         y = self.output(_join_heads(y))
         return (y, weights) if return_weights else y
 
@@ -198,15 +193,16 @@ def _repeat_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """The attention weights (batch, heads, length, keys)."""
+    """The attention weights (batch, heads, length, keys); 0 for a query that attends to no key."""
     scores = matmul(q * (1 / math.sqrt(q.shape[-1])), _repeat_heads(k, q.shape[1]).mT)
     if is_causal:
-        mask = _causal_mask(q.shape[-2], k.shape[-2], q)
-    if mask is not None and mask.dtype == "bool":
-        scores = where(mask, scores, float("-inf"))
-    elif mask is not None:
-        scores = scores + mask
-    return softmax(scores)
+        scores = where(_causal_mask(q.shape[-2], k.shape[-2], q), scores, float("-inf"))
+    if mask is None:
+        return softmax(scores)
+    scores = where(mask, scores, float("-inf")) if mask.dtype == "bool" else scores + mask
+    attends = reduce_any(scores != float("-inf"), axis=-1, keepdims=True)
+    # Such a query attends to all keys first: the softmax of nothing is NaN, in its gradient too.
+    return where(attends, softmax(where(attends, scores, 0)), 0)
 
 
 def _causal_mask(length: int, keys: int, like: Tensor) -> Tensor:
@@ -214,15 +210,9 @@ def _causal_mask(length: int, keys: int, like: Tensor) -> Tensor:
     return arange(keys, device=like.device) <= expand_dims(row, axis=1)
 
 
-def _merge_masks(
-    mask: Tensor | None, key_mask: Tensor | None, is_causal: bool, shape: Shape
-) -> tuple[Tensor | None, Tensor | None]:
-    """Merges all masks into one, and finds the queries that attend to any key; None for no mask."""
-    if mask is None and key_mask is None:
-        return None, None
+def _merge_masks(mask: Tensor | None, key_mask: Tensor | None, shape: Shape) -> Tensor | None:
+    """Merges both masks into one for scores of a shape; None for no mask."""
     batch, _, length, keys = shape
-    masks: list[Tensor] = []
-    added: Tensor | None = None
     if mask is not None:
         shapes = {2: (length, keys), 3: (batch, length, keys)}
         if mask.ndim in shapes and tuple(mask.shape) != shapes[mask.ndim]:
@@ -231,28 +221,13 @@ def _merge_masks(
                 f"got {mask.shape}"
             )
         mask = expand_dims(mask, axis=1) if mask.ndim == 3 else mask
-        if mask.dtype == "bool":
-            masks.append(mask)
-        else:
-            added = mask
-    if key_mask is not None:
-        if tuple(key_mask.shape) != (batch, keys):
-            raise errors.LayerError(
-                f"key_mask must have shape {(batch, keys)}, got {key_mask.shape}"
-            )
-        masks.append(reshape(astype(key_mask, "bool"), (batch, 1, 1, keys)))
-    if is_causal:
-        like = masks[0] if masks else added
-        assert like is not None
-        masks.append(_causal_mask(length, keys, like))
-    if not masks:
-        return added, None
-    allowed = masks[0]
-    for other in masks[1:]:
-        allowed = logical_and(allowed, other)
-    attends = reduce_any(allowed, axis=-1, keepdims=True)
-    # A query without keys attends to all of them, and its output is dropped: that avoids NaN.
-    allowed = logical_or(allowed, logical_not(attends))
-    if added is not None:
-        return where(allowed, added, float("-inf")), attends
-    return allowed, attends
+    if key_mask is None:
+        return mask
+    if tuple(key_mask.shape) != (batch, keys):
+        raise errors.LayerError(f"key_mask must have shape {(batch, keys)}, got {key_mask.shape}")
+    allowed = reshape(astype(key_mask, "bool"), (batch, 1, 1, keys))
+    if mask is None:
+        return allowed
+    if mask.dtype == "bool":
+        return logical_and(mask, allowed)
+    return where(allowed, mask, float("-inf"))

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from pullback import dtypes, errors
-from pullback._dispatch.convert import SCALAR_TYPES, from_any
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.recording import paused
 from pullback._tree import leaves, like
 from pullback.devices import Device
@@ -19,6 +20,7 @@ from pullback.layers.call_errors import add_layer_note, with_path
 from pullback.layers.calls import CALLS
 from pullback.layers.first_call import FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
+from pullback.layers.loss_terms import LossTerms
 from pullback.layers.policy import (
     Policy,
     PolicyLike,
@@ -28,6 +30,7 @@ from pullback.layers.policy import (
     policy,
 )
 from pullback.layers.regularizers import RegularizerLike
+from pullback.layers.summary import html
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
@@ -163,14 +166,14 @@ class Layer(Configurable):
         penalize = regularizers.get(regularizer)
         if penalize is not None:
             penalty = functools.partial(penalize, variable)
-            self._penalties = [*vars(self).get("_penalties", ()), penalty]
+            self._penalties = LossTerms([*vars(self).get("_penalties", ()), penalty])
         return variable
 
     def add_loss(self, value: Tensor) -> None:
         """Adds a tensor to the `losses` of the current call."""
         if self._losses_call is not CALLS.outermost or CALLS.outermost is None:
             self._losses_call = CALLS.outermost
-            self._losses: list[Tensor] = []
+            self._losses: list[Tensor] = LossTerms()
         self._losses.append(value)
 
     # Properties ----------------------------------------------------------------------------------
@@ -221,6 +224,9 @@ class Layer(Configurable):
     def losses(self) -> list[Tensor]:
         """The values of `add_loss` and regularizers, of this layer and the layers in it."""
         losses: list[Tensor] = []
+        if not LossTerms.ever:
+            # Looking for layers takes a tenth of a step of a small model.
+            return losses
         for layer in (self, *self.sublayers.values()):
             losses += vars(layer).get("_losses", ())
             losses += [penalty() for penalty in vars(layer).get("_penalties", ())]
@@ -404,6 +410,10 @@ class Layer(Configurable):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {self.parameter_count} parameters>"
+
+    def _repr_html_(self) -> str:
+        # As notebooks show it: the table of `summary`.
+        return html(self)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from pullback import dtypes, errors
+from pullback._dispatch.recording import AMBIENT
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers.calls import CALLS
@@ -140,6 +141,9 @@ class policy:
 def active_policy() -> Policy | None:
     """The policy that new layers follow."""
     return _ACTIVE.policy
+
+
+AMBIENT.append((lambda: (CALLS.training, CALLS.depth > 0, _ACTIVE.policy), "the call of a layer"))
 
 
 class StoredVariable(Variable):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback.layers.layer import Layer
+from pullback._notebook import table_html
 from pullback.state import objects
 
-__all__ = ["table"]
+if TYPE_CHECKING:
+    from pullback.layers.layer import Layer
+
+__all__ = ["html", "table"]
 
 HEAD = ("layer", "kind", "output", "parameters")
 
@@ -38,8 +41,18 @@ def table(layer: Layer, variables: bool = False) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
         if not number:
             yield "  ".join("-" * width for width in widths)
+    yield _total(layer)
+
+
+def html(layer: Layer) -> str:
+    """The same table as HTML, with the column of the variables."""
+    title = f"{type(layer).__name__} {layer.name!r}: {_total(layer)}"
+    return table_html(title, (*HEAD, "variables"), _rows(layer))
+
+
+def _total(layer: Layer) -> str:
     trained = sum(variable.size for variable in layer.trainable_variables)
-    yield f"{layer.parameter_count:,} parameters, {trained:,} of them trained"
+    return f"{layer.parameter_count:,} parameters, {trained:,} of them trained"
 
 
 def _rows(layer: Layer) -> Iterator[tuple[str, ...]]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import paused
+from pullback._dispatch.recording import capturing, paused
+from pullback._symbols import Break
 from pullback.devices import Device
 from pullback.ops.data_types import astype
 from pullback.ops.manipulation import broadcast_to
@@ -76,6 +77,9 @@ class Metric:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Adds a batch; no tape records it."""
+        capture = capturing()
+        if capture is not None:
+            capture.keep(self, [name for name in self.initial if name in vars(self)])
         with paused():
             self.update(*args, **kwargs)
 
@@ -166,6 +170,8 @@ class WeightedSum(Metric):
         self._pending: list[tuple[Tensor, Tensor | float]] = []
 
     def _read_pending(self) -> None:
+        if capturing() is not None:
+            raise Break(f"reads the metric {self.name!r}", "read its result() after the call")
         pending, self._pending = self._pending, []
         for total, weight in pending:
             self._total += float(total)
@@ -194,11 +200,22 @@ class WeightedSum(Metric):
         if weights is None or isinstance(weights, (int, float)):
             number = 1.0 if weights is None else float(weights)
             total = reduce_sum(double(tensor))
-            self._pending.append((total if number == 1 else total * number, number * tensor.size))
+            self._add(total if number == 1 else total * number, number * tensor.size)
         else:
             factor = item_weights(weights, tensor.shape, self.name, tensor.device)
             counted = reduce_sum(broadcast_to(factor, tensor.shape))
-            self._pending.append((reduce_sum(double(tensor) * factor), counted))
+            self._add(reduce_sum(double(tensor) * factor), counted)
+
+    def _add(self, total: Tensor, weight: Tensor | float) -> None:
+        """Adds a sum; a captured function does so at each run."""
+        capture = capturing()
+        if capture is None:
+            self._append(total, weight)
+        else:
+            capture.after(self._append, total, weight)
+
+    def _append(self, total: Tensor, weight: Tensor | float) -> None:
+        self._pending.append((total, weight))
         if len(self._pending) >= self._MAX_PENDING:
             self._read_pending()
 

@@ -9,7 +9,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensor, from_any, from_host
-from pullback._dispatch.recording import CONSTANT, RECORDING
+from pullback._dispatch.recording import CONSTANT, RECORDING, capturing
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype, same
@@ -225,6 +225,10 @@ def to_device(x: TensorLike, device: DeviceLike, /) -> Tensor:
         return from_host(x, None, target)
     if tensor._device is target:
         return tensor
+    capture = capturing()
+    if capture is not None:
+        capture.traced_device(target)
+        return capture.lift(tensor)
     return _move(tensor, device=target, source=tensor._device)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, from_any
+from pullback._dispatch.convert import as_tensor, from_any
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype, uniform

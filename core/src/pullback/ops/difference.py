@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
+from pullback._hints import answer_calls
 from pullback.ops.arithmetic import subtract
 from pullback.ops.joining import concat, part
 from pullback.ops.slicing import strided_slice
@@ -54,3 +57,6 @@ def diff(
         after = strided_slice(result, key=part(axis, min(1, size), size))
         result = subtract(after, strided_slice(result, key=part(axis, 0, max(0, size - 1))))
     return result
+
+
+answer_calls(sys.modules[__name__])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,7 @@ from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
+from pullback._hints import answer_calls
 from pullback.dtypes import Operands, Resolution, same
 from pullback.ops.manipulation import expand_dims, reshape, squeeze
 from pullback.ops.slicing import strided_slice
@@ -251,3 +253,6 @@ def split(
     if _is_halved(x, len(bounds) - 1) and bounds == sorted(bounds):
         return _halves(x, bounds, axis)
     return [strided_slice(x, key=part(axis, low, max(low, high))) for low, high in pairwise(bounds)]
+
+
+answer_calls(sys.modules[__name__])

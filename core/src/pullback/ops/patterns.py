@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensors, from_any
+from pullback._hints import answer_calls
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DTypeLike, as_dtype, same
@@ -176,3 +178,6 @@ def one_hot(
 
 
 OPERATORS.one_hot = one_hot
+
+
+answer_calls(sys.modules[__name__])

@@ -19,6 +19,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._symbols import DrawnInt
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, float32, float64, uint32, uint64
 from pullback.ops.exponential import log1p, sqrt
@@ -42,6 +43,7 @@ __all__ = ["dropout", "random_bits", "random_normal", "random_uniform"]
 
 _KEY_LIMIT = 1 << 128
 _COUNTER_LIMIT = 1 << 256
+_INTS = (int, DrawnInt)
 #: The bits of a random number that each floating dtype uses.
 _DIGITS = {dtypes.float64: 53, dtypes.float32: 24, dtypes.float16: 11, dtypes.bfloat16: 8}
 
@@ -58,9 +60,9 @@ def _as_asked(operands: Operands, dtype: DType, **_: object) -> Resolution:
 
 def check_state(key: int, counter: int) -> None:
     """Raises InputValueError unless key and counter are integers of 128 and 256 bits."""
-    if type(key) is not int or not 0 <= key < _KEY_LIMIT:
+    if type(key) not in _INTS or not 0 <= key < _KEY_LIMIT:
         raise errors.InputValueError(f"key must be an int in [0, 2**128), got {key!r}")
-    if type(counter) is not int or not 0 <= counter < _COUNTER_LIMIT:
+    if type(counter) not in _INTS or not 0 <= counter < _COUNTER_LIMIT:
         raise errors.InputValueError(f"counter must be an int in [0, 2**256), got {counter!r}")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
+from pullback._hints import answer_calls
 from pullback.dtypes import same
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat, part
@@ -163,3 +165,6 @@ def _repeated_alike(x: Tensor, count: int, axis: int) -> Tensor:
     merged = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
     # A copy even of all slices once, which may be written into.
     return reshape(broadcast_to(apart, shape), merged).__copy__()
+
+
+answer_calls(sys.modules[__name__])

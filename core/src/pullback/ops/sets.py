@@ -1,4 +1,9 @@
-"""Distinct elements of a tensor, in ascending order. Every NaN is distinct."""
+"""Distinct elements of a tensor, in ascending order. Every NaN is distinct.
+
+The values are elements that are taken from x, each where it occurs first, so the gradient goes
+there, as that of `sort` goes where its values are from. The bodies take them with `take`, which a
+tape records.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +55,13 @@ def _of_data(*unknown: str) -> Any:
     shape=_of_data("values", "indices", "inverse", "counts"),
     dtype=_outputs(None, _INDEX, _INDEX, _INDEX),
     accuracy=EXACT,
-    differentiable=False,
     outputs=("values", "indices", "inverse_indices", "counts"),
 )
 def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The distinct elements of x, with indices, inverse indices and counts.
 
-    `x.reshape((-1,))[indices]` gives values, and `values[inverse_indices]` gives x.
+    `x.reshape((-1,))[indices]` gives values, and `values[inverse_indices]` gives x. Each index is
+    that of the first occurrence, to which the gradient of the value goes.
 
     >>> values, indices, inverse, counts = pb.unique_all([3, 1, 3])
     >>> values.tolist(), indices.tolist(), inverse.tolist(), counts.tolist()
@@ -71,7 +76,8 @@ def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     ends = concat([starts[1:], full((x.size and 1,), x.size, dtype=_INDEX, device=x.device)])
     group = cumulative_sum(is_first, axis=0, dtype=_INDEX) - 1
     inverse = take(group, argsort(order), axis=0).reshape(x.shape)
-    return take(ordered, starts, axis=0), take(order, starts, axis=0), inverse, ends - starts
+    indices = take(order, starts, axis=0)
+    return take(flat, indices, axis=0), indices, inverse, ends - starts
 
 
 def _order(x: Tensor) -> Tensor:
@@ -86,11 +92,12 @@ def _order(x: Tensor) -> Tensor:
     shape=_of_data("values", "counts"),
     dtype=_outputs(None, _INDEX),
     accuracy=EXACT,
-    differentiable=False,
     outputs=("values", "counts"),
 )
 def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The distinct elements of x, with the number of times that each occurs.
+
+    The gradient of a value goes to its first occurrence.
 
     >>> values, counts = pb.unique_counts([3, 1, 3])
     >>> values.tolist(), counts.tolist()
@@ -104,11 +111,12 @@ def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
     shape=_of_data("values", "inverse"),
     dtype=_outputs(None, _INDEX),
     accuracy=EXACT,
-    differentiable=False,
     outputs=("values", "inverse_indices"),
 )
 def unique_inverse(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The distinct elements of x, with the index of each element of x among them.
+
+    The gradient of a value goes to its first occurrence.
 
     >>> values, inverse = pb.unique_inverse([3, 1, 3])
     >>> values.tolist(), inverse.tolist()
@@ -118,9 +126,9 @@ def unique_inverse(x: Tensor, /) -> tuple[Tensor, Tensor]:
     return values, inverse
 
 
-@op(shape=_of_data("values"), dtype=same, accuracy=EXACT, differentiable=False)
+@op(shape=_of_data("values"), dtype=same, accuracy=EXACT)
 def unique_values(x: Tensor, /) -> Tensor:
-    """The distinct elements of x.
+    """The distinct elements of x; the gradient of a value goes to its first occurrence.
 
     >>> pb.unique_values([3, 1, 3]).tolist()
     [1, 3]

@@ -16,7 +16,13 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import rename
-from pullback._dispatch.convert import SCALAR_TYPES, as_tensor, constant, from_any
+from pullback._dispatch.convert import (
+    as_tensor,
+    constant,
+    from_any,
+    from_any_beside,
+)
+from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._operators import OPERATORS
 from pullback._views import base_of
 from pullback.ops.creation import full
@@ -77,7 +83,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     if not plan.tensors:
         ndim = len(sliced_shape(x.shape, whole))
         plain = type(value) in SCALAR_TYPES
-        value = value if plain else _trimmed(_beside(x, value), ndim)
+        value = value if plain else _trimmed(from_any_beside(value, x), ndim)
         try:
             return strided_update(x, value, key=whole)
         except errors.PullbackError as error:
@@ -289,15 +295,10 @@ def _trimmed(value: Tensor, ndim: int) -> Tensor:
     return value
 
 
-def _beside(x: Tensor, value: TensorLike) -> Tensor:
-    """A value as a tensor; host data go to the device of x."""
-    return from_any(value) if as_tensor(value) is not None else from_any(value, None, x.device)
-
-
 def _into(x: Tensor, value: TensorLike) -> Tensor:
     """A value as a tensor with the dtype and device of x."""
     number = type(value) if type(value) in SCALAR_TYPES else None
-    tensor = x if number else _beside(x, value)
+    tensor = x if number else from_any_beside(value, x)
     if dtypes.kind(number or tensor.dtype) > dtypes.kind(x.dtype):
         raise errors.DTypeError(
             f"x[...] = value: values of dtype {number.__name__ if number else tensor.dtype} cannot "

@@ -10,11 +10,12 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch.recording import paused
+from pullback._dispatch.recording import capturing, paused
 from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
 from pullback.ops.optim.optimizer_updates import sgd_update
+from pullback.optimizers.accumulation import ACCUMULATED, accumulate
 from pullback.optimizers.checks import Pairs, checked_fraction, checked_pairs, checked_rate
 from pullback.optimizers.parts import from_parts, real_parts
 from pullback.optimizers.slots import (
@@ -26,6 +27,7 @@ from pullback.optimizers.slots import (
     WeightDecayMask,
     WeightDecayMaskLike,
 )
+from pullback.optimizers.steering import steering
 from pullback.spec import OPS
 from pullback.state import objects
 from pullback.state.serialization import Configurable
@@ -37,8 +39,8 @@ __all__ = ["LearningRate", "Optimizer", "OptimizerOptions"]
 #: A number, a variable, or a schedule: a function of the number of steps taken.
 LearningRate: TypeAlias = "float | Variable | Callable[[int], SupportsFloat]"
 
-#: Slots that any optimizer may have: the moving average, and the sum of gradients.
-EMA, ACCUMULATED = "ema", "accumulated"
+#: A slot that any optimizer may have: the moving average. Another one is the sum of gradients.
+EMA = "ema"
 
 
 class OptimizerOptions(TypedDict, total=False):
@@ -177,6 +179,10 @@ class Optimizer(Configurable):
     @property
     def step(self) -> int:
         """The number of steps taken."""
+        capture = capturing()
+        if capture is not None:
+            number: Any = capture.number_of(self, "_step")
+            return number  # type: ignore[no-any-return]
         return self._step
 
     # Steps ---------------------------------------------------------------------------------------
@@ -197,14 +203,19 @@ class Optimizer(Configurable):
             objects.restore_pending()
         checked = checked_pairs(pairs)
         self._restored.clear()
+        capture = capturing()
+        if capture is not None:
+            capture.guard(steering, f"the settings of {type(self).__name__}", self)
+            checked = [(capture.lift(gradient), variable) for gradient, variable in checked]
         with paused():
             if self.accumulate_steps > 1:
-                checked = self._accumulate(checked)
+                checked = accumulate(self, self._slots, checked)
                 if not checked:
                     return
             checked = self._clipped(checked)
             rate, scales = self._rate(), self._rate_scale
-            step = self._step + 1
+            step: Any = self._step if capture is None else capture.number_of(self, "_step")
+            step += 1
             for gradient, variable in checked:
                 if self.ema_decay is not None:
                     self._begin_average(variable)
@@ -214,7 +225,10 @@ class Optimizer(Configurable):
                 self.update(variable, gradient, own, step)
             if self.ema_decay is not None:
                 self._move_averages(self.ema_decay)
-        self._step = step
+        if capture is None:
+            self._step = step
+        else:
+            capture.set_attribute(self, "_step", step)
 
     def update(self, variable: Variable, gradient: Tensor, rate: Scalar, step: int) -> None:
         """Moves one variable by the op; override it for an algorithm that is more than an op."""
@@ -290,7 +304,16 @@ class Optimizer(Configurable):
         rate = self._learning_rate
         if isinstance(rate, Variable):
             return rate.value
+        capture = capturing()
+        if capture is not None:
+            number: Any = capture.number(self._rate_at, capture.number_of(self, "_step"))
+            return number  # type: ignore[no-any-return]
         return checked_rate(rate(self._step) if callable(rate) else rate)
+
+    def _rate_at(self, step: int) -> float:
+        """The learning rate of the step after `step` steps; of a captured step at each call."""
+        rate: Any = self._learning_rate
+        return checked_rate(rate(step) if callable(rate) else rate)
 
     def _clipped(self, pairs: Pairs) -> Pairs:
         if self.clip_global_norm is self.clip_norm is self.clip_value is None:
@@ -310,21 +333,6 @@ class Optimizer(Configurable):
             for g, v in zip(clipped, variables, strict=True)
             if g is not None
         ]
-
-    def _accumulate(self, pairs: Pairs) -> Pairs:
-        """Sums gradients; returns their means every `accumulate_steps` calls, else nothing."""
-        for gradient, variable in pairs:
-            total = self.slot(variable, ACCUMULATED)
-            total.assign_add(gradient.astype(total.dtype))
-        self._accumulated = (self._accumulated + 1) % self.accumulate_steps
-        if self._accumulated:
-            return []
-        means = [
-            (total.value / self.accumulate_steps, variable)
-            for variable, total in self._slots.named(ACCUMULATED)
-        ]
-        self._slots.drop(ACCUMULATED)
-        return means
 
     # The moving average of the weights -----------------------------------------------------------
 
@@ -382,6 +390,7 @@ class Optimizer(Configurable):
                 shape = (*shape, 2) if shape == variable.shape else shape
             zeros = full(shape, 0, dtype=dtype, device=variable.device)
             slot = slots[name] = Variable(zeros, name=name, trainable=False)
+            self._slots.version += 1
             if name in self.slot_names:
                 self._slots.update_of(variable).forget()
         return slot

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import capturing
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.optimizers.update import Update
@@ -26,13 +28,15 @@ Scalar: TypeAlias = "float | Tensor"
 class Slots:
     """The slots of variables; those of a variable live as long as it does."""
 
-    __slots__ = ("_of",)
+    __slots__ = ("_of", "version")
 
     #: Slots are saved under the paths of their variables, by the optimizer.
     opaque_state = True
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[weakref.ref[Variable], dict[str, Variable], Update]] = {}
+        #: The number of times that slots were made or removed: a captured step has those of one.
+        self.version = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Slots:
         # The slots of a copied model belong to the copies of its variables.
@@ -63,16 +67,36 @@ class Slots:
         """Each variable that has a slot of that name, and the slot."""
         return [(variable, slot) for variable, other, slot in self if other == name]
 
-    def drop(self, name: str) -> None:
-        """Removes the slots of that name."""
-        for _, slots, _ in self._of.values():
-            slots.pop(name, None)
+    def aside(self, variable: Variable, name: str) -> Variable | None:
+        """The slot of a variable that `set_aside` has removed, to be used again."""
+        return self._of[id(variable)][2].aside.get(name)
+
+    def put(self, variable: Variable, name: str, slot: Variable) -> None:
+        """Puts a slot back that was set aside."""
+        slots = self.of(variable)
+        _change(partial(slots.pop, name), slots.__setitem__, name, slot)
+
+    def set_aside(self, name: str) -> None:
+        """Removes the slots of that name, and keeps them for a later use."""
+        updates = [update for _, slots, update in self._of.values() if name in slots]
+        _change(partial(self._take_back, name, updates), self._set_aside, name)
+
+    def _set_aside(self, name: str) -> None:
+        for _, slots, update in self._of.values():
+            if name in slots:
+                update.aside[name] = slots.pop(name)
+
+    def _take_back(self, name: str, updates: Collection[Update]) -> None:
+        for _, slots, update in self._of.values():
+            if update in updates:
+                slots[name] = update.aside[name]
 
     def keep(self, wanted: Collection[tuple[int, str]]) -> None:
         """Removes all slots but those in `wanted`: pairs of the id of a variable and a name."""
         for key, (_, slots, _) in self._of.items():
             for name in [name for name in slots if (key, name) not in wanted]:
                 del slots[name]
+                self.version += 1
 
     def __iter__(self) -> Iterator[tuple[Variable, str, Variable]]:
         for reference, slots, _ in list(self._of.values()):
@@ -80,6 +104,15 @@ class Slots:
             if variable is not None:
                 for name, slot in list(slots.items()):
                     yield variable, name, slot
+
+
+def _change(undo: Callable[[], object], function: Callable[..., None], *arguments: Any) -> None:
+    """Calls a function now, and in a captured function at each run."""
+    capture = capturing()
+    if capture is None:
+        function(*arguments)
+    else:
+        capture.change(undo, function, *arguments)
 
 
 def _slots_of(entries: Iterable[tuple[Variable, str, Variable]]) -> Slots:

@@ -9,6 +9,7 @@ from typing import Any
 from pullback import dtypes
 from pullback._dispatch.convert import align_inputs
 from pullback._dispatch.plan import Plan, resolve
+from pullback._dispatch.recording import capturing
 from pullback.optimizers.parts import as_parts, from_parts
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
@@ -26,7 +27,7 @@ class Update:
     """
 
     opaque_state = True
-    __slots__ = ("_attributes", "_guard", "_op", "_plan", "_unsure")
+    __slots__ = ("_attributes", "_guard", "_op", "_plan", "_unsure", "aside")
 
     def __init__(self) -> None:
         self._op: Op | None = None
@@ -37,6 +38,8 @@ class Update:
         self._unsure: list[tuple[str, Any]] = []
         #: The device, shape and dtype of each tensor, one after another.
         self._guard: list[Any] = []
+        #: Slots of the variable that are not in use now, by name.
+        self.aside: dict[str, Variable] = {}
 
     def __call__(
         self,
@@ -80,7 +83,8 @@ class Update:
             self._call(
                 op, [variables[0], gradient, *variables[1:], *numbers], variables, attributes
             )
-            self._guard = guard
+            # A plan of a trace would serve no later step, and keep the trace alive.
+            self._guard = guard if self._plan is not None else []
             return
         for variable, array in zip(variables, plan.run(arrays), strict=True):
             variable._array = array
@@ -101,6 +105,8 @@ class Update:
         several = (results,) if isinstance(results, Tensor) else results
         for variable, result in zip(variables, several, strict=True):
             variable.assign(result)
+        if capturing() is not None:
+            return
         self._op, self._attributes = op, dict(attributes)
         self._unsure = [
             (name, value)

@@ -17,6 +17,9 @@ from pullback import errors
 from pullback.dtypes import DType, as_dtype
 from pullback.spec import SPEC_VERSION, Tier
 
+#: The kinds of devices.
+KINDS = ("cpu", "gpu")
+
 Kernel: TypeAlias = Callable[..., Any]
 #: A device of the library below a backend, whatever that is; None where the library has none.
 NativeDevice: TypeAlias = Any

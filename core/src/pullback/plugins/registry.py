@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pullback import errors
 from pullback.plugins import entry_points, kernel_packs
-from pullback.plugins.backend import Backend
+from pullback.plugins.backend import KINDS, Backend
 from pullback.plugins.kernel_packs import OpsInfo, PackInfo
-from pullback.plugins.validation import KINDS, check_backend, check_kernel, kernel_problem
+from pullback.plugins.validation import check_backend, check_kernel, kernel_problem
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

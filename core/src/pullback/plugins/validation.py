@@ -11,12 +11,11 @@ import numpy as np
 
 from pullback import errors, spec
 from pullback.dtypes import DType, DTypeLike, NamedDType, as_dtype
-from pullback.plugins.backend import Backend, Kernel
+from pullback.plugins.backend import KINDS, Backend, Kernel
 
 #: The kinds of device. The name of a backend must differ from them.
-KINDS = ("cpu", "gpu")
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 
 
 def check_spec_version(version: object, plugin: str) -> None:
@@ -39,7 +38,7 @@ def check_spec_version(version: object, plugin: str) -> None:
 
 def is_backend_name(name: object) -> bool:
     """True if `name` is valid for a backend, as in "name:cpu:0"."""
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in KINDS
+    return isinstance(name, str) and re.fullmatch(_NAME, name) is not None and name not in KINDS
 
 
 def check_backend(backend: Any, name: str | None, plugin: str) -> None:

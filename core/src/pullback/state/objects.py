@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from pullback._autodiff.tape import GradientTape
+from pullback._notebook import table_html
 from pullback.devices import Device
 from pullback.dtypes import NamedDType
 from pullback.spec import Op
@@ -121,6 +122,11 @@ class VariableList(list[Variable]):
     def __repr__(self) -> str:
         parts = (f"<{v.name or 'Variable'} {v.shape} {v.dtype}>" for v in self)
         return f"[{', '.join(parts)}]"
+
+    def _repr_html_(self) -> str:
+        # As notebooks show it.
+        rows = [[v.name or "Variable", str(v.shape), str(v.dtype), f"{v.size:,}"] for v in self]
+        return table_html(f"{len(self)} variables", ["name", "shape", "dtype", "size"], rows)
 
 
 def named_variables(root: object) -> dict[str, Variable]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pullback import errors
+from pullback._notebook import table_html
 from pullback.training.model import Model
 from pullback.training.types import Logs
 
@@ -130,6 +131,22 @@ class History(Callback):
 
     def __repr__(self) -> str:
         return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
+
+    def _repr_html_(self) -> str:
+        # As notebooks show it: a row for each epoch.
+        columns = self.history.values()
+        rows = [
+            [str(epoch + 1), *[_text(column[i]) for column in columns]]
+            for i, epoch in enumerate(self.epoch)
+        ]
+        return table_html(f"{len(self.epoch)} epochs", ["epoch", *self.history], rows, "right")
+
+
+def _text(value: object) -> str:
+    """A metric in a table; "" where there was none."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class Callbacks:

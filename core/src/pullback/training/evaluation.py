@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
+from pullback._notebook import table_html
+
 __all__ = ["Evaluation"]
 
 
@@ -62,6 +64,10 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"Evaluation({', '.join(f'{n}={v!r}' for n, v in self._values.items())})"
+
+    def _repr_html_(self) -> str:
+        # As notebooks show it.
+        return table_html("Evaluation", [*self._values], [[str(v) for v in self._values.values()]])
 
     def keys(self) -> KeysView[str]:
         """The names of the loss and the metrics, the loss first."""

@@ -12,6 +12,7 @@ from pullback import errors
 from pullback._tree import leaves, like
 from pullback.data.processes import broke
 from pullback.ops.joining import concat
+from pullback.state import named_variables
 from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches
 from pullback.training.callback import Callbacks
@@ -21,7 +22,7 @@ from pullback.training.objective import UnseenClasses, by_class
 from pullback.training.run import Run
 from pullback.training.types import Logs, Structure, Values
 
-__all__ = ["FitLoop", "evaluate", "predict"]
+__all__ = ["FitLoop", "evaluate", "located", "predict", "step_of"]
 
 
 class FitLoop:
@@ -108,7 +109,7 @@ class FitLoop:
                     self.unseen.check()
                 break
             callbacks("on_train_batch_begin", run.step, {})
-            with _located("fit", f"epoch {epoch + 1}, step {run.step + 1}", batch):
+            with located(self.model, "fit", f"epoch {epoch + 1}, step {run.step + 1}", batch):
                 run.metrics.add(self._step(batch), batch.size)
             run.step += 1
             run.total += 1
@@ -141,7 +142,9 @@ class FitLoop:
         if self.class_weight is not None:
             weights = by_class(batch.targets, self.class_weight, weights)
             self.unseen.see(batch.targets)
-        return self.model.train_step(batch.inputs, batch.targets, weights)
+        step = step_of(self.model, self.model.train_step)
+        values: Values | None = step(batch.inputs, batch.targets, weights)
+        return values
 
     def _ended(self, data: Batches) -> None:
         """Raises if an epoch has no steps, or fewer than requested."""
@@ -197,8 +200,8 @@ def evaluate(
         except StopIteration:
             break
         callbacks("on_test_batch_begin", step, {})
-        with _located("evaluate", f"batch {step + 1}", batch):
-            values = model.test_step(batch.inputs, batch.targets, batch.weights)
+        with located(model, "evaluate", f"batch {step + 1}", batch):
+            values = step_of(model, model.test_step)(batch.inputs, batch.targets, batch.weights)
             run.metrics.add(values, batch.size)
         callbacks("on_test_batch_end", step, run.metrics.logs(prefix))
         step += 1
@@ -228,8 +231,8 @@ def predict(model: Model, data: Batches, steps: int | None, callbacks: Callbacks
         except StopIteration:
             break
         callbacks("on_predict_batch_begin", len(outputs), {})
-        with _located("predict", f"batch {len(outputs) + 1}", batch):
-            outputs.append(model.predict_step(batch.inputs))
+        with located(model, "predict", f"batch {len(outputs) + 1}", batch):
+            outputs.append(step_of(model, model.predict_step)(batch.inputs))
         callbacks("on_predict_batch_end", len(outputs) - 1, {})
     if not outputs:
         raise errors.TrainingError("predict got no data: x yields no batches; pass at least one")
@@ -238,9 +241,15 @@ def predict(model: Model, data: Batches, steps: int | None, callbacks: Callbacks
     return like(outputs[0], iter([concat(list(column)) for column in columns]))
 
 
+def step_of(model: Model, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a step of a model, captured if the model is compiled with `capture=True`."""
+    compiled = model._compiled
+    return method if compiled is None else compiled.step(method)
+
+
 @contextmanager
-def _located(method: str, position: str, batch: Batch) -> Iterator[None]:
-    """Adds the position in the data to an error."""
+def located(model: Model, method: str, position: str, batch: Batch) -> Iterator[None]:
+    """Adds the position in the data to an error, and to one of devices what to write."""
     try:
         yield
     except errors.PullbackError as error:
@@ -250,6 +259,13 @@ def _located(method: str, position: str, batch: Batch) -> Iterator[None]:
             if part is not None
         )
         error.add_note(f"in {method}: {position}; {parts}")
+        devices = {variable.device for variable in named_variables(model).values()}
+        if isinstance(error, errors.DeviceError) and len(devices) == 1:
+            device = devices.pop()
+            error.add_note(
+                f"batches are made on the active device, and the model is on {device}: write "
+                f'`with pb.device("{device}"):` around {method}'
+            )
         raise
 
 

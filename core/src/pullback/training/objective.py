@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pullback import errors, losses
 from pullback._dispatch.convert import from_any
+from pullback.graph.function import Function, function
 from pullback.metrics import Metric
 from pullback.metrics.base import gives_items, item_weights, name_of
 from pullback.ops import reductions
@@ -42,7 +43,7 @@ class CompileConfig:
 
     opaque_state = True
     # The variables of the optimizer do not belong to the model.
-    __slots__ = ("losses", "metrics", "optimizer", "output_losses")
+    __slots__ = ("_captured", "capture", "losses", "metrics", "optimizer", "output_losses")
 
     def __init__(
         self,
@@ -53,6 +54,9 @@ class CompileConfig:
         weighted_metrics: MetricsLike,
     ) -> None:
         self.optimizer = as_optimizer(optimizer)
+        #: True if loops run captured steps.
+        self.capture = False
+        self._captured: dict[str, Function[..., Any]] = {}
         #: For each output with a loss: its path, the loss, and the weight of the loss.
         self.losses = [
             (path, Loss(as_loss(part)), _weight_of(loss_weights, path))
@@ -68,6 +72,27 @@ class CompileConfig:
         self.output_losses = len(self.losses) > 1
         names = [_name(path, "loss") for path, _, _ in self.losses] if self.output_losses else []
         unique(["loss", *names, *(name for _, name, _, _ in self.metrics)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Captured steps are those of one model in one process.
+        return {name: getattr(self, name) for name in self.__slots__} | {"_captured": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def step(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a step of the model, captured if the model is compiled so.
+
+        Args:
+            method: the method of the model.
+        """
+        if not self.capture:
+            return method
+        kept = self._captured.get(method.__name__)
+        if kept is None or kept.__wrapped__ != method:  # type: ignore[attr-defined]
+            kept = self._captured[method.__name__] = function(method, strict=False)
+        return kept
 
     @property
     def named_metrics(self) -> dict[str, Metric]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from pullback.metrics import Mean, Metric
 from pullback.state import Stateful
-from pullback.tensor import Tensor
 from pullback.training.batches import Batches
 from pullback.training.callback import Callback, History
 from pullback.training.types import Values
@@ -16,8 +15,9 @@ __all__ = ["LazyLogs", "Run", "RunningMetrics", "plain"]
 
 
 def plain(value: object) -> Any:
-    """Converts a tensor to Python numbers; returns other values as they are."""
-    return value.tolist() if isinstance(value, Tensor) else value
+    """Converts tensors, variables and NumPy's numbers to Python's; returns other values."""
+    convert = getattr(value, "tolist", None)
+    return value if convert is None else convert()
 
 
 class LazyLogs(Mapping[str, Any]):

@@ -13,7 +13,7 @@ from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
 from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.evaluation import Evaluation
-from pullback.training.loop import FitLoop, evaluate, predict
+from pullback.training.loop import FitLoop, evaluate, located, predict, step_of
 from pullback.training.model import Model
 from pullback.training.objective import CompileConfig, LossWeights, UnseenClasses
 from pullback.training.progress import ProgressBar
@@ -55,6 +55,7 @@ class Trainable:
         *,
         loss_weights: LossWeights = None,
         weighted_metrics: MetricsLike = None,
+        capture: bool = False,
     ) -> None:
         """Sets the optimizer, the loss and the metrics.
 
@@ -67,6 +68,9 @@ class Trainable:
                 targets and predictions; for several outputs a dict of lists of them by output.
             loss_weights: the weights of several losses; 1 by default.
             weighted_metrics: metrics that take the weights of the items into account.
+            capture: whether `fit`, `evaluate` and `predict` run captured steps (`pb.function`): as
+                one program, without Python between the ops. A step that cannot be captured runs
+                op by op, with a warning.
 
         >>> model = pb.Sequential([pb.layers.Dense(3)])
         >>> model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"])
@@ -76,6 +80,7 @@ class Trainable:
             InputTypeError: for any other object that is not an optimizer, loss or metric.
         """
         self._compiled = CompileConfig(optimizer, loss, loss_weights, metrics, weighted_metrics)
+        self._compiled.capture = bool(capture)
         self.stop_training = False
 
     @property
@@ -313,7 +318,7 @@ class Trainable:
         Raises:
             TrainingError: before `compile`.
         """
-        return _on_batch(self, self.train_step, x, y, sample_weight)
+        return _on_batch(self, "train_on_batch", self.train_step, x, y, sample_weight)
 
     def test_on_batch(
         self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
@@ -323,11 +328,12 @@ class Trainable:
         Raises:
             TrainingError: before `compile`.
         """
-        return _on_batch(self, self.test_step, x, y, sample_weight)
+        return _on_batch(self, "test_on_batch", self.test_step, x, y, sample_weight)
 
 
 def _on_batch(
     model: Model,
+    method: str,
     step: Callable[[Structure, Structure, Structure], Values | None],
     x: Structure,
     y: Structure,
@@ -338,7 +344,8 @@ def _on_batch(
     metrics.reset()
     try:
         batch = Batch(*[split((part,)).inputs for part in (x, y, sample_weight)])
-        metrics.add(step(*batch), batch.size)
+        with located(model, method, "one batch", batch):
+            metrics.add(step_of(model, step)(*batch), batch.size)
         return Evaluation(metrics.logs())
     finally:
         metrics.restore_state(kept)

@@ -8,13 +8,17 @@ import numpy as np
 
 from pullback.conformance.sample import Array, Sample, booleans, integers, normal, suite
 
+# The number of values depends on what is equal: there the gradient is that of a choice.
 _ANY = [
-    Sample((np.array([3.0, 1.0, 3.0, -1.0, 1.0, 3.0]),)),
-    Sample((np.array([[2.0, 1.0], [1.0, 2.0], [0.5, 0.5]]),), note="a matrix"),
-    Sample((np.array([1.0, np.nan, 1.0, np.nan, np.inf]),), note="each NaN is one"),
+    Sample((np.array([3.0, 1.0, -2.5, -1.0]),), note="distinct"),
+    Sample((np.array([[2.0, 1.0], [1.5, 0.5]]),), note="a matrix of distinct elements"),
+    Sample((np.array([3.0, 1.0, 3.0, -1.0, 1.0, 3.0]),), gradient=False),
+    Sample((np.array([[2.0, 1.0], [1.0, 2.0], [0.5, 0.5]]),), gradient=False, note="a matrix"),
+    Sample((np.array([1.0, np.nan, 1.0, np.nan, np.inf]),), gradient=False, note="each NaN is one"),
     Sample((integers(-3, 3, 4, 5),), note="integers"),
     Sample((booleans(7),), note="truth values"),
-    Sample((np.array([1j, 1.0, 1j, 1 + 1j, 0.0]),), note="complex"),
+    Sample((np.array([1j, 1.0, 1j, 1 + 1j, 0.0]),), gradient=False, note="complex"),
+    Sample((np.array([1j, 1.0, 2 + 1j, 0.5]),), note="distinct complex numbers"),
     Sample((normal(0, 3),), note="nothing"),
     Sample((normal(),), note="0-d"),
 ]

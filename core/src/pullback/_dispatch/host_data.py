@@ -1,0 +1,162 @@
+"""Host data as NumPy arrays: nested lists, numbers, and arrays of NumPy and of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.casting import EXACT, cast, number
+from pullback.dtypes import DType
+
+__all__ = ["SCALAR_TYPES", "Numbers", "cast_host", "host_array", "leaves", "numbers_of"]
+
+_SCALARS = (bool, int, float, complex)
+SCALAR_TYPES = frozenset(_SCALARS)
+
+
+def leaves(value: object) -> Iterable[object]:
+    """Yields what nested lists hold."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def host_array(value: object) -> np.ndarray[Any, Any]:
+    """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
+
+    Raises:
+        ConversionError: for ragged lists, objects, and values that no dtype holds.
+    """
+    if isinstance(value, range):
+        value = list(value)
+    sequence = isinstance(value, (list, tuple))
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        if sequence:
+            raise errors.ConversionError(
+                "nested lists of unequal lengths cannot be an array; pad them to one length"
+            ) from None
+        raise errors.ConversionError(
+            f"{type(value).__name__} cannot be an array: {error}"
+        ) from None
+    except OverflowError:
+        raise errors.ConversionError(
+            "an integer in the data is out of every dtype's range"
+        ) from None
+    except (RuntimeError, BufferError) as error:
+        # Another library does not hand its array over, such as one that records gradients.
+        raise errors.ConversionError(
+            f"{type(value).__name__} cannot be an array: {error}"
+        ) from error
+    if array.dtype not in dtypes.ALL:
+        if not array.dtype.isnative:
+            return host_array(array.astype(array.dtype.newbyteorder("=")))
+        raise errors.ConversionError(
+            f"{type(value).__name__} of {array.dtype} is not an array of numbers; "
+            f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
+        )
+    plain = type(value) in SCALAR_TYPES or (
+        sequence and all(type(leaf) in SCALAR_TYPES for leaf in leaves(value))
+    )
+    if not plain:
+        return array
+    if array.size == 0:
+        return array.astype(dtypes.DEFAULT_FLOAT)
+    if dtypes.kind(array.dtype) >= dtypes.FLOAT:
+        if all(type(leaf) is int for leaf in leaves(value)):
+            # NumPy takes floats for integers beyond int64 beside others: some would be others.
+            try:
+                return np.asarray(value, dtypes.uint64)
+            except OverflowError:
+                raise errors.ConversionError(
+                    "no integer dtype holds all integers in the data"
+                ) from None
+        real = dtypes.kind(array.dtype) == dtypes.FLOAT
+        with np.errstate(over="ignore"):
+            wanted = dtypes.DEFAULT_FLOAT if real else dtypes.DEFAULT_COMPLEX
+            return _rounded(value, array, wanted)
+    if dtypes.kind(array.dtype) == dtypes.INT:
+        narrow = array.astype(dtypes.DEFAULT_INT)
+        # int32 unless a value does not fit: never a wrong number.
+        return narrow if (narrow == array).all() else array
+    return array
+
+
+def cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """`array`, which `host_array` made of `value`, as another dtype.
+
+    Raises:
+        ConversionError: for integers out of range, and complex numbers as real ones.
+    """
+    if not isinstance(value, np.ndarray):
+        # From the source again, so that no digit is lost through the default dtype, and a Python
+        # integer out of range is an error.
+        array = np.asarray(value)
+        if array.dtype.kind in "iu" and dtypes.kind(dtype) == dtypes.INT and array.size:
+            info = np.iinfo(dtype)
+            if array.min() < info.min or array.max() > info.max:
+                raise errors.ConversionError(f"a value in the data is out of range for {dtype}")
+    if array.dtype.kind == "c" and not dtypes.is_complex(dtype):
+        raise errors.ConversionError(
+            f"complex data cannot be converted to {dtype}; take pb.real(x) or pb.abs(x)"
+        )
+    with np.errstate(all="ignore"):
+        return _rounded(value, array, dtype)
+
+
+def _rounded(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
+    # Integers beside floats, or beyond int64 beside others, have gone through float64.
+    listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
+    if listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any():
+        found = list(leaves(value))
+        if all(type(leaf) in SCALAR_TYPES for leaf in found):
+            rounded = [number(leaf, dtype) for leaf in found]
+            return np.asarray(rounded, dtype).reshape(array.shape)
+    return cast(array, dtype)
+
+
+class Numbers(NamedTuple):
+    """Nested lists of Python numbers, which are weak beside tensors as a single number is."""
+
+    value: object
+    #: As NumPy holds them.
+    array: np.ndarray[Any, Any]
+    #: The type of Python's that holds all of them.
+    type: type
+
+    def fit(self, dtype: DType) -> bool:
+        """Returns whether a dtype that holds such numbers has room for them."""
+        if not self.array.size or self.type is not int or dtypes.kind(dtype) != dtypes.INT:
+            return True
+        info = np.iinfo(dtype)
+        return bool(info.min <= self.array.min() and self.array.max() <= info.max)
+
+    def as_dtype(self, dtype: DType) -> np.ndarray[Any, Any]:
+        """The numbers as an array of `dtype`; each is rounded once."""
+        with np.errstate(all="ignore"):
+            return _rounded(self.value, self.array, dtype)
+
+
+def numbers_of(value: object) -> Numbers | None:
+    """Nested lists of Python numbers; None for anything else, and for ragged lists."""
+    if not isinstance(value, (list, tuple)):
+        return None
+    kinds = {type(leaf) for leaf in leaves(value)}
+    if not kinds <= SCALAR_TYPES:
+        return None
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError):
+        return None
+    if array.dtype not in dtypes.ALL:
+        return None
+    kind = _SCALARS[dtypes.kind(array.dtype)]
+    # NumPy takes floats for integers beyond int64 beside others.
+    return None if kind is float and kinds == {int} else Numbers(value, array, kind)

@@ -1,0 +1,62 @@
+"""einops on tensors and variables: `einops.rearrange(x, "n h w c -> n c h w")` and its kin.
+
+einops looks for a backend among the subclasses of its own `AbstractBackend`, and has no other way
+for a library to make itself known. So the subclass is made when both are imported: at once, or by
+`Watch` when einops is.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+MODULE = "einops._backends"
+
+
+def _register(backends: ModuleType) -> None:
+    from pullback._einops.backend import register
+
+    register(backends)
+
+
+class Watch:
+    """Finds nothing of its own: it registers the backend once einops has been imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != MODULE:
+            return None
+        import importlib.util
+
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = Registering(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class Registering:
+    """A loader that hands the module over to the backend, and leaves no trace in it."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        _register(module)
+
+
+if MODULE in sys.modules:
+    _register(sys.modules[MODULE])
+else:
+    sys.meta_path.insert(0, Watch())

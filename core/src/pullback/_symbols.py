@@ -1,0 +1,120 @@
+"""Numbers that a captured function knows only when it runs, and the end of a trace that needs one.
+
+While a function is traced, a learning rate or the counter of a generator must not be taken for a
+constant: the next call has another one. They are numbers of the classes here, which conversions and
+kernels know, and which end the trace when their value is looked at.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+__all__ = ["Apart", "Break", "DrawnInt", "HostNumber"]
+
+
+class Break(BaseException):
+    """Ends a trace. It passes through `except Exception`, which would take it for a failed call.
+
+    Args:
+        reason: what the function did, after its name: "looks at the values of a tensor".
+        way_out: what to write instead.
+        made: True if the function has made something that a later call finds: it may run op by op
+            once more before it is traced again.
+    """
+
+    def __init__(self, reason: str, way_out: str = "", *, made: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.way_out = way_out
+        self.made = made
+
+
+class Apart(Break):
+    """Ends a trace for a function that a tape outside must record op by op."""
+
+
+class DrawnInt(int):
+    """The key or the counter of random numbers: an int in a trace, and the value of an input."""
+
+    #: The value that the graph has for it.
+    symbol: Any
+
+    def _arithmetic(self, *_: object) -> NoReturn:
+        raise Break(
+            "computes with the state of a generator",
+            "draw with the generator's methods, or split it before the call",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _arithmetic
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _arithmetic
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _arithmetic
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _arithmetic
+
+
+class Host(Protocol):
+    """A trace, as a number knows it."""
+
+    def number(self, function: Callable[..., Any], *arguments: Any) -> HostNumber:
+        """The number that a function gives at each run."""
+
+    def number_as_tensor(self, number: HostNumber, dtype: Any) -> Any:
+        """A 0-d tensor with the number of each run."""
+
+
+class HostNumber:
+    """A Python number that is computed anew each time a captured function runs.
+
+    Args:
+        host: the trace.
+        name: its name in the program.
+        value: the number now.
+    """
+
+    __slots__ = ("host", "name", "value")
+
+    def __init__(self, host: Host, name: str, value: Any) -> None:
+        self.host = host
+        self.name = name
+        self.value = value
+
+    def _looked_at(self, *_: object) -> NoReturn:
+        raise Break(
+            f"looks at a number that changes from call to call ({self.value!r} now)",
+            "pass it as an argument, or look at it outside of the function",
+        )
+
+    __bool__ = __int__ = __float__ = __index__ = __complex__ = _looked_at
+    __lt__ = __le__ = __gt__ = __ge__ = _looked_at
+    __round__ = __floor__ = __ceil__ = __trunc__ = _looked_at
+
+    def __eq__(self, other: object) -> bool:
+        self._looked_at()
+
+    def __ne__(self, other: object) -> bool:
+        self._looked_at()
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<{self.value!r}, another number at each call>"
+
+
+def _method(function: Callable[..., Any], swapped: bool) -> Callable[[HostNumber, Any], Any]:
+    def method(self: HostNumber, other: Any) -> Any:
+        if type(other) not in (int, float, bool, HostNumber):
+            return NotImplemented
+        arguments = (other, self) if swapped else (self, other)
+        return self.host.number(function, *arguments)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _function = getattr(operator, _name)
+    setattr(HostNumber, f"__{_name}__", _method(_function, swapped=False))
+    setattr(HostNumber, f"__r{_name}__", _method(_function, swapped=True))
+for _name in ("neg", "abs"):
+    _function = getattr(operator, _name)
+    setattr(HostNumber, f"__{_name}__", lambda self, f=_function: self.host.number(f, self))

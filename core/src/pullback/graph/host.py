@@ -1,0 +1,105 @@
+"""Guards and numbers, which a program asks the host for, and lines of the program for messages."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback._dispatch.convert import constant
+from pullback._symbols import HostNumber
+from pullback.casting import number as number_of_dtype
+from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.plugins.backend import Native
+from pullback.tensor import Tensor
+
+#: Frames of files below this folder are the framework's.
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+class Guard(NamedTuple):
+    """A test that a program makes before it runs: `function(*arguments)` must equal `value`."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    value: Any
+    what: str
+
+    def holds(self) -> bool:
+        """Returns whether the value is what it was."""
+        try:
+            return same(self.function(*self.arguments), self.value)
+        except Exception:
+            return False
+
+
+class Number(NamedTuple):
+    """A number that the host computes at each run."""
+
+    result: HostNumber
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def same(value: Any, before: Any) -> bool:
+    """True if a value is the one before, or a number, text or tuple that cannot be told from it."""
+    if value is before:
+        return True
+    kind = type(value)
+    if kind is not type(before):
+        return False
+    if kind is float:
+        return bool(value.hex() == before.hex())
+    if kind is tuple:
+        return len(value) == len(before) and all(map(same, value, before))
+    return kind in (int, str, bool, bytes, frozenset) and bool(value == before)
+
+
+def array_of(value: Any, dtype: DType, device: Device) -> Native:
+    """A 0-d array with a number of the host."""
+    if type(value) is int:
+        # Such as the number of a step, which does not come again.
+        array = np.asarray(number_of_dtype(value, dtype), dtype)
+        return device.backend.from_host(array, device.native, copy=False)
+    array_: Native = constant(value, dtype, device)._array
+    return array_
+
+
+def line_of_program() -> str:
+    """The innermost line that runs now and is not the framework's: "train.py:12"."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<pullback ")):
+            return f"{Path(file).name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def line_of_traceback(error: BaseException) -> str:
+    """The innermost line in an error's traceback that is not the framework's, with its text."""
+    line = ""
+    at = error.__traceback__
+    while at is not None:
+        file = at.tb_frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<pullback ")):
+            text = linecache.getline(file, at.tb_lineno).strip()
+            line = f"{Path(file).name}:{at.tb_lineno}" + f" ({text})" * bool(text)
+        at = at.tb_next
+    return line
+
+
+def kinds_of(owner: Any, attributes: tuple[str, ...]) -> tuple[Any, ...]:
+    """The kinds of the values of attributes, apart from the numbers in them."""
+    values = [getattr(owner, name) for name in attributes]
+    return tuple(
+        (value.shape, value._array.dtype, value._device)
+        if type(value) is Tensor
+        else (type(value) if type(value) in (int, float) else value)
+        for value in values
+    )

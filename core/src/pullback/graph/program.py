@@ -1,0 +1,379 @@
+"""Programs: a captured function as generated code, for the calls that its guards let in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback._codegen.source import Source, tuple_of
+from pullback._dispatch.arguments import raise_explained
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
+from pullback._symbols import HostNumber
+from pullback._tree import like
+from pullback.devices import Device, as_device
+from pullback.graph.emit import write_calls
+from pullback.graph.graph import Attribute, Call, Draw, Graph, Handle, Host, Input, State, Value
+from pullback.graph.host import Guard, Number, array_of, same
+from pullback.graph.joint import Derivative, Joint
+from pullback.graph.record import Recorder
+from pullback.graph.signature import ArgumentCode, Part, Signature, equal
+from pullback.graph.simplify import simplify
+from pullback.tensor import Tensor, wrap
+
+#: What a program returns for a call that it is not made for.
+MISS = object()
+
+
+class Program:
+    """The code for calls of one kind.
+
+    Args:
+        signature: the arguments that it is made for.
+        guards: what else must be as it was.
+        recorder: the trace, which has ended.
+        result: what the function returned.
+        arguments: the value in the graph of each tensor, array and promoted float.
+        derivative: the backward pass, for a program that a tape outside records.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        guards: list[Guard],
+        recorder: Recorder,
+        result: Any,
+        arguments: list[str],
+        derivative: Derivative | None = None,
+    ) -> None:
+        self.signature = signature.without_values()
+        self.guards = guards
+        #: Why it was made, beside others.
+        self.reason = ""
+        #: Programs are numbered in the order in which they are made.
+        self.number = 0
+        returned = _Returned(recorder, result)
+        self.recorded_calls = len(recorder._calls)
+        # Calls that were made unlike by an identity element are found alike the second time.
+        self.joint: Joint | None = None
+        if derivative is None:
+            self.graph: Graph = simplify(simplify(recorder.graph_of(returned.outputs)))
+        else:
+            self.joint = Joint(recorder, returned.outputs, derivative)
+            self.graph = self.joint.graph
+        self.numbers = tuple(recorder.numbers)
+        self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
+        self.joint = None  # it has the arguments of the traced call
+
+    def unmet(self) -> list[Guard]:
+        """The guards that do not hold now."""
+        return [guard for guard in self.guards if not guard.holds()]
+
+    def __str__(self) -> str:
+        return f"for {self.signature}\n{self.graph}"
+
+
+class _Returned:
+    """The result of a function: tensors, which are outputs, in a structure of constants."""
+
+    def __init__(self, recorder: Recorder, result: Any) -> None:
+        self._recorder = recorder
+        self.outputs: list[Value] = []
+        #: The names of the outputs' tensors in the program, and its other parts, for `text`.
+        self.structure = self._parsed(result)
+
+    def _parsed(self, value: Any) -> Any:
+        if type(value) is Tensor:
+            self.outputs.append(self._recorder.lift(value)._array.value)
+            return _Output(len(self.outputs) - 1)
+        if isinstance(value, dict):
+            return {key: self._parsed(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return like(value, iter([])) if not value else _Items(
+                value, [self._parsed(item) for item in value]
+            )  # fmt: skip
+        return value
+
+    def text(self, source: Source, value: Any) -> str:
+        """The expression that makes the result."""
+        if type(value) is _Output:
+            return f"t{value.position}"
+        if type(value) is HostNumber:
+            return value.name
+        if type(value) is dict:
+            items = [f"{source.constant(k)}: {self.text(source, v)}" for k, v in value.items()]
+            return f"{{{', '.join(items)}}}"
+        if type(value) is _Items:
+            items = [self.text(source, item) for item in value.items]
+            if isinstance(value.value, list):
+                return f"[{', '.join(items)}]"
+            if hasattr(value.value, "_fields"):
+                return f"{source.constant(type(value.value))}({', '.join(items)})"
+            return tuple_of(items)
+        return source.constant(value)
+
+
+class _Output:
+    __slots__ = ("position",)
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+class _Items:
+    __slots__ = ("items", "value")
+
+    def __init__(self, value: Any, items: list[Any]) -> None:
+        self.value = value
+        self.items = items
+
+
+# ---------------------------------------------------------------------------------------------
+# The code.
+
+
+def _compiled(
+    program: Program,
+    signature: Signature,
+    recorder: Recorder,
+    returned: _Returned,
+    arguments: list[str],
+) -> FunctionType:
+    device, graph = recorder.real_device, program.graph
+    source = Source(
+        "program",
+        "args, kwargs",
+        {
+            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
+            "RECORDING": RECORDING, "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
+            "backend": device.backend, "array_of": array_of, "as_device": as_device,
+            "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
+        },
+    )  # fmt: skip
+    leaves = ArgumentCode(source, signature).leaves
+    source.line(
+        f"if backend.changes != {recorder.kernel_changes} or as_device() is not "
+        f"{source.constant(as_device())} or dtypes.DEFAULT_FLOAT is not "
+        f"{source.constant(dtypes.DEFAULT_FLOAT)} or dtypes.DEFAULT_INT is not "
+        f"{source.constant(dtypes.DEFAULT_INT)}:",
+        "    return MISS",
+    )
+    for guard in program.guards:
+        _write_guard(source, guard)
+    if program.joint is not None:
+        _write_tape(source, leaves, program.joint)
+    _write_arguments(source, leaves, arguments)
+    _write_numbers(source, program.numbers)
+    for entry in graph.inputs:
+        _write_input(source, entry)
+    with source.block("try:"):
+        source.line("pass")
+        texts = iter(write_calls(source, graph))
+    with source.block("except Exception as error:"):
+        source.line("explain(error)")
+    outputs = [next(texts) for _ in graph.outputs]
+    saved = outputs[len(returned.outputs) :]
+    del outputs[len(returned.outputs) :]
+    source.line("node = CONSTANT if RECORDING.count else None")
+    written = [next(texts) for _ in graph.writes]
+    _write_after_tensors(source, graph, texts)
+    for (target, _), text in zip(graph.writes, written, strict=True):
+        assert isinstance(target, State)
+        source.line(f"{source.constant(target.owner)}._array = {text}")
+    for i, text in enumerate(outputs):
+        _write_tensor(source, f"t{i}", text)
+    _write_after(source, graph)
+    if program.joint is not None:
+        _write_node(source, leaves, program.joint, saved)
+    source.line(f"return {returned.text(source, returned.structure)}")
+    source.names["explain"] = _Explained(graph, device, str(source))
+    return source.compile(f"captured {recorder.function_name}")
+
+
+def _write_guard(source: Source, guard: Guard) -> None:
+    function, arguments, value, _ = guard
+    texts = [source.constant(argument) for argument in arguments]
+    if function is getattr and str(arguments[1]).isidentifier():
+        now = f"{texts[0]}.{arguments[1]}"
+    else:
+        now = f"{source.constant(function)}({', '.join(texts)})"
+    before = source.constant(value)
+    if value is None or type(value) is bool:
+        source.line(f"if {now} is not {before}:", "    return MISS")
+    elif type(value) is tuple:
+        source.line(f"if {now} != {before}:", "    return MISS")
+    else:
+        source.line(
+            f"if (now := {now}) is not {before} and not same(now, {before}):", "    return MISS"
+        )
+
+
+def _write_arguments(source: Source, leaves: list[tuple[Part, str]], names: list[str]) -> None:
+    for (part, name), value in zip(leaves, names, strict=True):
+        if part.kind == "array":
+            # As the conversion of a NumPy array: the caller may change it later.
+            source.line(f"{value} = from_any({name}, None, device)._array")
+        else:
+            source.line(f"{value} = {name}")
+
+
+def _write_tape(source: Source, leaves: list[tuple[Part, str]], joint: Joint) -> None:
+    """Writes the test that the tape outside sees what it saw when the program was made."""
+    accessed = joint.derivative.accessed
+    source.line(
+        "tape = LOCAL.state.tapes[0]",
+        f"if tape.watch_accessed_variables is not {accessed}:",
+        "    return MISS",
+    )
+    tracked = {id(part.value) for part in joint.derivative.arguments}
+    for part, name in leaves:
+        if part.kind == "tensor":
+            node = f"{name.removesuffix('_array')}._node"
+            source.line(
+                f"if may_record({node}) is not {id(part.value) in tracked}:", "    return MISS"
+            )
+    sources = {id(variable) for variable in joint.variables}
+    for entry in joint.graph.inputs:
+        if isinstance(entry, Handle):
+            source.line(f"if may_record({source.constant(entry.tensor)}._node):", "    return MISS")
+        elif isinstance(entry, State) and id(entry.owner) not in sources:
+            source.line(f"if {id(entry.owner)} in tape._leaves:", "    return MISS")
+
+
+def _write_node(
+    source: Source, leaves: list[tuple[Part, str]], joint: Joint, saved: list[str]
+) -> None:
+    """Writes the call that gives the results their node."""
+    names = {id(part.value): name.removesuffix("_array") for part, name in leaves}
+    nodes = [f"{names[id(part.value)]}._node" for part in joint.derivative.arguments]
+    nodes += [f"tape.leaf_of({source.constant(v)}, True)" for v in joint.variables]
+    results = [f"t{position}" for position in joint.positions]
+    attach = source.constant(joint.op.attach)
+    source.line(f"{attach}({tuple_of(nodes)}, {tuple_of(results)}, {tuple_of(saved)})")
+
+
+def _write_numbers(source: Source, numbers: tuple[Number, ...]) -> None:
+    for number in numbers:
+        if number.function is ARGUMENT:
+            continue
+        texts = [a.name if type(a) is HostNumber else source.constant(a) for a in number.arguments]
+        text = f"{source.constant(number.function)}({', '.join(texts)})"
+        if number.function is getattr:
+            text = f"{texts[0]}.{number.arguments[1]}"
+        source.line(f"{number.result.name} = {text}")
+
+
+def ARGUMENT(value: float) -> float:
+    """The function of a number that is an argument."""
+    return value
+
+
+def _write_input(source: Source, entry: Input) -> None:
+    name = entry.value.name
+    if isinstance(entry, State):
+        source.line(f"{name} = {source.constant(entry.owner)}._array")
+    elif isinstance(entry, Attribute):
+        source.line(f"{name} = {source.constant(entry.owner)}.{entry.name}._array")
+    elif isinstance(entry, Handle):
+        source.line(f"{name} = {source.constant(entry.tensor)}._array")
+    elif isinstance(entry, Host):
+        dtype = source.constant(entry.dtype)
+        source.line(f"{name} = array_of({entry.number}, {dtype}, device)")
+    elif isinstance(entry, Draw) and entry.part == "key":
+        counter = name.removesuffix("key") + "counter"
+        reserve = source.constant(entry.generator.reserve)
+        source.line(f"{name}, {counter} = {reserve}({entry.words})")
+
+
+def _write_tensor(source: Source, name: str, array: str) -> None:
+    source.line(
+        f"{name} = Tensor()",
+        f"{name}._array = {array}",
+        f"{name}._device = device",
+        f"{name}._base = None",
+        f"{name}._node = node",
+    )
+
+
+def _write_after_tensors(source: Source, graph: Graph, texts: Iterator[str]) -> None:
+    count = len(graph.ends) - len(graph.outputs) - len(graph.writes)
+    for i in range(count):
+        _write_tensor(source, f"u{i}", next(texts))
+
+
+def _write_after(source: Source, graph: Graph) -> None:
+    tensors = itertools.count()
+    for function, arguments in graph.after:
+        parts = []
+        for argument in arguments:
+            if isinstance(argument, Value):
+                parts.append(f"u{next(tensors)}")
+            elif type(argument) is HostNumber:
+                parts.append(argument.name)
+            else:
+                parts.append(source.constant(argument))
+        if function is setattr:
+            source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
+        else:
+            source.line(f"{source.constant(function)}({', '.join(parts)})")
+
+
+# ---------------------------------------------------------------------------------------------
+# Errors.
+
+
+class _Explained:
+    """Raises the error that the op of a failed call raises when it is called op by op."""
+
+    def __init__(self, graph: Graph, device: Device, text: str) -> None:
+        self._calls = graph.calls
+        self._constants = graph.constants
+        self._device = device
+        self._lines = text.splitlines()
+
+    def __call__(self, error: Exception) -> NoReturn:
+        call = self._call_of(error)
+        if call is None:
+            raise error
+        arrays = self._arrays(error)
+        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
+        attributes: dict[str, Any] = {
+            name: arrays.get(value.name) if isinstance(value, Value) else value
+            for name, value in call.attributes.items()
+        }
+        if "device" in attributes:
+            attributes["device"] = self._device
+        try:
+            raise_explained(call.op, error, inputs, attributes)
+        except errors.PullbackError as explained:
+            if call.origin:
+                explained.add_note(f"in a captured function: called at {call.origin}")
+            raise
+
+    def _call_of(self, error: Exception) -> Call | None:
+        at = error.__traceback__
+        assert at is not None
+        # A line of a call ends with the name of its op.
+        waiting = list(self._calls[::-1])
+        last: Call | None = None
+        for line in self._lines[: at.tb_lineno]:
+            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
+                last = waiting.pop()
+        return last
+
+    def _arrays(self, error: Exception) -> dict[str, Any]:
+        at = error.__traceback__
+        assert at is not None
+        return {**self._constants, **at.tb_frame.f_locals}
+
+    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
+        if operand is None:
+            return None
+        if isinstance(operand, tuple):
+            return [wrap(arrays[value.name], self._device) for value in operand]
+        return wrap(arrays[operand.name], self._device)

@@ -1,0 +1,400 @@
+"""Records the trace of a captured function: its calls, and what it reads and writes outside.
+
+Variables, generators, optimizers and metrics announce themselves to the trace that runs in their
+thread (`pullback._dispatch.recording.capturing`). What they write is held back until the function
+has returned, so that a trace which ends early has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pullback import errors
+from pullback._dispatch.recording import LOCAL, RECORDING, reachable
+from pullback._symbols import Apart, Break, DrawnInt, HostNumber
+from pullback.devices import Device, as_device
+from pullback.dtypes import DType
+from pullback.graph.capture import Trace, Traced
+from pullback.graph.graph import (
+    Attribute,
+    Draw,
+    Effect,
+    Graph,
+    Handle,
+    Host,
+    State,
+    Value,
+)
+from pullback.graph.host import Guard, Number, array_of, kinds_of, line_of_program
+from pullback.graph.redirect import redirected
+from pullback.plugins.backend import Kernel, Native
+from pullback.spec import OPS, Op
+from pullback.tensor import Tensor, wrap
+
+
+class _Held:
+    """A variable that the function reads or writes: its value at this point of the function."""
+
+    __slots__ = ("now", "source", "variable", "written")
+
+    def __init__(self, variable: Any, source: State, now: Traced) -> None:
+        self.variable = variable
+        self.source = source
+        self.now = now
+        self.written = False
+
+
+class Recorder(Trace):
+    """The trace of one call of a captured function.
+
+    Args:
+        device: the device on which the function runs.
+        name: the function's name, for messages.
+    """
+
+    def __init__(self, device: Device, name: str) -> None:
+        super().__init__(device)
+        self.function_name = name
+        self.real_device = device
+        self.kernel_changes = device.backend.changes
+        self.numbers: list[Number] = []
+        self.guards: dict[Any, Guard] = {}
+        self._held: dict[int, _Held] = {}
+        self._handles: dict[int, tuple[Tensor, Traced]] = {}
+        self._attributes_set: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self._host_arrays: dict[tuple[str, DType], Traced] = {}
+        self._generators: dict[int, tuple[Any, tuple[int, int]]] = {}
+        self._after: list[Effect] = []
+        self._kept: dict[int, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
+        #: What the function has done already, and how it is taken back.
+        self._changes: list[Effect] = []
+        self._undo: list[Callable[[], object]] = []
+        self._ended = False
+        #: Nodes from this serial number on belong to a tape outside; None if none records.
+        self.oldest_outside: int | None = None
+        #: The tensors that dispatch keeps for Python numbers, by identity: they are constants.
+        self._numbers_as_tensors: dict[int, Tensor] = {}
+        #: What ended the trace early, also if the function has caught it.
+        self.broken: Break | None = None
+
+    # What is announced -------------------------------------------------------------------------
+
+    def lift(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside, on the trace's device."""
+        if tensor._device is self.device:
+            return tensor
+        self.traced_device(tensor._device)
+        if self.oldest_outside is not None:
+            self._reject_recorded(tensor, self.oldest_outside)
+        entry = self._handles.get(id(tensor))
+        if entry is None:
+            if id(tensor) in self._numbers_as_tensors:
+                traced = self._constant(tensor._array)
+            else:
+                traced = self._input(Handle, "h", tensor._array, tensor)
+            entry = self._handles[id(tensor)] = (tensor, traced)
+        # The node is that of now: a tape in the function may have begun to watch the tensor.
+        return wrap(entry[1], self.device, tensor._node)
+
+    def _reject_recorded(self, tensor: Tensor, oldest: int) -> None:
+        if tensor._node is not None and reachable(tensor._node, oldest) is not None:
+            raise Apart("reads a tensor from outside that a tape has recorded")
+
+    def traced_device(self, device: Device) -> Device:
+        """The trace's device for the real one."""
+        if device is self.device or device is self.real_device:
+            return self.device
+        leaked = device.backend.unusable() if isinstance(device.backend, Recorder) else None
+        if leaked is not None:
+            raise errors.CaptureError(leaked)
+        self._break(
+            f"uses {device} beside {self.real_device}",
+            "a captured function runs on one device; move tensors before the call",
+        )
+
+    def read(self, variable: Any) -> Tensor:
+        """The value of a variable at this point of the function."""
+        if LOCAL.state.recording:
+            self.guard(getattr, f"whether {_label(variable)} is trained", variable, "_watched")
+        return wrap(self._hold(variable).now, self.device)
+
+    def write(self, variable: Any, value: Tensor) -> None:
+        """Has the program set a variable when all has gone well."""
+        held = self._hold(variable)
+        held.now = self.lift(value)._array
+        held.written = True
+
+    def number(self, function: Callable[..., Any], *arguments: Any) -> HostNumber:
+        """The number that a function of other numbers gives at each run."""
+        values = [a.value if type(a) is HostNumber else a for a in arguments]
+        with self.suspended():
+            value = function(*values)
+        result = HostNumber(self, f"n{len(self.numbers)}", value)
+        self.numbers.append(Number(result, function, arguments))
+        return result
+
+    def number_of(self, owner: Any, attribute: str) -> HostNumber:
+        """An attribute with a number that is another one at each run."""
+        key = id(owner), attribute
+        entry = self._attributes_set.get(key)
+        if entry is not None and type(entry[2]) is HostNumber:
+            return entry[2]
+        return self.number(getattr, owner, attribute)
+
+    def set_attribute(self, owner: Any, attribute: str, value: Any) -> None:
+        """Has the program set an attribute when all has gone well."""
+        self._attributes_set[id(owner), attribute] = owner, attribute, value
+
+    def keep(self, owner: Any, attributes: Sequence[str]) -> None:
+        """Puts the state that attributes have at each run in their place, for the trace.
+
+        What they have when the function has returned, the program puts into the object.
+        """
+        if id(owner) in self._kept:
+            return
+        before = {name: getattr(owner, name) for name in attributes}
+        self.guard(kinds_of, f"the state of {owner.name!r}", owner, tuple(attributes))
+        for name, value in before.items():
+            if type(value) is Tensor:
+                self.traced_device(value._device)
+                traced = self._input(Attribute, "m", value._array, owner, name)
+                setattr(owner, name, wrap(traced, self.device))
+            elif type(value) in (int, float):
+                setattr(owner, name, self.number_of(owner, name))
+        placed = {name: getattr(owner, name) for name in attributes}
+        self._kept[id(owner)] = owner, before, placed
+
+    def _take_out(self) -> None:
+        """Has attributes as they were, and the program set them."""
+        for owner, before, placed in self._kept.values():
+            for name, value in before.items():
+                now = getattr(owner, name)
+                if now is not placed[name]:
+                    self.set_attribute(owner, name, now)
+                setattr(owner, name, value)
+        self._kept = {}
+
+    def after(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Has the program call a function when all has gone well, with tensors of the run."""
+        lifted = [self.lift(a) if type(a) is Tensor else a for a in arguments]
+        self._after.append((function, tuple(lifted)))
+
+    def change(
+        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Calls a function now, and has the program call it; `undo` takes it back."""
+        function(*arguments)
+        self._changes.append((function, arguments))
+        self._undo.append(undo)
+
+    def changes_of(self, function: Callable[..., Any], owner: Any) -> int:
+        """The number of times that `change` got a function with this argument."""
+        return sum(done is function and given[:1] == (owner,) for done, given in self._changes)
+
+    def guard(self, function: Callable[..., Any], what: str, *arguments: Any) -> None:
+        """Has the program run only while a function returns what it returns now."""
+        key = (function, *map(id, arguments))
+        if key not in self.guards:
+            with self.suspended():
+                value = function(*arguments)
+            self.guards[key] = Guard(function, arguments, value, what)
+
+    def reserve(self, generator: Any, words: int) -> tuple[int, int]:
+        """The key and counter of random numbers, which are others at each run."""
+        if id(generator) not in self._generators:
+            self._generators[id(generator)] = generator, (generator._key, generator._counter)
+        number = len(self._inputs)
+        drawn = []
+        for part, value in zip(("key", "counter"), generator._reserve(words), strict=True):
+            symbol = Value(f"d{number}_{part}", (), int)
+            self._inputs.append(Draw(symbol, generator, words, part))
+            integer = DrawnInt(value)
+            integer.symbol = symbol
+            drawn.append(integer)
+        return drawn[0], drawn[1]
+
+    def number_as_tensor(self, number: HostNumber, dtype: DType) -> Tensor:
+        """A 0-d tensor with the number of each run."""
+        key = number.name, dtype
+        traced = self._host_arrays.get(key)
+        if traced is None:
+            array = array_of(number.value, dtype, self.real_device)
+            traced = self._host_arrays[key] = self._input(Host, "e", array, number.name, dtype)
+        return wrap(traced, self.device)
+
+    # The trace ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Records what this thread calls in the `with` block."""
+        state = LOCAL.state
+        # Where tensors are made elsewhere, the trace must see that they are.
+        device = self.real_device
+        made_here = as_device(None) is device
+        tables = [device.constants, *(op.scalars for op in OPS.values())]
+        kept = [tensor for table in tables for tensor in list(table.values())]
+        self._numbers_as_tensors = {id(tensor): tensor for tensor in kept}
+        # Tapes outside do not record what is traced.
+        outside = state.tapes, state.recording, state.oldest_serial
+        self.oldest_outside = state.oldest_serial if state.recording else None
+        state.tapes, state.recording = [], False
+        RECORDING.count += 1
+        state.capture = self
+        try:
+            with redirected(), self.device if made_here else nullcontext():
+                yield
+        except Break as error:
+            self.broken = error
+            raise
+        finally:
+            self._take_out()
+            state.tapes, state.recording, state.oldest_serial = outside
+            state.capture = None
+            RECORDING.count -= 1
+            self._ended = True
+            self.close()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Calls what does not belong to the trace, such as a schedule."""
+        state = LOCAL.state
+        state.capture = None
+        try:
+            with self.real_device:
+                yield
+        finally:
+            state.capture = self
+
+    def graph_of(self, outputs: list[Value]) -> Graph:
+        """The graph, with what it writes; `after` has values in place of tensors."""
+        graph = self.graph(outputs)
+        writes = tuple((held.source, held.now.value) for held in self._written())
+        after = tuple(
+            (function, tuple(a._array.value if type(a) is Tensor else a for a in arguments))
+            for function, arguments in (*self.effects(), *self._changes)
+        )
+        return graph._replace(writes=writes, after=after)
+
+    def effects(self) -> list[Effect]:
+        """Returns what is set and called after the writes."""
+        attributes: list[Effect] = [(setattr, entry) for entry in self._attributes_set.values()]
+        return attributes + self._after
+
+    def commit(self) -> None:
+        """Writes what the function has written: the traced call is one like any other."""
+        for held in self._written():
+            held.variable._array = held.now.array
+        for function, arguments in self.effects():
+            function(*map(self.outside, arguments))
+
+    def outside(self, value: Any) -> Any:
+        """The tensor or number of this call for one of the trace."""
+        if type(value) is Tensor and value._device is self.device:
+            return wrap(value._array.array, self.real_device)
+        return value.value if type(value) is HostNumber else value
+
+    def undo(self) -> None:
+        """Takes back what a trace that ended early has changed."""
+        for undo in reversed(self._undo):
+            undo()
+        for generator, state in self._generators.values():
+            generator.state = state
+
+    def forget(self) -> None:
+        """Releases the arrays of the trace."""
+        self._constants, self._handles, self._held = {}, {}, {}
+        self._numbers_as_tensors = {}
+        self._host_arrays, self._after, self._attributes_set = {}, [], {}
+        self._changes, self._undo = [], []
+        self._inputs, self._calls, self.numbers = [], [], []
+        self.device.constants = {}
+        self.guards = {}
+
+    def _written(self) -> list[_Held]:
+        return [held for held in self._held.values() if held.written]
+
+    def _hold(self, variable: Any) -> _Held:
+        held = self._held.get(id(variable))
+        if held is None:
+            self.traced_device(variable._device)
+            traced = self._input(State, "s", variable._array, variable)
+            held = self._held[id(variable)] = _Held(variable, self._inputs[-1], traced)  # type: ignore[arg-type]
+        return held
+
+    def _input(self, kind: Any, letter: str, array: Native, *more: Any) -> Traced:
+        value = Value(f"{letter}{len(self._inputs)}", tuple(array.shape), array.dtype)
+        self._inputs.append(kind(value, *more))
+        return Traced(array, value)
+
+    # As a backend ------------------------------------------------------------------------------
+
+    def unusable(self) -> str | None:
+        """Says of a tensor that outlived its trace what it is."""
+        if not self._ended:
+            return None
+        return (
+            f"this tensor belongs to the trace of the captured function {self.function_name!r} and "
+            f"has no values outside of it; return it from the function instead of keeping it in a "
+            f"list, an attribute or a global"
+        )
+
+    def _run(
+        self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any
+    ) -> Traced | tuple[Traced, ...]:
+        self._check_running()
+        return super()._run(op, kernel, *inputs, **attributes)
+
+    def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
+        # Kernels may go through the host.
+        LOCAL.state.capture = None
+        try:
+            return kernel(*inputs, **attributes)
+        finally:
+            LOCAL.state.capture = self
+
+    def _attributes(
+        self, attributes: dict[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        drawn = {name: v for name, v in attributes.items() if type(v) is DrawnInt}
+        if not drawn:
+            return attributes, attributes
+        plain = {name: int(value) for name, value in drawn.items()}
+        symbols = {name: value.symbol for name, value in drawn.items()}
+        return {**attributes, **plain}, {**attributes, **symbols}
+
+    def _origin(self) -> str:
+        return line_of_program()
+
+    def _looked_at(self, reason: str) -> None:
+        self._check_running()
+        self._break(reason, "")
+
+    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Traced:
+        """A constant of the graph."""
+        self._check_running()
+        return super().from_host(array, device, copy=copy)
+
+    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+        """Ends the trace."""
+        self._looked_at("hands a tensor to another library")
+
+    def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Traced:
+        """A constant of the graph."""
+        return self._constant(self._real.from_dlpack(value, device, copy=copy))
+
+    def _check_running(self) -> None:
+        leaked = self.unusable()
+        if leaked is not None:
+            raise errors.CaptureError(leaked)
+
+    def _break(self, reason: str, way_out: str) -> NoReturn:
+        self.broken = error = Break(reason, way_out)
+        raise error
+
+
+def _label(variable: Any) -> str:
+    return f"the variable {variable.name!r}" if variable.name else "a variable"

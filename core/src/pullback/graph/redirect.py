@@ -1,0 +1,81 @@
+"""While a function is traced, ops on tensors from outside take the general path, which lifts them.
+
+The specialized code of an op finds its kernel in a table of the device. In the thread of a trace
+that table seems to be empty, so that no op can run beside the trace: not one on a tensor that the
+function has as a global, whose result would then be a constant of the program. For the same reason
+the functions by which a backend gives values to the host end the trace. Other threads see what was
+there before. Outside of traces nothing is replaced, so that nothing is slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pullback._dispatch.recording import LOCAL
+from pullback._symbols import Break
+from pullback.devices import backends_in_use
+from pullback.plugins.backend import Backend
+from pullback.spec import OPS
+
+
+class _Table(dict[Any, Any]):
+    """A table of kernels that is empty for the thread of a trace."""
+
+    def __init__(self, table: dict[Any, Any]) -> None:
+        super().__init__()
+        self.table = table
+
+    def __getitem__(self, key: Any) -> Any:
+        if LOCAL.state.capture is not None:
+            raise KeyError(key)
+        return self.table[key]
+
+    def __setitem__(self, key: Any, kernel: Any) -> None:
+        self.table[key] = kernel
+
+    def clear(self) -> None:
+        """Empties the table for all threads."""
+        self.table.clear()
+
+
+#: The methods of a backend that give values away.
+_READS = ("item", "to_dlpack", "to_host")
+
+
+def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
+    def read(*args: Any, **kwargs: Any) -> Any:
+        capture: Any = LOCAL.state.capture
+        if capture is not None:
+            capture.broken = error = Break("looks at the values of a tensor")
+            raise error
+        return method(*args, **kwargs)
+
+    return read
+
+
+@contextmanager
+def redirected() -> Iterator[None]:
+    """Has the thread of a trace find no kernels and no values of real devices."""
+    backends = [backend for backend in backends_in_use() if type(backend.tables) is list]
+    replaced: list[tuple[Backend, list[_Table]]] = []
+    try:
+        for backend in backends:
+            tables = backend.tables
+            while len(tables) < len(OPS):
+                tables.append({})
+            ours = [_Table(table) for table in tables]
+            tables[:] = ours
+            replaced.append((backend, ours))
+            for name in _READS:
+                vars(backend)[name] = _watched(getattr(backend, name))
+        yield
+    finally:
+        for backend, ours in replaced:
+            for name in _READS:
+                vars(backend).pop(name, None)
+            for i, table in enumerate(ours):
+                # Where kernels have changed meanwhile, there is a new table.
+                if backend.tables[i] is table:
+                    backend.tables[i] = table.table

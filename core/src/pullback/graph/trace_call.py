@@ -1,0 +1,117 @@
+"""Traces one call of a captured function, and makes its program."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import may_record
+from pullback._symbols import Break
+from pullback.graph.guards import guards_of
+from pullback.graph.joint import JointTape, differentiated
+from pullback.graph.program import ARGUMENT, Program
+from pullback.graph.record import Recorder
+from pullback.graph.signature import Part, Signature, device_of
+from pullback.tensor import Tensor
+
+_NUMBERS = itertools.count()
+
+
+def traced(
+    f: Callable[..., Any], name: str, signature: Signature, *, commit: bool, outside: Any = None
+) -> tuple[Any, Program]:
+    """Runs a function in a trace, and makes a program of it.
+
+    Args:
+        f: the function.
+        name: its name, for messages.
+        signature: the arguments.
+        commit: whether the function's effects are those of a call; else they are undone.
+        outside: the tape outside that records the call.
+
+    Returns:
+        The result of the function, and the program.
+
+    Raises:
+        Break: if the function does what a program cannot do.
+    """
+    guards = guards_of(f)
+    recorder = Recorder(device_of(signature), name)
+    names: list[str] = []
+    handles: list[tuple[Tensor, Any]] = []
+    tracked: list[tuple[Part, Tensor, Any]] = []
+    derivative = None
+
+    def fill(leaf: Part) -> Any:
+        if leaf.kind == "number":
+            number = recorder.number(ARGUMENT, leaf.value)
+            names.append(number.name)
+            return number
+        if leaf.kind not in ("tensor", "array"):
+            return leaf.value
+        tensor = from_any(leaf.value, None, None if leaf.kind == "tensor" else device)
+        recorder.traced_device(tensor._device)
+        value = f"x{len(names)}"
+        names.append(value)
+        handle = recorder.argument(tensor._array, value)
+        handles.append((handle, handle._array))
+        if leaf.kind == "tensor" and may_record(leaf.value._node):
+            tracked.append((leaf, handle, handle._array))
+        return handle
+
+    device = recorder.real_device
+    try:
+        args, kwargs = signature.filled(fill)
+        with recorder.running():
+            if outside is None:
+                result = f(*args, **kwargs)
+            else:
+                tape = JointTape(outside)
+                with tape:
+                    tape.watch([handle for _, handle, _ in tracked])
+                    result = f(*args, **kwargs)
+                derivative = differentiated(recorder, tape, tracked, result)
+        if recorder.broken is not None:
+            raise recorder.broken
+        for handle, array in handles:
+            if handle._array is not array:
+                raise Break(
+                    "assigns parts of an argument",
+                    "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
+                )
+        program = Program(
+            signature,
+            [*guards, *recorder.guards.values()],
+            recorder,
+            result,
+            names,
+            derivative,
+        )
+        program.number = next(_NUMBERS)
+    except BaseException:
+        recorder.undo()
+        recorder.forget()
+        raise
+    if commit:
+        result = _outside(recorder, result)
+        recorder.commit()
+    else:
+        recorder.undo()
+    recorder.forget()
+    return result, program
+
+
+def _outside(recorder: Recorder, value: Any) -> Any:
+    """Returns what the traced function returned, with the tensors and numbers of this call."""
+    if isinstance(value, dict):
+        return {key: _outside(recorder, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_outside(recorder, item) for item in value]
+        if isinstance(value, list):
+            return items
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if type(value) is Tensor:
+        return recorder.outside(recorder.lift(value))
+    return recorder.outside(value)

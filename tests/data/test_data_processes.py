@@ -1,0 +1,232 @@
+"""Datasets that work ahead in processes: order, errors, and that none is left.
+
+What they call must be found by another interpreter: functions of modules, or those of a module that
+a test writes.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import pytest
+
+import pullback as pb
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+Dataset = pb.data.Dataset
+
+
+def values(dataset):
+    return [x.tolist() for x in dataset]
+
+
+def ints(n=10):
+    return Dataset.range(n)
+
+
+HELPER = """
+import os, threading, time
+import numpy as np
+
+def double(x):
+    assert type(x) is np.ndarray
+    return x * 2, os.getpid()
+
+def noisy(x, generator):
+    import pullback as pb
+    return x + generator.integers((), 0, 1000) * 10
+
+def fail(x):
+    if x == 3:
+        raise ValueError("at 3")
+    return x
+
+def die(x):
+    os._exit(7)
+
+def slow(x):
+    time.sleep(0.02)
+    return x
+
+class Locked(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+class Asking(Exception):
+    def __init__(self, text, more):
+        super().__init__(text)
+
+class Leaving(SystemExit):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+def fail_locked(x):
+    raise Locked("of a lock")
+
+def fail_asking(x):
+    raise Asking("of two arguments", 2)
+
+def fail_leaving(x):
+    raise Leaving("of leaving")
+"""
+
+
+@pytest.fixture(scope="module")
+def helper(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("helper")
+    (folder / "pullback_test_helper.py").write_text(HELPER)
+    sys.path.insert(0, str(folder))
+    import pullback_test_helper
+
+    yield pullback_test_helper
+    sys.path.remove(str(folder))
+    del sys.modules["pullback_test_helper"]
+
+
+class TestProcesses:
+    def test_same_elements_in_order(self, helper, running):
+        dataset = ints(12).map(helper.double, parallel=2, processes=True).repeat(2)
+        pairs = list(dataset)
+        assert [int(x) for x, _ in pairs] == [*range(0, 24, 2)] * 2
+        assert all(type(x) is pb.Tensor for x, _ in pairs)
+        pids = {int(pid) for _, pid in pairs}
+        # The second pass has the processes of the first.
+        assert os.getpid() not in pids
+        assert len(pids) <= 2
+        assert running.nothing()
+
+    def test_generators_are_those_of_threads(self, helper):
+        expected = values(ints(6).map(helper.noisy, seed=3))
+        got = values(ints(6).map(helper.noisy, seed=3, parallel=2, processes=True))
+        assert got == expected
+
+    def test_position(self, helper):
+        def make():
+            return ints(9).shuffle(seed=1).map(operator.neg, parallel=1, processes=True).prefetch()
+
+        with iter(make()) as iterator:
+            before = [int(next(iterator)) for _ in range(4)]
+            state = iterator.checkpoint_state()
+        with iter(make()) as other:
+            other.restore_state(state)
+            assert sorted(before + values(other)) == list(range(-8, 1))
+
+    def test_errors_and_deaths(self, helper):
+        iterator = iter(ints(9).map(helper.fail, parallel=1, processes=True))
+        assert [int(next(iterator)) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(ValueError, match="at 3"):
+            next(iterator)
+        assert int(next(iterator)) == 4
+        iterator.close()
+        with pytest.raises(pb.errors.DataError, match=r"ended by itself.*__main__"):
+            list(ints(2).map(helper.die, parallel=1, processes=True))
+
+    @pytest.mark.parametrize(
+        ("function", "name"),
+        [
+            ("fail_locked", "Locked: of a lock"),
+            ("fail_asking", "Asking: of two arguments"),
+            ("fail_leaving", "Leaving: of leaving"),
+        ],
+    )
+    def test_errors_that_cannot_be_sent_are_named(self, helper, function, name):
+        iterator = iter(ints(3).map(getattr(helper, function), parallel=1, processes=True))
+        for _ in range(2):  # the process goes on
+            with pytest.raises(pb.errors.DataError, match=f"{function}.*{name}") as caught:
+                next(iterator)
+            # Where it was raised is said.
+            assert f"in {function}" in str(caught.value.__cause__)
+        iterator.close()
+
+    def test_an_error_ends_them(self, helper, running):
+        dataset = ints(1000).map(helper.fail, parallel=2, processes=True)
+        running.assert_nothing_after_an_error(dataset, ValueError)
+        running.assert_nothing_after_an_error(dataset.prefetch(), ValueError)
+
+    def test_leaving_early_ends_them(self, helper, running):
+        dataset = ints(1000).map(helper.slow, parallel=2, processes=True)
+        for i, _ in enumerate(dataset):
+            if i == 2:
+                break
+        assert running.nothing()
+
+    def test_functions_that_cannot_be_given_are_refused(self):
+        with pytest.raises(pb.errors.InputTypeError, match=r"top of a module.*threads"):
+            ints(3).map(lambda x: x, processes=True)
+
+    def test_end_with_a_program_that_is_killed(self, helper, tmp_path, running):
+        program = textwrap.dedent(f"""
+            import multiprocessing, os, signal, sys
+            sys.path.insert(0, {str(os.path.dirname(helper.__file__))!r})
+            import pullback as pb
+            import pullback_test_helper as helper
+            if __name__ == "__main__":
+                data = pb.data.Dataset.range(9999).map(helper.double, parallel=1, processes=True)
+                iterator = iter(data)
+                print(int(next(iterator)[1]), flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+        """)
+        script = tmp_path / "script.py"
+        script.write_text(program)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done = subprocess.run(
+                [sys.executable, str(script)],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60,
+                check=False,
+            )  # fmt: skip
+        worker = int(done.stdout)
+
+        def gone():
+            try:
+                os.kill(worker, 0)
+            except ProcessLookupError:
+                return True
+            # One that has ended and that nobody has waited for.
+            with open(f"/proc/{worker}/stat") as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+        assert running.until(gone)
+
+    def test_a_program_ends_while_they_do(self, tmp_path):
+        # The thread that ends processes is a daemon where a daemon started it, as that of prefetch
+        # is. Unless it is waited for, the processes may not hear that they are to end.
+        program = textwrap.dedent("""
+            import threading, time
+            from concurrent.futures import process
+            import numpy as np
+            from pullback.data.processes import Processes
+
+            def identity(x):
+                return x
+
+            def begin():
+                processes = Processes(identity, 2)
+                processes.hold()
+                processes.submit(np.zeros(1), None).result()
+                thread = processes._pool._executor_manager_thread
+                ends = thread.shutdown_workers
+                thread.shutdown_workers = lambda: (time.sleep(0.5), ends())
+                processes.release()
+
+            if __name__ == "__main__":
+                daemon = threading.Thread(target=begin, daemon=True)
+                daemon.start()
+                daemon.join()
+                print("the end")
+        """)
+        script = tmp_path / "script.py"
+        script.write_text(program)
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=30, check=True
+        )
+        assert done.stdout == "the end\n"
+        assert done.stderr == ""
