@@ -22,13 +22,18 @@ def _generator() -> Any:
     return name, hash(np.asarray(keys).tobytes()), *rest
 
 
+def _foreign_filters() -> list[int]:
+    """The filters but those of pullback's packages, which add theirs when they are imported."""
+    return [id(one) for one in warnings.filters if "pullback" not in str(one[3])]
+
+
 #: Parts of the state of a process, by name.
 _PARTS: dict[str, Callable[[], Any]] = {
     "NumPy's error state (np.seterr)": np.geterr,
     "NumPy's random state (np.random.seed)": _generator,
     "NumPy's print options": np.get_printoptions,
     "the state of Python's random module": lambda: hash(random.getstate()),
-    "the filters of warnings": lambda: list(map(id, warnings.filters)),
+    "the filters of warnings": _foreign_filters,
     "the environment": lambda: dict(os.environ),
     "the working directory": os.getcwd,
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
