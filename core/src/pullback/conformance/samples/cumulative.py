@@ -89,6 +89,7 @@ suite(
         Sample((_ZEROS,), {"axis": 1}, note="zeros"),
     ],
     errors_=_ERRORS,
+    without={"large": "a product of thousands leaves the range"},
 )
 suite(
     "cumulative_logsumexp",
