@@ -20,7 +20,7 @@ UNARY(tanh, tanh32(x))
 UNARY(sigmoid, sigmoid32(x))
 UNARY(silu, silu32(x))
 UNARY(softplus, (x < 0.0f ? 0.0f : x) + log1p_unit(exp32(-fabsf(x))))
-UNARY(log_sigmoid, (x > 0.0f ? 0.0f : x) - log1p_unit(exp32(-fabsf(x))))
+UNARY(log_sigmoid, -((x < 0.0f ? -x : 0.0f) + log1p_unit(exp32(-fabsf(x)))))
 UNARY(relu, x <= 0.0f ? 0.0f : x)
 UNARY(negative, -x)
 UNARY(abs, fabsf(x))
@@ -86,7 +86,29 @@ BINARY(gelu_tanh_gradient, a *gelu_tanh_slope(b))
 BINARY(relu_gradient, b > 0.0f ? a : 0.0f)
 BINARY(tanh_gradient, a * ((1.0f - b) * (1.0f + b)))
 BINARY(sigmoid_gradient, a *(b * (1.0f - b)))
-BINARY(silu_gradient, a *silu_slope(b))
+
+/* Below -80 the slope is subnormal and has lost digits, which a large a would show. There it is
+ * (1 + x) exp(x / 2)^2, multiplied in double. */
+INLINE float far_silu_gradient(float a, float x) {
+    float low, high, e = expm1_reduced(reduced(0.5f * x, &low, &high)) + 1.0f;
+    double half = (double)e * low * high;
+    return (float)((double)a * half * (1.0 + x) * half);
+}
+
+LOOP(silu_gradient, BinaryArgs) {
+    const float *restrict first = args->x1, *restrict second = args->x2;
+    float *restrict target = args->y;
+    int far = 0;
+    _Pragma("omp simd reduction(| : far)") for (ptrdiff_t i = from; i < to; i++) {
+        far |= second[i] < -80.0f;
+        target[i] = first[i] * silu_slope(second[i]);
+    }
+    for (ptrdiff_t i = from; far && i < to; i++)
+        if (second[i] < -80.0f)
+            target[i] = second[i] < -210.0f ? first[i] * -0.0f
+                                            : far_silu_gradient(first[i], second[i]);
+}
+
 BINARY(add, a + b)
 BINARY(subtract, a - b)
 BINARY(multiply, a *b)

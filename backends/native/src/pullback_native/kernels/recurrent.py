@@ -51,9 +51,8 @@ def _projected(x: Array, kernel: Array, bias: _Optional) -> Array:
 
 
 def _supports(mask: _Optional, x: Array, *others: _Optional) -> bool:
-    """Returns whether the loops take these arrays: float32, no mask, and at least one step."""
-    batch, time, _ = x.shape
-    return mask is None and bool(batch and time) and all_float32(x, *others)
+    """Returns whether the loops take these arrays: float32, no mask, and not empty."""
+    return mask is None and bool(x.size) and all_float32(x, *others)
 
 
 def _run(loop: int, x: Array, units: int, reverse: bool, **arrays: _Optional) -> None:
