@@ -134,8 +134,10 @@ class TestKernels:
         assert cli.main(["backends", "--kernels", "add"]) == 0
         assert capsys.readouterr().out.splitlines() == [
             "backend  served by  priority  dtypes   why",
-            "mill     quick      10        float32  a kernel pack, of the highest priority",
-            "mill     mill       0         all      its own kernel, for the remaining dtypes",
+            "mill     quick      10        float32  a kernel pack, of the highest priority; "
+            "_operator.add",
+            "mill     mill       0         all      its own kernel, for the remaining dtypes; "
+            "_operator.add",
             "mill     fast       -         -        a kernel pack, not used: switched off",
             "loom     nothing    -         -        the backend cannot be used: no driver; "
             "[install] one there",

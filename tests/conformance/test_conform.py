@@ -13,8 +13,9 @@ import pytest
 import pullback as pb
 from pullback import cli, dtypes
 from pullback.cli import conform as command
+from pullback.cli import failures
 from pullback.conformance.plan import Area, items
-from pullback.conformance.report import Count, percent
+from pullback.conformance.report import Count, Failure, percent
 from pullback.conformance.runner import conform, select
 from pullback.conformance.samples import load
 from pullback.devices import as_device
@@ -360,11 +361,15 @@ def test_wrong_arguments(arguments, words, capsys):
 
 def test_some_of_many_failures_are_shown(capsys):
     report = conform(registered(kernels=kernels(negative=np.positive)), ops=["negative"])
+    words = ("one", "two", "three", "four", "five")
+    report.failures = [
+        Failure("negative", "", "", "value", f"{word} is wrong", "pullback conform")
+        for word in words
+    ]
     command.show(report)
     lines = capsys.readouterr().out.splitlines()
     at = lines.index(next(line for line in lines if line.startswith("negative: ")))
-    assert lines[at + command.SHOWN + 1].startswith("  and ")
-    assert len(report.failures) > command.SHOWN
+    assert lines[at + failures.SHOWN + 1] == "  and 2 more (--json FILE has all)"
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])

@@ -450,6 +450,26 @@ def test_accumulated_gradients_are_steered_by_a_counter():
     assert programs(f) == "2 programs"
 
 
+@pytest.mark.parametrize("steps", [2, 3, 6])
+def test_gradients_that_are_accumulated_twice_in_a_call(steps):
+    def values(captured):
+        optimizer, v = pb.optimizers.SGD(0.5, 0.9, accumulate_steps=steps), pb.Variable(X)
+
+        def step(x):
+            optimizer.apply_gradients([(x, v)])
+            optimizer.apply_gradients([(x * 2, v)])
+            return v * 1.0
+
+        f = pb.function(step) if captured else step
+        return [f(pb.asarray(X) * n).tolist() for n in range(12)], optimizer.step
+
+    if steps == 6:
+        with pytest.raises(CaptureError, match="accumulates gradients twice in a call"):
+            values(True)
+    else:
+        assert values(True) == values(False)
+
+
 def test_slots_that_are_restored_are_those_that_move():
     optimizer, v = pb.optimizers.SGD(0.5, 0.5), pb.Variable(0.0)
 
@@ -564,6 +584,21 @@ def test_accuracy_with_weights_and_a_metric_that_is_read_inside():
     reads(pb.asarray(X))
     with pytest.raises(CaptureError, match="reads the metric"):
         reads(pb.asarray(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*looks at the values")
+@pytest.mark.parametrize(
+    "name", ["AUC", "MeanSquaredError", "BinaryAccuracy", "F1Score", "R2Score", "Recall"]
+)
+def test_metrics_of_pairs(name):
+    metric, eager = getattr(pb.metrics, name)(), getattr(pb.metrics, name)()
+    f = pb.function(metric, strict=False)
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        scores, targets = pb.asarray(rng.random(6)), pb.asarray(rng.integers(0, 2, 6))
+        f(targets, scores)
+        eager(targets, scores)
+        assert metric.result() == eager.result()
 
 
 def test_loss_scaling_says_what_it_is():

@@ -56,6 +56,21 @@ def test_captured_loops_have_the_results_of_eager_ones(options):
         assert model.compiled.step(method)._programs
 
 
+def test_single_batches_are_captured_too():
+    found, model = fitted(True)
+    expected, other = fitted(False)
+    for each, results in ((model, found), (other, expected)):
+        pb.random.seed(4)
+        for _ in range(3):
+            results.append(dict(each.train_on_batch(X, Y)))
+            results.append(dict(each.test_on_batch(X, Y)))
+    assert found == expected
+    signatures = [
+        str(program.signature) for program in model.compiled.step(model.train_step)._all()
+    ]
+    assert any("float32[50, 4]" in text for text in signatures)
+
+
 def test_a_step_that_looks_at_values_runs_op_by_op():
     class Looks(pb.Model):
         def __init__(self):

@@ -74,6 +74,9 @@ class Capturing(Protocol):
     ) -> None:
         """Calls a function now, and has the program call it; `undo` takes it back."""
 
+    def changes_of(self, function: Callable[..., Any], owner: Any) -> int:
+        """The number of times that `change` got a function with this argument."""
+
     def guard(self, function: Callable[..., Any], what: str, *arguments: Any) -> None:
         """Has the program run only while a function returns what it returns now."""
 

@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pullback import errors
-from pullback.cli import table
+from pullback.cli import failures, table
 from pullback.cli.backends import add_packs, choose_packs
+from pullback.conformance import saved
 from pullback.conformance.plan import Area
-from pullback.conformance.report import Failure, Report, percent, total
+from pullback.conformance.report import Report, Row, percent, total
 from pullback.conformance.runner import conform
 from pullback.spec import SPEC_VERSION, Op, Tier
 
 if TYPE_CHECKING:
     from pullback.cli.table import Subcommands
 
-#: The number of failures of an op that are printed; JSON has all of them.
-SHOWN = 3
+#: The number of ops whose times are printed; JSON has all.
+SLOWEST = 3
 #: Titles of columns that are shorter than the name of the area.
 TITLES = {Area.GRADIENTS: "grads", Area.SECOND: "2nd"}
-#: The number of names of ops in a line.
-NAMED = 8
 
 
 def add(subcommands: Subcommands) -> None:
@@ -48,19 +47,67 @@ def add(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write the whole report as JSON; - prints nothing else"
     )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the report in the file of --json: ops in it are not run again",
+    )
+    parser.add_argument(
+        "--failed",
+        action="store_true",
+        help="run the ops that failed in the file of --json again, and keep the others",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures and prints; the exit status is 0 if the backend passes all checks."""
+    """Measures and prints; the exit status is 0 if the backend passes all checks.
+
+    Raises:
+        InputValueError: if the file of --json cannot be used.
+    """
     choose_packs(arguments.packs)
-    patterns = arguments.ops.split(",")
-    report = conform(arguments.name, ops=patterns, quick=arguments.quick, progress=_progress)
-    if arguments.json == "-":
+    silent, path = arguments.json == "-", None
+    if arguments.json is not None and not silent:
+        path = Path(arguments.json)
+    again = arguments.resume or arguments.failed
+    if again and path is None:
+        raise errors.InputValueError("--resume and --failed need the report: add --json FILE")
+    before = saved.read(path) if again and path is not None else {}
+    failed = saved.failed_ops(before) if arguments.failed else []
+    if arguments.failed and not failed:
+        raise errors.InputValueError(f"--failed: no op has failed in {path}; leave it out")
+
+    def start(report: Report) -> None:
+        saved.restore(
+            report, before, [name for name in before.get("ops", ()) if name not in failed]
+        )
+        if not silent:
+            kept = f", {len(report.rows)} ops from {path}" if report.rows else ""
+            pace = "quick" if report.quick else "full"
+            print(f"{report.name} on {report.device}: {pace} conformance{kept}", flush=True)
+
+    def done(report: Report, row: Row) -> None:
+        if path is not None:
+            saved.write(report, path)
+        if not silent and not sys.stderr.isatty():
+            score = f"{row.count} checks"
+            print(f"{row.op.name}: {score}, {percent(row.count)}, {row.seconds:.1f} s", flush=True)
+
+    report = conform(
+        arguments.name,
+        ops=failed or arguments.ops.split(","),
+        quick=arguments.quick,
+        progress=_progress,
+        done=done,
+        start=start,
+    )
+    if path is not None:
+        saved.write(report, path)
+    if silent:
         print(json.dumps(report.as_dict(), indent=2))
     else:
-        if arguments.json is not None:
-            _write(Path(arguments.json), json.dumps(report.as_dict(), indent=2) + "\n")
+        print()
         show(report)
     return 0 if report.passed else 1
 
@@ -86,8 +133,14 @@ def show(report: Report) -> None:
     _show_tiers(report)
     for why in report.left_out:
         print(f"\nA kernel is left out: {why}")
-    _show_failures(report)
+    for line in failures.lines(report):
+        print(line)
     _show_notes(report)
+    slow = sorted(report.rows.values(), key=lambda row: -row.seconds)[:SLOWEST]
+    times = ", ".join(f"{row.op.name} {row.seconds:.1f} s" for row in slow)
+    print(f"\nslowest: {times}")
+    if report.incomplete:
+        print("\nStopped before the last op; --resume with --json FILE goes on from there.")
     seconds = f"{report.seconds:.0f} s"
     print(f"\nscore: {percent(report.count)} of {report.count.total} checks in {seconds}")
 
@@ -123,39 +176,15 @@ def _show_tiers(report: Report) -> None:
     table.show(["tier", "primitives", "checks", "score"], rows)
 
 
-def _show_failures(report: Report) -> None:
-    by_op: dict[str, list[Failure]] = {}
-    by_need: dict[str, dict[str, None]] = {}
-    for failure in report.failures:
-        if failure.needs:
-            by_need.setdefault(failure.needs, {})[failure.op] = None
-        else:
-            by_op.setdefault(failure.op, []).append(failure)
-    for name, failures in by_op.items():
-        print(f"\n{name}: {len(failures)} failed; again: {failures[0].rerun}")
-        for failure in failures[:SHOWN]:
-            where = ", ".join(part for part in (failure.sample, failure.dtype) if part)
-            print(f"  {failure.check}{f' [{where}]' if where else ''}: {failure.message}")
-        if len(failures) > SHOWN:
-            print(f"  and {len(failures) - SHOWN} more (--json FILE has all)")
-    for need, ops in by_need.items():
-        print(f"\nThere is no kernel for {need}, so that these fail as well: {_some(ops)}")
-
-
 def _show_notes(report: Report) -> None:
     beyond: dict[str, list[str]] = {}
     for name, row in report.rows.items():
         for tier in sorted(row.beyond):
             beyond.setdefault(tier, []).append(name)
     for tier, names in beyond.items():
-        print(f"\nNot counted where they need the tier {tier}, not claimed: {_some(names)}")
+        print(f"\nNot counted where they need the tier {tier}, not claimed: {failures.some(names)}")
     if report.unknown:
-        print(f"\nWithout samples, so nothing is known of them: {_some(report.unknown)}")
-
-
-def _some(names: Iterable[str]) -> str:
-    first, rest = list(names)[:NAMED], list(names)[NAMED:]
-    return ", ".join(first) + (f" and {len(rest)} more" if rest else "")
+        print(f"\nWithout samples, so nothing is known of them: {failures.some(report.unknown)}")
 
 
 def _progress(ops: Sequence[Op]) -> Iterable[Op]:
@@ -166,10 +195,3 @@ def _progress(ops: Sequence[Op]) -> Iterable[Op]:
     for op in bar:
         bar.set_postfix_str(op.name)
         yield op
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise errors.InputValueError(f"--json {path}: {error.strerror or error}") from error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from pullback import errors, spec
@@ -21,6 +23,8 @@ class Server(NamedTuple):
     dtypes: Sequence[str] | None
     why: str
     used: bool
+    #: The file and line of its code, where Python knows them.
+    where: str = ""
 
 
 def show(op_name: str, infos: list[BackendInfo], *, as_json: bool) -> int:
@@ -44,12 +48,28 @@ def show(op_name: str, infos: list[BackendInfo], *, as_json: bool) -> int:
                     server.source or "nothing",
                     "-" if server.priority is None else str(server.priority),
                     "all" if server.dtypes is None else ", ".join(server.dtypes) or "-",
-                    server.why,
+                    server.why + (f"; {server.where}" if server.where else ""),
                 ]
                 for server in servers
             ],
         )
     return 0 if any(server.used for server in servers) else 1
+
+
+def location(kernel: object) -> str:
+    """The file and line of a kernel; for compiled ones the name; of a partial its function.
+
+    >>> location(len)
+    'builtins.len'
+    """
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    kernel = inspect.unwrap(kernel) if callable(kernel) else kernel
+    code = getattr(kernel, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    module = getattr(kernel, "__module__", None) or type(kernel).__module__
+    return f"{module}.{getattr(kernel, '__name__', type(kernel).__name__)}"
 
 
 def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
@@ -71,7 +91,9 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
         else:
             used = True
             why += ", for the remaining dtypes" if rank else ", of the highest priority"
-        yield Server(info.name, offer.source, offer.priority, dtypes, why, used)
+        yield Server(
+            info.name, offer.source, offer.priority, dtypes, why, used, location(offer.kernel)
+        )
         if dtypes is None:
             all_taken_by = all_taken_by or offer.source
         else:
@@ -95,4 +117,4 @@ def _body(op: spec.Op, info: BackendInfo, all_taken_by: str) -> Server:
     elif all_taken_by:
         why += f", never reached: {all_taken_by} takes every dtype"
         used = False
-    return Server(info.name, "decomposition", None, None, why, used)
+    return Server(info.name, "decomposition", None, None, why, used, location(op.body))

@@ -61,7 +61,8 @@ def ulp(values: Array, dtype: DType) -> Array:
     # frexp: size in [2^(e-1), 2^e); subnormal numbers share the unit of the smallest normal one.
     lowest = int(np.log2(float(info.smallest_normal)))
     exponent = np.maximum(np.where(size == 0, lowest, exponent - 1), lowest)
-    return np.asarray(np.ldexp(1.0, exponent - info.nmant))
+    # Extended: half the unit of a subnormal float64 is no float64.
+    return np.asarray(np.ldexp(np.longdouble(1), exponent - info.nmant))
 
 
 def allowed(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback.conformance.compare import ConformanceError, identical, require
+from pullback.conformance.derived.values import LARGE, floats, of
+from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -17,6 +19,9 @@ from pullback.tensor import wrap
 
 T = TypeVar("T")
 
+_LAYOUTS: tuple[Callable[[Array], Array], ...] = tuple(
+    cast(Callable[[Array], Array], lay) for name, lay in LAYOUTS.items() if name != "unaligned"
+)
 #: A scalar, an empty array, and an array of several axes.
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0, 3), (2, 3))
 
@@ -34,6 +39,10 @@ def check(device: Device) -> None:
     for dtype in backend.dtypes:
         for shape in SHAPES:
             _round_trip(device, np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype))
+        for host in _values(dtype):
+            _round_trip(device, host)
+        _items(device, dtype)
+        _writable(device, dtype)
     _owns_copies(device, next(iter(backend.dtypes)))
     for dtype in (dtypes.float32, dtypes.float64, dtypes.int32, *backend.dtypes):
         if dtype in backend.dtypes and dtype != dtypes.bool_:
@@ -67,6 +76,48 @@ def _round_trip(device: Device, host: Array) -> None:
             f"returned {type(back).__name__}, not a NumPy array",
         )
         identical(subject, back, host, f"the array back from {argument}")
+
+
+def _values(dtype: DType) -> list[Array]:
+    """Every kind of value of a dtype, as many as no block holds, and in other memory layouts."""
+    if dtype in dtypes.COMPLEX:
+        parts = floats(dtypes.real_of(dtype))
+        values = np.empty(parts.size, dtype)
+        values.real, values.imag = parts, np.roll(parts, 7)
+    else:
+        values = of(dtype).astype(dtype)
+    matrix = values[:240].reshape(15, 16)
+    return [values, np.resize(values, LARGE), *(lay(matrix) for lay in _LAYOUTS)]
+
+
+def _items(device: Device, dtype: DType) -> None:
+    """Checks that `item` returns the Python number of each value."""
+    backend, subject = device.backend, f"{_kind(device)}.item"
+    for host in _values(dtype)[0][:80]:
+        value = np.asarray(host, dtype)
+        native = backend.from_host(value, device.native, copy=True)
+        actual = _called(subject, f"{dtype} {value}", backend.item, native)
+        goal = value.item()
+        require(
+            type(actual) is type(goal) and repr(actual) == repr(goal),
+            subject,
+            f"returned {actual!r} of type {type(actual).__name__} for {dtype} {goal!r}",
+        )
+
+
+def _writable(device: Device, dtype: DType) -> None:
+    """Checks that the array of a tensor stays when the host array of it is written to."""
+    backend, host = device.backend, np.ones(3, dtype)
+    native = backend.from_host(host, device.native, copy=True)
+    back = backend.to_host(native)
+    if back.flags.writeable:
+        back[...] = 0
+        require(
+            bool(np.all(backend.to_host(native))),
+            f"{_kind(device)}.to_host",
+            f"the host array of {dtype}[3] shares memory, and can be written; set "
+            "flags.writeable = False, or copy",
+        )
 
 
 def _owns_copies(device: Device, dtype: DType) -> None:

@@ -106,11 +106,23 @@ class Case:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
         expected = self._references.get(kind)
         if expected is None:
-            inputs = [_map(lambda x: widen(x, kind), value) for value in self.lifted()]
+            inputs = [_map(lambda x: widen(self._once(x), kind), value) for value in self.lifted()]
             with np.errstate(all="ignore"):
                 expected = results(self.suite.reference(*inputs, **self.sample.attributes))
+            expected = self._repeat(expected)
             self._references[kind] = expected
         return expected
+
+    def _once(self, value: Any) -> Any:
+        """The elements of an input that do not repeat."""
+        period = self.sample.period
+        return value[:period] if period is not None and isinstance(value, np.ndarray) else value
+
+    def _repeat(self, expected: list[Array]) -> list[Array]:
+        if self.sample.period is None:
+            return expected
+        size = leaves(self.inputs)[0].size
+        return [np.resize(array, size) for array in expected]
 
     @cached_property
     def _references(self) -> dict[Wide, list[Array]]:
@@ -124,8 +136,11 @@ class Case:
         """
         try:
             if self.suite.scale is not None:
+                inputs = [_map(self._once, value) for value in self.inputs]
                 with np.errstate(all="ignore"):
-                    return results(self.suite.scale(*self.inputs, **self.sample.attributes))
+                    return self._repeat(
+                        results(self.suite.scale(*inputs, **self.sample.attributes))
+                    )
             return self.with_inputs([_map(_absolute, value) for value in self.inputs]).reference(
                 np.float64
             )

@@ -39,6 +39,10 @@ from pullback.tensor import Tensor
 #: The largest difference of residuals, in units of their dtype's eps times the largest.
 RESIDUAL_EPS = 32.0
 
+#: The classes of accuracy in which the sign of zero is that of the reference. A sum of zeros, or a
+#: product of matrices, may have either.
+SIGNED = (Accuracy.EXACT, Accuracy.ROUNDED, Accuracy.FEW_ULP)
+
 Check = Callable[[Case], None]
 
 
@@ -264,7 +268,8 @@ def _measure(
         dtype = result.dtype
         if dtype in dtypes.FLOATING:
             bound = allowed(case, i, goal, dtype, extended=extended, through_body=through_body)
-        near(case, result, goal, bound, dtype, named)
+        signs = case.op.accuracy in SIGNED and not case.suite.either_zero
+        near(case, result, goal, bound, dtype, named, signs=signs)
 
 
 def _plain(arrays: list[Array]) -> Array | tuple[Array, ...]:

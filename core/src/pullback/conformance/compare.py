@@ -44,9 +44,18 @@ def identical(subject: object, actual: Array, expected: Array, quantity: str) ->
 
 
 def near(
-    subject: object, actual: Array, reference: Array, bound: Array, dtype: DType, quantity: str
+    subject: object,
+    actual: Array,
+    reference: Array,
+    bound: Array,
+    dtype: DType,
+    quantity: str,
+    *,
+    signs: bool = False,
 ) -> None:
     """Checks that all elements are within `bound` of the reference, with NaN and infinities equal.
+
+    With `signs` zeros have to have the same sign.
 
     Raises:
         ConformanceError: with the worst element and its distance in ulp.
@@ -83,6 +92,8 @@ def near(
         goal = np.where(bound == 0, _wide(rounded), reference)
         distance = np.where(finite, np.abs(wide - goal), 0.0)
         wrong = distance > bound
+    if signs and not wrong.any():
+        _same_zeros(subject, quantity, actual, rounded, reference)
     if wrong.any():
         unit = ulp(reference, dtype)
         worst = np.unravel_index(int(np.argmax(np.where(wrong, distance / unit, 0.0))), wrong.shape)
@@ -96,6 +107,23 @@ def near(
             f"{float(distance[worst] / unit[worst]):.4g} ulp, "
             f"allowed {float(bound[worst] / unit[worst]):.4g}",
         )
+
+
+def _same_zeros(
+    subject: object, quantity: str, actual: Array, rounded: Array, reference: Array
+) -> None:
+    """Checks that elements that are zero on both sides have the same sign.
+
+    A part of a complex number counts if it is exactly zero: the error of the other may hide it.
+    """
+    parts = ("real", "imag") if actual.dtype.kind == "c" else ("",)
+    for part in parts:
+        goals = (actual, reference) if part else (actual, rounded)
+        left, right = (getattr(x, part) if part else x for x in goals)
+        wrong = (left == 0) & (right == 0) & (np.signbit(left) != np.signbit(right))
+        if np.any(wrong):
+            why = "the sign of zero" + (f" in the {part} part" if part else "")
+            _differ(subject, quantity, actual, reference, _first(wrong), int(np.sum(wrong)), why)
 
 
 def _differ(

@@ -17,13 +17,18 @@ def lasting(case: Case) -> None:
     """
     before = results(case.call())
     kept = [np.array(array) for array in before]
-    floats = any(leaf.dtype in dtypes.FLOATING for leaf in leaves(case.inputs))
     try:
-        case.with_inputs(_other(value, floats) for value in case.inputs).call()
+        case.with_inputs(other(case)).call()
     except errors.PullbackError:
         return  # values that the op rejects
     for array, copy in zip(before, kept, strict=True):
         identical(case, array, copy, "an earlier result after another call")
+
+
+def other(case: Case) -> list[object]:
+    """Other inputs of the same shapes and dtypes, which most ops take."""
+    floats = any(leaf.dtype in dtypes.FLOATING for leaf in leaves(case.inputs))
+    return [_other(value, floats) for value in case.inputs]
 
 
 def _other(value: object, floats: bool) -> object:

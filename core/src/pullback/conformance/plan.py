@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks
+from pullback.conformance import by_reference, checks, repetition
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
+from pullback.conformance.derived import derived
 from pullback.conformance.lasting import lasting
 from pullback.conformance.sample import Suite
 from pullback.devices import Device
@@ -70,18 +71,28 @@ class Item:
 def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
     """The items of an op; with `quick`, each sample in one dtype and few gradients."""
     by_sample: dict[int, list[Case]] = {}
-    for case in cases(op, suite, device):
+    every_sample = (*suite.samples, *derived(op, suite, quick=quick))
+    for case in cases(op, replace(suite, samples=every_sample), device):
         by_sample.setdefault(id(case.sample), []).extend([case, *_other_integers(case)])
     every = [case for group in by_sample.values() for case in group]
     # In a quick run the samples take the dtypes in turn, so that an op is checked in all of them.
     turns = {group[turn % len(group)] for turn, group in enumerate(by_sample.values())}
+    turns.update(case for case in every if case.sample.every_dtype)
     chosen = turns if quick else set(every)
-    seen: set[tuple[str, DType | None]] = set()
+    seen: set[tuple[str, object]] = set()
     for case in every:
         for check, (area, applies) in _CHECKS.items():
-            if not applies(case):
+            wanted = case.sample.checks
+            if (wanted is not None and check not in wanted and check not in _ONCE) or not applies(
+                case
+            ):
                 continue
-            if area in (Area.GRADIENTS, Area.SECOND):
+            if check in _ONCE:
+                key = (check, _size(case) if quick else (case.dtype, _size(case)))
+                if key in seen or _size(case) == "none":
+                    continue
+                seen.add(key)
+            elif area in (Area.GRADIENTS, Area.SECOND):
                 if quick and (check, case.dtype) in seen:
                     continue
                 seen.add((check, case.dtype))
@@ -97,7 +108,7 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
 def _other_integers(case: Case) -> Iterator[Case]:
     """A case of int32 inputs only, in the other integer dtypes that hold its values."""
     whole = [leaf for leaf in leaves(case.inputs) if leaf.dtype == dtypes.int32]
-    if case.dtype is not None or not whole:
+    if case.dtype is not None or not whole or case.sample.checks is not None:
         return
     for dtype in dtypes.INTEGER:
         info = np.iinfo(dtype)
@@ -125,6 +136,16 @@ def _cast(value: object, dtype: DType) -> object:
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.int32:
         return value.astype(dtype)
     return value
+
+
+#: The checks that one sample of an op has to pass, and one that is large.
+_ONCE = ("repeated", "threads")
+
+
+def _size(case: Case) -> str:
+    """The sizes of inputs between which a kernel may change its way: none, some, many elements."""
+    size = sum(leaf.size for leaf in leaves(case.inputs))
+    return "none" if not size else "some" if size <= 2**11 else "many"
 
 
 def _is_edge(case: Case) -> bool:
@@ -185,6 +206,8 @@ def _has_wide(case: Case) -> bool:
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     "lasting": lasting,
+    "repeated": repetition.repeated,
+    "threads": repetition.threads,
     "reference_gradient": by_reference.first_order,
     "reference_second_gradient": by_reference.second_order,
 }
@@ -198,6 +221,8 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "deterministic": (Area.EDGES, _always),
     "lasting": (Area.EDGES, _has_layouts),
     "layouts": (Area.EDGES, _has_layouts),
+    "repeated": (Area.EDGES, _takes_arrays),
+    "threads": (Area.EDGES, _takes_arrays),
     "gradient": (Area.GRADIENTS, _is_wide),
     "narrow_gradient": (Area.GRADIENTS, _is_narrow),
     "second_gradient": (Area.SECOND, _is_wide),

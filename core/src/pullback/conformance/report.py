@@ -65,6 +65,8 @@ class Failure:
     rerun: str
     #: The primitive without a kernel that the op needs.
     needs: str = ""
+    #: The op whose kernel fails its own samples, and makes this one fail.
+    cause: str = ""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,8 @@ class Row:
     counts: dict[Area, Count] = field(default_factory=lambda: {area: Count() for area in Area})
     #: The unclaimed tiers that some of its samples need.
     beyond: set[str] = field(default_factory=set)
+    #: The time that it took.
+    seconds: float = 0.0
 
     @property
     def missing(self) -> bool:
@@ -118,6 +122,11 @@ class Report:
     #: The reason why the run stopped, if the basics do not work.
     stopped: str = ""
     seconds: float = 0.0
+    #: True while ops are left, or after Ctrl-C.
+    incomplete: bool = False
+    #: Ops by whether they fail their own samples, and causes of failures: of `runner`.
+    suspects: dict[str, bool] = field(default_factory=dict)
+    causes: dict[tuple[str, bool], str] = field(default_factory=dict)
 
     @property
     def count(self) -> Count:
@@ -128,7 +137,13 @@ class Report:
     def passed(self) -> bool:
         """True if the backend passed all checks that were run."""
         missing = any(row.missing for row in self.rows.values())
-        return not self.stopped and not missing and self.count.whole and self.count.total > 0
+        return (
+            not self.stopped
+            and not self.incomplete
+            and not missing
+            and self.count.whole
+            and self.count.total > 0
+        )
 
     def families(self) -> dict[str, list[Row]]:
         """The rows of each op family."""
@@ -147,13 +162,13 @@ class Report:
             if row.missing:
                 yield row.op
 
-    def failed(self, item: Item, message: str) -> None:
-        """Records that a check failed."""
+    def failed(self, item: Item, message: str, cause: str = "") -> None:
+        """Records that a check failed, by the kernel of the op `cause` if it is another one."""
         rerun = self.rerun(item.op.name)
         missing = _LACKS.search(message)
         needs = missing[1] if missing and missing[1] != item.op.name else ""
         self.failures.append(
-            Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs)
+            Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs, cause)
         )
 
     def lacks(self, op: Op) -> None:
@@ -179,6 +194,7 @@ class Report:
             "quick": self.quick,
             "seconds": round(self.seconds, 1),
             "passed": self.passed,
+            "complete": not self.incomplete,
             "stopped": self.stopped or None,
             "total": _score(self.count),
             "tiers": {str(tier): self._tier(tier) for tier in Tier},
@@ -191,6 +207,19 @@ class Report:
                     **{str(area): _score(total(row.counts[area] for row in rows)) for area in Area},
                 }
                 for name, rows in self.families().items()
+            },
+            "ops": {
+                name: {
+                    "kernel": row.kernel,
+                    "seconds": round(row.seconds, 3),
+                    "counts": {
+                        str(area): [count.passed, count.total]
+                        for area, count in row.counts.items()
+                        if count.total
+                    },
+                    "beyond": sorted(row.beyond),
+                }
+                for name, row in self.rows.items()
             },
             "missing": [op.name for op in self.missing()],
             "left_out": list(self.left_out),

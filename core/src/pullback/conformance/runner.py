@@ -11,9 +11,11 @@ from pathlib import Path
 
 from pullback import errors
 from pullback.conformance import basics
+from pullback.conformance.blame import culprit
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.plan import Area, Item, items
-from pullback.conformance.report import Report, Row
+from pullback.conformance.process import ProcessState
+from pullback.conformance.report import Failure, Report, Row
 from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.plugins.public import registry
@@ -25,6 +27,8 @@ _HERE = Path(__file__).resolve().parents[1]
 
 #: A progress display: takes the ops, and yields them one by one.
 Progress = Callable[[Sequence[Op]], Iterable[Op]]
+#: Gets the report after each op, with the op's row.
+Done = Callable[[Report, Row], None]
 
 
 def conform(
@@ -33,6 +37,8 @@ def conform(
     ops: Iterable[str] = (),
     quick: bool = False,
     progress: Progress = iter,
+    done: Done = lambda report, row: None,
+    start: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Measures a backend against the op specification.
 
@@ -43,6 +49,8 @@ def conform(
         ops: names of ops, or patterns such as `conv*`; without any, all ops.
         quick: each sample in one dtype, and few gradients.
         progress: takes the ops to be measured, and yields them one by one.
+        done: is called after each op. Ctrl-C ends the run; the report then has the ops until there.
+        start: is called before the first op, and may restore rows of ops that need no other run.
 
     Raises:
         BackendError: if the backend cannot be used.
@@ -55,20 +63,45 @@ def conform(
     device = as_device(backend)
     chosen = select(ops)
     report = new_report(device, str(backend), quick=quick)
-    start = time.perf_counter()
+    began = time.perf_counter()
     with warnings.catch_warnings():
         # Samples have infinities, divisions by zero and odd layouts. The results are checked, so
         # warnings of the backend's library are not shown.
         warnings.simplefilter("ignore")
         try:
+            state = ProcessState()
             basics.check(device)
+            state.check(f"{type(device.backend).__name__}, in a transfer or in add")
         except ConformanceError as error:
             report.stopped = str(error)
             return report
-        for op in progress([op for op in chosen if op.tier in report.tiers]):
-            measure(op, device, report)
-    report.seconds = time.perf_counter() - start
+        start(report)
+        left = [op for op in chosen if op.tier in report.tiers and op.name not in report.rows]
+        report.incomplete = bool(left)
+        last = left[-1] if left else None
+        try:
+            for op in progress(left):
+                _timed(op, device, report)
+                device.backend.clear_caches()
+                report.incomplete = op is not last
+                report.seconds = time.perf_counter() - began
+                done(report, report.rows[op.name])
+        except KeyboardInterrupt:
+            report.incomplete = True
+    report.seconds = time.perf_counter() - began
     return report
+
+
+def _timed(op: Op, device: Device, report: Report) -> None:
+    """Measures an op; without a row for it if Ctrl-C stops that."""
+    began = time.perf_counter()
+    try:
+        measure(op, device, report)
+    except KeyboardInterrupt:
+        report.rows.pop(op.name, None)
+        report.failures = [failure for failure in report.failures if failure.op != op.name]
+        raise
+    report.rows[op.name].seconds = time.perf_counter() - began
 
 
 def new_report(device: Device, name: str, *, quick: bool) -> Report:
@@ -112,6 +145,7 @@ def measure(op: Op, device: Device, report: Report) -> None:
             row.counts[area].total += 1
         report.lacks(op)
         return
+    state = ProcessState()
     for item in plan:
         if item.case is None and row.beyond and not row.count.total:
             continue  # every sample needs a tier that is not claimed
@@ -124,7 +158,48 @@ def measure(op: Op, device: Device, report: Report) -> None:
         if wrong is None:
             row.counts[item.area].passed += 1
         else:
-            report.failed(item, wrong)
+            report.failed(item, wrong, _cause(item, report))
+    if row.count.total:
+        row.counts[Area.EDGES].total += 1
+        try:
+            state.check(op.name)
+            row.counts[Area.EDGES].passed += 1
+        except ConformanceError as error:
+            message = str(error).removeprefix(f"{op.name}: ")
+            report.failures.append(
+                Failure(op.name, "", "", "process", message, report.rerun(op.name))
+            )
+
+
+#: The checks that fail if the result itself is wrong.
+_BY_VALUE = ("value", "unchanged", "layouts", "deterministic", "repeated", "threads", "lasting")
+
+
+def _cause(item: Item, report: Report) -> str:
+    """The op to blame, looked for once for each op and kind of check."""
+    if item.case is None:
+        return ""
+    by_value = item.check in _BY_VALUE
+    key = (item.op.name, by_value)
+    if key not in report.causes:
+
+        def fails(op: Op) -> bool:
+            if op.name not in report.suspects:
+                own = planned(op, item.device, quick=True)
+                report.suspects[op.name] = any(
+                    _wrong(other) for other in own if other.check == "value"
+                )
+            return report.suspects[op.name]
+
+        report.causes[key] = culprit(item.case, fails, by_value=by_value)
+    return report.causes[key]
+
+
+def _wrong(item: Item) -> bool:
+    try:
+        return attempt(item) is not None
+    except TierError:
+        return False
 
 
 def planned(op: Op, device: Device, *, quick: bool) -> list[Item]:

@@ -6,7 +6,7 @@ floating arrays to each dtype under test. References get the cast inputs back in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,10 @@ class Sample:
             differences must agree with it.
         dtypes: the floating dtypes to try; None for every one that the op and the backend take.
         note: the purpose of the sample.
+        checks: the names of the checks to run; None for all that apply.
+        period: of an elementwise op, the number of elements after which those of the inputs repeat:
+            the reference is computed for them alone.
+        every_dtype: whether a quick run tries it in every dtype.
     """
 
     inputs: tuple[Any, ...]
@@ -38,6 +42,9 @@ class Sample:
     gradient: bool = True
     dtypes: tuple[str, ...] | None = None
     note: str = ""
+    checks: tuple[str, ...] | None = None
+    period: int | None = None
+    every_dtype: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,11 @@ class Suite:
             (inputs, result).
         scale: for ops of the class ACCUMULATED, the sum of the absolute terms of a result,
             with the op's signature; by default the reference for |inputs|.
+        domain: for an input the lowest and the highest value that it may have; others have all.
+        integer_domain: the same for integers.
+        either_zero: whether a zero of either sign is right, as in the larger of 0 and -0.
+        without: the rules that do not hold for the op, of "values", "sizes", "axes", "pairs" and
+            "exceptional" (see `derived`), each with the reason.
     """
 
     op: str
@@ -61,6 +73,10 @@ class Suite:
     errors: WrongCalls = ()
     compare: Callable[..., Any] | None = None
     scale: Callable[..., Any] | None = None
+    domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    integer_domain: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    either_zero: bool = False
+    without: Mapping[str, str] = field(default_factory=dict)
 
 
 #: Every suite, by op name.
@@ -75,6 +91,10 @@ def suite(
     errors_: Sequence[WrongCall] = (),
     compare: Callable[..., Any] | None = None,
     scale: Callable[..., Any] | None = None,
+    domain: Mapping[str, tuple[float, float]] | None = None,
+    integer_domain: Mapping[str, tuple[int, int]] | None = None,
+    either_zero: bool = False,
+    without: Mapping[str, str] | None = None,
 ) -> None:
     """Registers the samples of an op.
 
@@ -83,7 +103,18 @@ def suite(
     """
     if op in SUITES:
         raise errors.DefinitionError(f"the op {op!r} has two suites of samples; merge them")
-    SUITES[op] = Suite(op, tuple(samples), reference, tuple(errors_), compare, scale)
+    SUITES[op] = Suite(
+        op,
+        tuple(samples),
+        reference,
+        tuple(errors_),
+        compare,
+        scale,
+        domain or {},
+        integer_domain or {},
+        either_zero,
+        without or {},
+    )
 
 
 # Inputs ---------------------------------------------------------------------------------------

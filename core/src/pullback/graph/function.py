@@ -212,7 +212,13 @@ class Function(Generic[P, R]):
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         if self._eager_because:
             return self._eager(args, kwargs)
+        known = self._programs
         with _TRACING:
+            # Another thread may have made the program while this one waited.
+            for run in self._programs if self._programs is not known else ():
+                result = run(args, kwargs)
+                if result is not MISS:
+                    return cast("R", result)
             signature = self._signature(args, kwargs)
             entry = self._entries.get(signature.key)
             if entry is None:

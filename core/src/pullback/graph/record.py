@@ -191,6 +191,10 @@ class Recorder(Trace):
         self._changes.append((function, arguments))
         self._undo.append(undo)
 
+    def changes_of(self, function: Callable[..., Any], owner: Any) -> int:
+        """The number of times that `change` got a function with this argument."""
+        return sum(done is function and given[:1] == (owner,) for done, given in self._changes)
+
     def guard(self, function: Callable[..., Any], what: str, *arguments: Any) -> None:
         """Has the program run only while a function returns what it returns now."""
         key = (function, *map(id, arguments))

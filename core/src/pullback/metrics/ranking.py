@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import capturing
 from pullback.metrics.base import Metric, double, optional_weights
 from pullback.metrics.confusion import checked_classes
 from pullback.ops.arithmetic import minimum
@@ -130,9 +132,14 @@ class AUC(Metric):
             counted = counted * factor
         counted = broadcast_to(counted.reshape((1, -1)), rows.shape)
         if self.bins is None:
-            self._kept.append((rows, inside, counted))
+            capture = capturing()
+            keep = self._keep if capture is None else partial(capture.after, self._keep)
+            keep(rows, inside, counted)
         else:
             self._count(rows, inside, counted, self.bins)
+
+    def _keep(self, scores: Tensor, inside: Tensor, weights: Tensor) -> None:
+        self._kept.append((scores, inside, weights))
 
     def _count(self, scores: Tensor, inside: Tensor, weights: Tensor, bins: int) -> None:
         if scores.size and not bool(reduce_all((scores >= 0) & (scores <= 1))):

@@ -172,8 +172,12 @@ def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     if not is_floating(x1.dtype):
         return integer_floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
-        # A float32 quotient has enough digits for an exact floor.
-        return late.floor(widened(x1) / widened(x2)).astype(x1.dtype)
+        # A float32 quotient has enough digits for an exact floor; one too small for it is not 0.
+        wide1, wide2 = widened(x1), widened(x2)
+        wide = wide1 / wide2
+        vanished = (wide == 0) & (wide1 != 0) & (abs(wide2) != float("inf"))
+        below = vanished & ((wide1 < 0) != (wide2 < 0))
+        return where(below, -1, late.floor(wide)).astype(x1.dtype)
     digits = 24 if x1.dtype == float32 else 53
     quotient: Tensor = division.floor_divide(NAMESPACE, x1, x2, digits)
     return quotient

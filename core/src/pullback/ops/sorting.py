@@ -156,7 +156,8 @@ def quantile(
         if fraction:
             # Interpolated from the nearer end, so that both ends are exact.
             above = vectors[..., below + 1]
-            step = above - value
+            # Two infinities of one sign have no difference, and nothing between them.
+            step = where(above == value, 0, above - value)
             value = value + step * fraction if fraction < 0.5 else above - step * (1 - fraction)
         value = where(has_nan, float("nan"), value)
         return value.reshape(shape).astype(x.dtype)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 from pullback._dispatch.recording import capturing
+from pullback._symbols import Break
 from pullback.ops.creation import full
 from pullback.optimizers.checks import Pairs
 from pullback.optimizers.slots import Slots
@@ -14,6 +16,10 @@ __all__ = ["ACCUMULATED", "accumulate", "accumulated"]
 
 #: The slot with the sum of gradients.
 ACCUMULATED = "accumulated"
+
+#: The number of calls for a step up to which a captured step is made for each of them; beyond it
+#: there is one for the first, one for the last, and one for all others.
+EXACT = 4
 
 
 class _Accumulating(Protocol):
@@ -28,6 +34,10 @@ def accumulated(slots: Slots, steps: int) -> frozenset[int]:
     if steps == 1:
         return frozenset()
     return frozenset(id(variable) for variable, _ in slots.named(ACCUMULATED))
+
+
+def _advance(optimizer: _Accumulating) -> None:
+    optimizer._accumulated = (optimizer._accumulated + 1) % optimizer.accumulate_steps
 
 
 def accumulate(optimizer: _Accumulating, slots: Slots, pairs: Pairs) -> Pairs:
@@ -46,13 +56,17 @@ def accumulate(optimizer: _Accumulating, slots: Slots, pairs: Pairs) -> Pairs:
                 total.assign(full(total.shape, 0, dtype=total.dtype, device=total.device))
                 slots.put(variable, ACCUMULATED, total)
         total.assign_add(gradient.astype(total.dtype))
-    steps, capture = optimizer.accumulate_steps, capturing()
-    done = optimizer._accumulated + 1 == steps
+    steps, before, capture = optimizer.accumulate_steps, optimizer._accumulated, capturing()
+    done = before + 1 == steps
     if capture is None:
-        optimizer._accumulated = (optimizer._accumulated + 1) % steps
+        _advance(optimizer)
     else:
-        number: Any = capture.number_of(optimizer, "_accumulated")
-        capture.set_attribute(optimizer, "_accumulated", (number + 1) % steps)
+        if capture.changes_of(_advance, optimizer) and steps > EXACT:
+            raise Break(
+                f"accumulates gradients twice in a call, for accumulate_steps={steps}",
+                f"call it once for each batch, or set accumulate_steps to {EXACT} or less",
+            )
+        capture.change(partial(setattr, optimizer, "_accumulated", before), _advance, optimizer)
     if not done:
         return []
     means = [(total.value / steps, variable) for variable, total in slots.named(ACCUMULATED)]

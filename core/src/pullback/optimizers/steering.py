@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.optimizers.accumulation import accumulated
+from pullback.optimizers.accumulation import EXACT, accumulated
 from pullback.variable import Variable
 
 __all__ = ["steering"]
@@ -16,12 +16,12 @@ def steering(optimizer: Any) -> tuple[Any, ...]:
     The learning rate and the number of the step are not among it: they are inputs.
     """
     rate, slots = optimizer._learning_rate, optimizer._slots
+    steps, done = optimizer.accumulate_steps, optimizer._accumulated
     return (
         slots.version,
-        optimizer.accumulate_steps,
-        optimizer._accumulated == 0,
-        optimizer._accumulated + 1 == optimizer.accumulate_steps,
-        accumulated(slots, optimizer.accumulate_steps),
+        steps,
+        done if steps <= EXACT else (done == 0, done + 1 == steps),
+        accumulated(slots, steps),
         optimizer.clip_value,
         optimizer.clip_norm,
         optimizer.clip_global_norm,

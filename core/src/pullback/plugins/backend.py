@@ -141,6 +141,12 @@ class Backend:
     def synchronize(self, device: NativeDevice) -> None:
         """Waits until all work on `device` is done."""
 
+    def clear_caches(self) -> None:
+        """Frees what is kept for shapes that may not come again, such as compiled kernels.
+
+        `pullback conform` calls it after each op.
+        """
+
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""
         return None

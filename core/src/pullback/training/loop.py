@@ -22,7 +22,7 @@ from pullback.training.objective import UnseenClasses, by_class
 from pullback.training.run import Run
 from pullback.training.types import Logs, Structure, Values
 
-__all__ = ["FitLoop", "evaluate", "located", "predict"]
+__all__ = ["FitLoop", "evaluate", "located", "predict", "step_of"]
 
 
 class FitLoop:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from pullback import _hints, errors, losses, metrics, optimizers
+from pullback._dispatch.recording import capturing
 from pullback.metrics import Metric
 from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor, TensorLike
@@ -139,6 +140,9 @@ class FittingAccuracy(Metric):
         """Updates the metric with a batch."""
         if self._chosen is None:
             self._chosen = self._choose(getattr(targets, "shape", ()), predictions.shape)
+        capture = capturing()
+        if capture is not None:
+            capture.guard(getattr, f"the kind of {self.name!r}", self, "_chosen")
         self._chosen.update(targets, predictions, weights)
 
     def _choose(self, targets: tuple[int, ...], predictions: tuple[int, ...]) -> Metric:
@@ -167,7 +171,10 @@ class FittingAccuracy(Metric):
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state from `checkpoint_state`."""
         kind = state["kind"]
-        self._chosen = None if kind is None else getattr(metrics, kind)(name=self.name)
+        if kind is None:
+            self._chosen = None
+        elif type(self._chosen).__name__ != kind:
+            self._chosen = getattr(metrics, kind)(name=self.name)
         if self._chosen is not None:
             self._chosen.restore_state(state["state"])
 

@@ -17,7 +17,7 @@ from pullback_numpy import threads
 from pullback_numpy.kernels.elementwise import where
 from pullback_numpy.typing import Array
 
-_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+_BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def fresh(x: Array) -> Array:
@@ -142,12 +142,23 @@ def _log_sigmoid(x: Array, y: Array) -> None:
     np.negative(y, out=y)
     np.exp(y, out=y)
     np.log1p(y, out=y)
-    np.subtract(np.minimum(x, 0), y, out=y)
+    # The sum first: it is -0 where it is too small for the dtype.
+    np.add(np.maximum(np.negative(x), 0), y, out=y)
+    np.negative(y, out=y)
+
+
+#: Below, a float32 sigmoid is subnormal and has lost digits, which x times it would show.
+_SUBNORMAL = -80
 
 
 def _silu(x: Array, y: Array) -> None:
     _sigmoid(x, y)
     y *= np.maximum(x, -1000)  # where the sigmoid is 0, and 0 * inf would be NaN
+    far = np.less(x, _SUBNORMAL)
+    if far.any():
+        left = np.maximum(x[far], -1000)
+        half = np.exp(left * x.dtype.type(0.5))
+        y[far] = half * left * half
 
 
 def _elu(x: Array, *, alpha: float) -> Any:
@@ -185,6 +196,11 @@ def _silu_gradient(g: Array, x: Array, y: Array) -> None:
     y += 1
     y *= s
     y *= g
+    far = np.less(x, _SUBNORMAL)
+    if far.any():
+        left = np.maximum(x[far], -2000)  # exp(-1000) is 0 in every dtype
+        half = np.exp(left * x.dtype.type(0.5))
+        y[far] = g[far] * half * (left + 1) * half
 
 
 KERNELS: dict[str, Kernel] = {

@@ -1,7 +1,8 @@
 """Running sums and products in NumPy.
 
-`np.add.accumulate` adds one element after another. Long sums run in two levels, within blocks and
-over the blocks' totals, so that an error grows with the root of the length.
+`np.add.accumulate` adds one element after another. Long sums, of numbers and of exponentials, run
+in two levels, within blocks and over the blocks' totals, so that an error grows with the root of
+the length.
 """
 
 from __future__ import annotations
@@ -21,24 +22,27 @@ def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool)
     if wide.kind in "iu" or x.shape[axis] <= _SHORT:
         sums = np.add.accumulate(x, axis, wide)
     else:
-        line = np.moveaxis(x.astype(wide, copy=False), axis, -1)
-        sums = np.moveaxis(_long_sum(line), -1, axis)
+        sums = _in_blocks(np.add, x.astype(wide, copy=False), axis)
     return _with_initial(sums.astype(result, copy=False), axis, 0 if include_initial else None)
 
 
-def _long_sum(x: Array) -> Array:
+def _in_blocks(combine: np.ufunc, x: Array, axis: int) -> Array:
+    return np.moveaxis(_long(combine, np.moveaxis(x, axis, -1)), -1, axis)
+
+
+def _long(combine: np.ufunc, x: Array) -> Array:
     n = x.shape[-1]
     if n <= _SHORT:
-        return np.add.accumulate(x, -1)
+        return combine.accumulate(x, -1)
     whole = n - n % _BLOCK
     blocks = x[..., :whole].reshape(*x.shape[:-1], whole // _BLOCK, _BLOCK)
-    sums = np.add.accumulate(blocks, -1)
-    totals = _long_sum(sums[..., -1])
-    sums[..., 1:, :] += totals[..., :-1, None]
+    within = combine.accumulate(blocks, -1)
+    totals = _long(combine, within[..., -1])
+    combine(within[..., 1:, :], totals[..., :-1, None], out=within[..., 1:, :])
     y = np.empty_like(x, shape=x.shape)
-    y[..., :whole] = sums.reshape(*x.shape[:-1], whole)
+    y[..., :whole] = within.reshape(*x.shape[:-1], whole)
     if whole < n:
-        y[..., whole:] = np.add.accumulate(x[..., whole:], -1) + totals[..., -1:]
+        y[..., whole:] = combine(combine.accumulate(x[..., whole:], -1), totals[..., -1:])
     return y
 
 
@@ -57,7 +61,7 @@ def _with_initial(x: Array, axis: int, value: int | None) -> Array:
 
 def _cumulative_logsumexp(x: Array, *, axis: int) -> Array:
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    return np.logaddexp.accumulate(wide, axis).astype(x.dtype, copy=False)
+    return _in_blocks(np.logaddexp, wide, axis).astype(x.dtype, copy=False)
 
 
 def _cumulative_max(x: Array, *, axis: int) -> Array:

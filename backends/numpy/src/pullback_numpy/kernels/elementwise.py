@@ -8,7 +8,6 @@ import numpy as np
 
 from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
-from pullback.casting import widened
 from pullback.plugins.backend import Kernel
 from pullback_numpy import threads
 from pullback_numpy.typing import Array
@@ -56,7 +55,8 @@ def _floor_divide(x1: Array, x2: Array) -> Any:
     if x1.dtype.kind in "iu":
         return np.floor_divide(x1, x2)
     if x1.dtype.itemsize == 2:
-        return np.floor(np.divide(widened(x1), widened(x2))).astype(x1.dtype)
+        # In float64, where no quotient of 16-bit floats is too small.
+        return np.floor(np.divide(x1.astype(np.float64), x2.astype(np.float64))).astype(x1.dtype)
     quotient = np.divide(x1, x2)
     if x1.itemsize < 8 or not (np.abs(quotient) < 2.0**53).all():
         return _GENERIC["floor_divide"](x1, x2)

@@ -34,7 +34,7 @@ def _time_first(x: Array) -> Array:
 def _projected(x: Array, kernel: Array, bias: Array | None) -> Any:
     """x @ kernel + bias for all steps, (time, batch, columns)."""
     batch, time, features = x.shape
-    z = products.matmul(_time_first(x).reshape(-1, features), kernel)
+    z = products.matmul(_time_first(x).reshape(time * batch, features), kernel)
     if bias is not None:
         z += bias
     return z.reshape(time, batch, kernel.shape[1])
@@ -139,7 +139,7 @@ _items_first = _units_first
 def _halved(weights: Array) -> Array:
     """(inputs, 4 * units) as (4 * units, inputs), with the rows of i, f and o halved."""
     turned = np.array(weights.T, order="C")  # a copy: it is written into
-    i, f, _, o = turned.reshape(4, -1, weights.shape[0])
+    i, f, _, o = turned.reshape(4, turned.shape[0] // 4, weights.shape[0])
     for part in (i, f, o):
         part *= part.dtype.type(0.5)
     return turned
@@ -237,7 +237,8 @@ def _lstm_gradient(
 
 def _rows(x: Array) -> Array:
     """All inputs, (time * batch, features)."""
-    return _time_first(widened(x)).reshape(-1, x.shape[2])
+    batch, time, features = x.shape
+    return _time_first(widened(x)).reshape(time * batch, features)
 
 
 def _rows_before(out: Array, initial_h: Array, reverse: bool) -> Array:
@@ -250,7 +251,7 @@ def _rows_before(out: Array, initial_h: Array, reverse: bool) -> Array:
             before[:-1], before[-1] = outs[1:], widened(initial_h)
         else:
             before[1:], before[0] = outs[:-1], widened(initial_h)
-    return before.reshape(-1, units)
+    return before.reshape(time * batch, units)
 
 
 def _run_tasks(terms: int, *tasks: Any) -> list[Any]:

@@ -72,7 +72,7 @@ def _glu(x: Array, *, axis: int = -1) -> Array:
     return a * _sigmoid(b)
 
 
-suite("relu", lambda x: np.maximum(x, 0), (*_KINKED, _ALL_EDGES, _INTEGERS))
+suite("relu", lambda x: np.maximum(x, 0), (*_KINKED, _ALL_EDGES, _INTEGERS), either_zero=True)
 suite(
     "relu_gradient",
     lambda g, out: np.where(out > 0, g, 0),
@@ -83,7 +83,7 @@ suite(
         Sample((_EDGES, np.zeros(9)), gradient=False, note="infinities are dropped"),
     ),
 )
-suite("relu6", lambda x: np.clip(x, 0, 6), (*_KINKED, _ALL_EDGES, _INTEGERS))
+suite("relu6", lambda x: np.clip(x, 0, 6), (*_KINKED, _ALL_EDGES, _INTEGERS), either_zero=True)
 suite("hard_tanh", lambda x: np.clip(x, -1, 1), (*_KINKED, _ALL_EDGES, _INTEGERS))
 suite(
     "leaky_relu",
@@ -113,9 +113,11 @@ suite(
     lambda x: np.maximum(x, -3) * (np.clip(x + 3, 0, 6) / 6),
     (*_KINKED, _FINITE_EDGES, _INTEGERS),
 )
-suite("elu", _elu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
-suite("celu", _celu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})))
-suite("selu", _selu, (*_KINKED, _ALL_EDGES))
+suite("elu", _elu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})), either_zero=True)
+suite(
+    "celu", _celu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})), either_zero=True
+)
+suite("selu", _selu, (*_KINKED, _ALL_EDGES), either_zero=True)
 suite("sigmoid", _sigmoid, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
 suite(
     "sigmoid_gradient",
@@ -128,6 +130,7 @@ suite(
         Sample((normal(6), np.array([0.0, 1.0, 1e-20, 0.999, 0.001, 0.5])), note="flat"),
         Sample((_EDGES[4:], np.full(5, 0.25)), gradient=False, note="infinities and NaN"),
     ),
+    domain={"out": (0, 1)},
 )
 suite("softplus", _softplus, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
 suite("log_sigmoid", lambda x: -_softplus(-x), (*_SMOOTH, _ALL_EDGES, _INTEGERS))
@@ -165,10 +168,13 @@ suite(
         np.abs(_gelu(x.astype(np.float64), **how)) * (1 + np.square(x, dtype=np.float64))
     ),
     errors_=[((normal(3),), {"approximate": "erf"}, errors.InputValueError)],
+    domain={"x": (-12.0, np.inf)},
+    integer_domain={"x": (-12, 2**63)},
 )
 
 
 def _gelu_gradient(g: Array, x: Array, *, approximate: Any = False) -> Array:
+    x = np.clip(x, -1e4, 1e4)
     if approximate in (True, "tanh"):
         s = _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
         slope = 2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2)

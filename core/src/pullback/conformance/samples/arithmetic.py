@@ -155,6 +155,7 @@ suite(
         Sample((away(3, 2), np.array([2.0, 3.0])), gradient=False, note="negative base"),
         _SPECIAL_PAIRS,
     ),
+    integer_domain={"x2": (0, 70)},
     errors_=(
         *_WRONG,
         ((integers(1, 5, 3), np.array([1, -1, 2], np.int32)), {}, errors.InputValueError),
@@ -169,8 +170,8 @@ _ORDERED = (
     _INTEGERS,
     _SPECIAL_PAIRS,
 )
-suite("maximum", np.maximum, _ORDERED, errors_=_WRONG_REAL)
-suite("minimum", np.minimum, _ORDERED, errors_=_WRONG_REAL)
+suite("maximum", np.maximum, _ORDERED, errors_=_WRONG_REAL, either_zero=True)
+suite("minimum", np.minimum, _ORDERED, errors_=_WRONG_REAL, either_zero=True)
 
 
 def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
@@ -202,6 +203,7 @@ suite(
             note="infinities and NaN",
         ),
     ),
+    either_zero=True,
     errors_=(
         ((normal(2, 3), normal(2)), {}, errors.ShapeError),
         ((booleans(3), booleans(3)), {}, errors.DTypeError),

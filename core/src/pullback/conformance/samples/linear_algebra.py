@@ -210,7 +210,12 @@ suite(
 suite(
     "trace",
     lambda x, *, offset=0, dtype=None: np.sum(
-        np.diagonal(x, offset, -2, -1), axis=-1, dtype=dtype or x.dtype
+        np.diagonal(x, offset, -2, -1),
+        axis=-1,
+        dtype=dtype
+        or {"int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}.get(
+            x.dtype.name, x.dtype
+        ),
     ),
     [*_MATRICES, Sample((normal(2, 3, 3),), {"dtype": "float64"}, dtypes=("float32", "float64"))],
     errors_=_NO_MATRIX,

@@ -184,6 +184,7 @@ suite(
         ),
     ],
     errors_=_ERRORS,
+    either_zero=True,
 )
 suite(
     "max_pool_gradient",
@@ -310,6 +311,7 @@ for _name, _reduce, _values in (
         _name,
         _whole(_reduce),
         [Sample((_values(*shape),), how) for shape, how in _WHOLE],
+        either_zero=_name == "global_max_pool",
         errors_=[
             ((normal(4, 3),), {}, errors.ShapeError),
             ((normal(1, 4, 3),), {"data_format": "wrong"}, errors.InputValueError),
@@ -322,4 +324,5 @@ suite(
     ),
     [Sample((distinct(*shape),), how) for shape, how in _ADAPTIVE],
     errors_=_WRONG,
+    either_zero=True,
 )

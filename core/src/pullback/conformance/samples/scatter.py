@@ -114,6 +114,7 @@ for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
             ),
         ),
         errors_=(*_WRONG, ((cnormal(4), _ONCE, cnormal(3)), {}, errors.DTypeError)),
+        either_zero=True,
     )
 suite(
     "segment_sum",

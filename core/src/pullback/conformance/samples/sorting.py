@@ -42,7 +42,7 @@ _WRONG = [
     ((normal(),), {}, errors.AxisError),
     ((np.array([True]),), {}, errors.DTypeError),
 ]
-suite("sort", _sort, _LINES, errors_=_WRONG)
+suite("sort", _sort, _LINES, errors_=_WRONG, either_zero=True)
 suite(
     "argsort",
     _argsort,
@@ -72,11 +72,17 @@ suite(
         Sample((integers(-9, 9, 7),), {"k": 3}),
     ],
     errors_=[((normal(3),), {"k": 4}, errors.InputValueError)],
+    either_zero=True,
 )
 
 
 def _quantile(x: Array, *, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    found = np.quantile(x, np.asarray(q, x.dtype if x.dtype.kind == "f" else float), axis=axis)
+    levels = np.asarray(q, x.dtype if x.dtype.kind == "f" else float)
+    found = np.quantile(x, levels, axis=axis)
+    # Between two infinities of one sign NumPy takes their difference.
+    low = np.quantile(x, levels, axis=axis, method="lower")
+    high = np.quantile(x, levels, axis=axis, method="higher")
+    found = np.where(np.isinf(low) & (low == high), low, found)
     if not keepdims:
         return found
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis

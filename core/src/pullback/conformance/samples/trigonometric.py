@@ -64,6 +64,7 @@ suite(
         Sample((integers(-5, 5, 3), integers(-1, 2, 3)), note="integers"),
         Sample((cnormal(3, 4), cnormal(3, 4, seed=2) * 0.5), note="complex"),
     ),
+    domain={"out": (-1, 1)},
 )
 suite("asinh", np.arcsinh, _on(-3, 3, _ALL_SIZES))
 suite("acosh", np.arccosh, _on(1.1, 5, Sample((_LARGE,), gradient=False, note="all sizes")))

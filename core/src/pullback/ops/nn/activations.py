@@ -7,7 +7,7 @@ from typing import Literal
 
 from pullback import errors
 from pullback._dispatch import op
-from pullback.dtypes import real, real_floating
+from pullback.dtypes import UNSIGNED, real, real_floating
 from pullback.ops.arithmetic import abs, clip, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log1p
 from pullback.ops.precision import narrowed, widened
@@ -116,7 +116,7 @@ def hard_tanh(x: Tensor, /) -> Tensor:
     >>> pb.hard_tanh([-2.0, 0.5, 2.0]).tolist()
     [-1.0, 0.5, 1.0]
     """
-    return minimum(maximum(x, -1), 1)
+    return minimum(x if x.dtype in UNSIGNED else maximum(x, -1), 1)
 
 
 hard_tanh.vjp(x=lambda g, x: where(abs(x) < 1, g, 0))
@@ -259,7 +259,7 @@ def log_sigmoid(x: Tensor, /) -> Tensor:
     [-10000.0, 0.0]
     """
     wide = widened(x)
-    return narrowed(minimum(wide, 0) - log1p(exp(-abs(wide))), x)
+    return narrowed(-(maximum(-wide, 0) + log1p(exp(-abs(wide)))), x)
 
 
 log_sigmoid.vjp(x=lambda g, x: g * sigmoid(-x))
@@ -267,6 +267,17 @@ log_sigmoid.vjp(x=lambda g, x: g * sigmoid(-x))
 
 #: A sigmoid is 0 or 1 in every dtype beyond this; its factors are clipped, since 0 * inf is NaN.
 _FAR = 1000
+
+
+#: Below, a float32 sigmoid is subnormal and has lost digits, which x times it would show.
+_SUBNORMAL = -80
+
+
+def _far_left(x: Tensor) -> Tensor:
+    """x * exp(x) for x below `_SUBNORMAL`, rounded to a subnormal number only once."""
+    x = clip(x, -_FAR, _SUBNORMAL)
+    half = exp(x * 0.5)
+    return half * x * half
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
@@ -277,7 +288,8 @@ def silu(x: Tensor, /) -> Tensor:
     0.0
     """
     wide = widened(x)
-    return narrowed(maximum(wide, -_FAR) * sigmoid(wide), x)
+    near = maximum(wide, -_FAR) * sigmoid(wide)
+    return narrowed(where(wide < _SUBNORMAL, _far_left(wide), near), x)
 
 
 # ACCUMULATED: the terms cancel where the derivative changes its sign.
@@ -288,9 +300,12 @@ def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     >>> pb.ops.silu_gradient(2.0, 0.0).item()
     1.0
     """
+    # exp(-_FAR) is 0 in every dtype.
+    half = exp(clip(widened(x), -2 * _FAR, _SUBNORMAL) * 0.5)
     g, wide = widened(g), clip(widened(x), -_FAR, _FAR)
     s = sigmoid(wide)
-    return narrowed(g * (s * (wide * (1 - s) + 1)), x)
+    near = g * (s * (wide * (1 - s) + 1))
+    return narrowed(where(wide < _SUBNORMAL, g * half * (wide + 1) * half, near), x)
 
 
 silu.vjp(x=lambda g, x: silu_gradient(g, x))
@@ -304,7 +319,8 @@ def mish(x: Tensor, /) -> Tensor:
     0.0
     """
     wide = widened(x)
-    return narrowed(maximum(wide, -_FAR) * tanh(softplus(wide)), x)
+    near = maximum(wide, -_FAR) * tanh(softplus(wide))
+    return narrowed(where(wide < _SUBNORMAL, _far_left(wide), near), x)
 
 
 @mish.vjp("x")

@@ -16,7 +16,7 @@ from pullback.ops.nn.windows import (
     check_format,
     sizes,
 )
-from pullback.shapes import Shape, channels_of, image_shape, spatial_of
+from pullback.shapes import Shape, channels_of, image_shape, output_sizes, spatial_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
@@ -59,10 +59,19 @@ def _transposed_image(
             )
         )
     shape = image_shape(x[0], result, kernel[-2] * groups, data_format)
-    return shape, canonical_convolution(
+    attributes = canonical_convolution(
         shape, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
     )  # fmt: skip
+    if any(extra):
+        back = output_sizes(result, window, strides, attributes["padding"], dilation)
+        if back != tuple(spatial):
+            raise errors.ShapeError(
+                f"output_padding must be smaller than the strides {strides}, and 0 with "
+                f"padding='same', got {extra}: a convolution of {result} would have the size "
+                f"{back}, not {tuple(spatial)}"
+            )
+    return shape, attributes
 
 
 def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:

@@ -193,7 +193,8 @@ def sparse_softmax_cross_entropy_with_logits(
     target = _one_hot(labels, wide, axis, label_smoothing)
     loss = sum(times(target, normalizer - wide), axis=axis)
     loss = where((labels >= 0) & (labels < wide.shape[axis]), loss, float("nan"))
-    if ignore_label is not None:
+    # Unsigned labels are never negative.
+    if ignore_label is not None and (ignore_label >= 0 or labels.dtype not in dtypes.UNSIGNED):
         loss = where(labels == ignore_label, 0, loss)
     return narrowed(loss, logits), normalizer  # type: ignore[return-value]
 
@@ -254,7 +255,7 @@ def sparse_softmax_cross_entropy_gradient(
     target = _one_hot(labels, wide, axis, label_smoothing)
     # A label outside the classes makes the loss NaN, and so the gradient.
     g = where((labels >= 0) & (labels < wide.shape[axis]), widened(g), float("nan"))
-    if ignore_label is not None:
+    if ignore_label is not None and (ignore_label >= 0 or labels.dtype not in dtypes.UNSIGNED):
         g = where(labels == ignore_label, 0, g)
     return narrowed(g.reshape(normalizer.shape) * (exp(wide - normalizer) - target), logits)
 

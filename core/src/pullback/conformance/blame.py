@@ -1,0 +1,61 @@
+"""The kernel to blame when an op fails that is made of others: one that fails its own samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pullback import dtypes
+from pullback._autodiff.tape import GradientTape
+from pullback.conformance.case import Case, as_tuple
+from pullback.graph.capture import Trace
+from pullback.spec import Op
+from pullback.tensor import Tensor
+
+
+def used(case: Case) -> list[Op]:
+    """The ops whose kernels run in a call and its gradient, in the order of their first call."""
+    trace = Trace(case.device)
+    inputs = [
+        [_traced(trace, item) for item in value]
+        if isinstance(value, list)
+        else _traced(trace, value)
+        for value in case.tensors()
+    ]
+    flat = [item for value in inputs for item in (value if isinstance(value, list) else [value])]
+    watched = [x for x in flat if isinstance(x, Tensor) and dtypes.is_floating(x.dtype)]
+    try:
+        with GradientTape() as tape:
+            tape.watch(watched)
+            outputs = as_tuple(case.call(inputs))
+        targets = [x for x in outputs if dtypes.is_floating(x.dtype)]
+        if watched and targets:
+            tape.gradient(targets, watched)
+    except Exception:
+        pass  # the calls until then are recorded
+    finally:
+        trace.close()
+    return list(dict.fromkeys(call.op for call in trace.graph([]).calls))
+
+
+def culprit(case: Case, fails: Callable[[Op], bool], *, by_value: bool) -> str:
+    """The name of the op to blame for a failure of another one; empty if it is its own.
+
+    Args:
+        case: the case that failed.
+        fails: whether an op fails its own samples.
+        by_value: whether the result itself is wrong, which only a kernel of the op explains if it
+            has one.
+    """
+    op = case.op
+    own = op.primitive or bool(case.device.backend.kernels_for(op.name))
+    if own and by_value:
+        return ""
+    return _first(other for other in used(case) if other is not op and fails(other))
+
+
+def _first(ops: Iterable[Op]) -> str:
+    return next((op.name for op in ops), "")
+
+
+def _traced(trace: Trace, value: object) -> object:
+    return trace.argument(value._array, "x") if isinstance(value, Tensor) else value

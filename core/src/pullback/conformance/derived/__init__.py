@@ -1,0 +1,42 @@
+"""Samples that follow from the op table by rules, for every op alike.
+
+The samples of an op that are written (`samples`) say what is particular to it: its domain, its
+reference, its wrong calls. What every op must survive follows from its signature and its rules:
+every value that a dtype has, large and empty inputs, every axis, pairs of attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from pullback.conformance.derived import attributes, axes, elementwise, exceptional, sizes
+from pullback.conformance.derived.variation import distinct
+from pullback.conformance.sample import Sample, Suite
+from pullback.spec import Op
+
+
+def derived(op: Op, suite: Suite, *, quick: bool) -> tuple[Sample, ...]:
+    """The samples of an op that follow by rules.
+
+    Args:
+        op: the op.
+        suite: its samples, whose values and reference are used.
+        quick: fewer of them.
+    """
+    # Those of a quick run come first, so that it is a part of the full one.
+    some = _all(op, suite, quick=True)
+    return tuple(distinct(some if quick else chain(some, _all(op, suite, quick=False))))
+
+
+def _all(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
+    rules: dict[str, Callable[[], Iterator[Sample]]] = {
+        "values": lambda: elementwise.samples(op, suite),
+        "sizes": lambda: sizes.samples(op, suite, quick=quick),
+        "axes": lambda: axes.samples(op, suite, quick=quick),
+        "pairs": lambda: attributes.samples(op, suite, quick=quick),
+        "exceptional": lambda: exceptional.samples(op, suite),
+    }
+    for name, rule in rules.items():
+        if name not in suite.without:
+            yield from rule()

@@ -1,0 +1,147 @@
+"""Elementwise ops over their whole domain, at sizes with vectors, tails and blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, shapes
+from pullback.conformance.case import leaves
+from pullback.conformance.derived import values
+from pullback.conformance.derived.variation import accepted
+from pullback.conformance.sample import Array, Sample, Suite
+from pullback.dtypes import DType
+from pullback.spec import Op
+
+_FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
+
+
+def base(op: Op, suite: Suite) -> Sample | None:
+    """The first sample whose inputs are arrays of floats, of one shape with axes."""
+    for sample in suite.samples:
+        arrays = [value for value in sample.inputs if isinstance(value, np.ndarray)]
+        alike = len({value.shape for value in arrays}) == 1
+        if len(arrays) == len(op.inputs) and alike and arrays[0].ndim and arrays[0].size > 1:
+            return sample
+    return None
+
+
+def is_elementwise(op: Op, suite: Suite) -> bool:
+    """Returns whether each element of the result depends on the elements at its place alone.
+
+    The shape rules say which ops may be; the reference tells those that are.
+    """
+    sample = base(op, suite)
+    if op.shape not in (shapes.broadcast, shapes.first) or sample is None:
+        return False
+    generator = np.random.default_rng(9)
+    size = next(value.size for value in sample.inputs if isinstance(value, np.ndarray))
+    order = generator.permutation(size)
+    flat = [value.ravel() for value in sample.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            there = np.asarray(suite.reference(*flat, **sample.attributes))
+            moved = np.asarray(
+                suite.reference(*(value[order] for value in flat), **sample.attributes)
+            )
+            half = np.asarray(
+                suite.reference(*(value[: size // 2] for value in flat), **sample.attributes)
+            )
+    except Exception:
+        return False  # the attributes are for more axes
+    return (
+        there.shape == moved.shape == (size,)
+        and np.array_equal(there[order], moved)
+        and np.array_equal(there[: size // 2], half)
+    )
+
+
+def samples(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Every value of every dtype that the op takes, alone and in pairs."""
+    found = base(op, suite)
+    if found is None or not is_elementwise(op, suite):
+        return
+    limits = {**suite.domain, **suite.integer_domain}
+    kinds = [value.dtype for value in found.inputs]
+    names = [parameter.name for parameter in op.inputs]
+    if np.float64 in kinds:
+        for dtype in _FLOATS:
+            if found.dtypes is not None and dtype.name not in found.dtypes:
+                continue
+            floats = iter(_together(dtype, kinds.count(np.dtype(np.float64))))
+            drawn = [
+                values.inside(next(floats), suite.domain.get(name))
+                if kind == np.float64
+                else values.of(kind, seed=i)
+                for i, (kind, name) in enumerate(zip(kinds, names, strict=True))
+            ]
+            size = values.LARGE if dtype == dtypes.float32 else values.MEDIUM
+            yield _sample(drawn, found.attributes, size, f"every {dtype}", dtype)
+    for dtype in (*dtypes.INTEGER, dtypes.bool_) if found.dtypes is None else ():
+        drawn = [
+            values.inside(
+                values.of(dtype if kind.kind in "fi" else kind, seed=i),
+                suite.integer_domain.get(name, suite.domain.get(name)),
+            )
+            for i, (kind, name) in enumerate(zip(kinds, names, strict=True))
+        ]
+        if len(drawn) == 2 and drawn[0].dtype == drawn[1].dtype != np.bool_ and not limits:
+            drawn[1] = _beside(*drawn)
+        if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
+            yield _sample(drawn, found.attributes, values.MEDIUM, f"every {dtype}")
+    if np.complex128 in _complex_kinds(suite):
+        yield from _complex(op, suite, found)
+
+
+def _beside(first: Array, second: Array) -> Array:
+    """The second input, with the first, or its neighbors, in every other place."""
+    moved = np.where(np.arange(first.size) % 4 == 1, first, first ^ first.dtype.type(1))
+    return np.where(np.arange(first.size) % 2 == 1, moved, second)
+
+
+def _complex_kinds(suite: Suite) -> set[DType]:
+    return {leaf.dtype for sample in suite.samples for leaf in leaves(sample.inputs)}
+
+
+def _complex(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
+    """Finite complex numbers in all quadrants, and near the axes."""
+    rng = np.random.default_rng(13)
+    drawn = []
+    for _ in found.inputs:
+        size = np.exp2(rng.uniform(-8, 4, values.PERIOD))
+        drawn.append(size * np.exp(1j * rng.uniform(-np.pi, np.pi, values.PERIOD)))
+    if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
+        yield _sample(drawn, found.attributes, values.MEDIUM, "every quadrant")
+
+
+def _sample(
+    drawn: Sequence[Array],
+    attributes: dict[str, Any],
+    size: int,
+    note: str,
+    dtype: DType | None = None,
+) -> Sample:
+    return Sample(
+        tuple(np.resize(value, size) for value in drawn),
+        attributes,
+        gradient=False,
+        dtypes=None if dtype is None else (dtype.name,),
+        note=note,
+        period=values.PERIOD,
+        checks=("value", "body", "deterministic"),
+    )
+
+
+def _together(dtype: DType, count: int) -> list[Array]:
+    """Values for several inputs: of two, every pair of the special ones; else at random."""
+    drawn = [values.floats(dtype, seed=i).copy() for i in range(count)]
+    if count == 2:
+        special = values.special(dtype)
+        pairs = special.size**2
+        drawn[0][:pairs], drawn[1][:pairs] = (
+            np.repeat(special, special.size),
+            np.tile(special, special.size),
+        )
+    return drawn

@@ -1,0 +1,213 @@
+"""Values that few programs have and every op meets: in reductions, sorting, steps, conversions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.conformance.case import leaves, touched
+from pullback.conformance.derived import values
+from pullback.conformance.derived.variation import accepted, bases, mapped
+from pullback.conformance.sample import Array, Sample, Suite
+from pullback.dtypes import DType
+from pullback.spec import Accuracy, Op, Tier
+
+_TINY = {"float32": 1e-45, "float64": 5e-324, "float16": 6e-8, "bfloat16": 9.2e-41}
+#: Counters of steps, up to those of years of training.
+STEPS = (1, 2, 3, 10, 1000, 12345, 10**6, 2**24 + 1)
+
+
+def samples(op: Op, suite: Suite) -> Iterator[Sample]:
+    """NaN, infinities, zeros and subnormals along axes, large integers, and large steps."""
+    yield from _steps(op, suite)
+    yield from _conversions(op, suite)
+    if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
+        return
+    whole: set[tuple[Any, ...]] = set()
+    for sample in bases(suite):
+        if sample.dtypes is None and len(leaves(sample.inputs)) == len(op.inputs) == 1:
+            first = leaves(sample.inputs)[0]
+            if first.dtype == np.float64 and first.ndim:
+                yield from _along(op, suite, sample)
+        if op.accuracy is Accuracy.EXACT and sample.dtypes is None:
+            yield from _copied(op, suite, sample)
+        if sample.dtypes is None:
+            yield from _integers(op, suite, sample, whole)
+
+
+def _along(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+    """Rows, columns and blocks that have a NaN, infinities of one or both signs, or zeros."""
+    inf, nan = np.inf, np.nan
+    rows = np.array(
+        [
+            [1.0, -2.0, 3.0, 0.5, -1.5], [1.0, nan, 3.0, -0.5, 2.5], [nan, 1.0, inf, 2.0, -inf],
+            [inf, 1.0, -2.0, 3.0, 0.5], [1.0, -2.0, 3.0, -inf, 0.5], [inf, -inf, 1.0, 2.0, 3.0],
+            [0.0, -0.0, 0.0, -0.0, 0.0], [-0.0, 0.0, -0.0, 0.0, -0.0], [nan] * 5, [inf] * 5,
+            [-inf] * 5, [2.0, 2.0, 1.0, 1.0, 2.0], [-0.0] * 5, [0.0] * 5,
+        ]
+    )  # fmt: skip
+    shape = leaves(sample.inputs)[0].shape
+    for name, tiny in _TINY.items():
+        filled = rows
+        if "subnormal" not in suite.without:
+            filled = np.vstack([rows, [tiny, -tiny, 3 * tiny, 0.0, -0.0]])
+        numbers = filled[~np.isnan(filled).any(1)]
+        for x in (filled, np.ascontiguousarray(filled.T), numbers):
+            if len(shape) > 2:
+                x = np.broadcast_to(x, (*shape[:-2], *x.shape)).copy()
+            elif len(shape) == 1:
+                x = x.ravel()
+            if accepted(op, suite, (x,), sample.attributes):
+                words = [f"{k}={v}" for k, v in sample.attributes.items()]
+                yield Sample(
+                    (x,),
+                    sample.attributes,
+                    gradient=False,
+                    dtypes=(name,),
+                    note=" ".join([*words, f"no numbers of {name} in {x.shape}"]),
+                    checks=("value",),
+                )
+
+
+def _copied(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+    """Every kind of float in ops that copy or compare them, in the shapes of the sample."""
+    count = itertools.count()
+
+    def fill(dtype: DType, x: Array) -> Array:
+        if x.dtype != np.float64:
+            return x
+        drawn = np.roll(values.special(dtype), 4 * next(count))
+        return np.resize(drawn[~np.isnan(drawn)], x.shape)
+
+    for dtype in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16):
+        inputs = mapped(partial(fill, dtype), sample.inputs)
+        if suite.domain or not accepted(op, suite, inputs, sample.attributes):
+            return
+        words = [f"{k}={v}" for k, v in sample.attributes.items()]
+        yield Sample(
+            inputs,
+            sample.attributes,
+            gradient=False,
+            dtypes=(dtype.name,),
+            note=" ".join([*words, f"zeros and infinities of {dtype}"]),
+            checks=("value",),
+        )
+
+
+def _integers(op: Op, suite: Suite, sample: Sample, seen: set[tuple[Any, ...]]) -> Iterator[Sample]:
+    """Integers up to the limits of each dtype, which floats do not tell apart."""
+    first = leaves(sample.inputs)[0]
+    if first.dtype.kind not in "fi" or not isinstance(sample.inputs[0], np.ndarray):
+        return
+    if first.dtype.kind == "f" and not op.public:
+        return  # its inputs are results of another op
+    for dtype in dtypes.INTEGER:
+        key = (dtype, first.ndim)
+        if key in seen:
+            continue
+        drawn = values.neighbors(dtype)
+        inputs = tuple(
+            np.resize(
+                values.inside(np.roll(drawn, i), suite.integer_domain.get(op.inputs[i].name)),
+                value.shape,
+            )
+            if isinstance(value, np.ndarray) and value.dtype == first.dtype
+            else value
+            for i, value in enumerate(sample.inputs)
+        )
+        if _gives_floats(op, inputs, sample.attributes):
+            continue  # of which integers are no more than samples
+        if accepted(op, suite, inputs, sample.attributes):
+            seen.add(key)
+            words = [f"{k}={v}" for k, v in sample.attributes.items()]
+            note = " ".join([*words, f"large {dtype}"])
+            yield Sample(inputs, sample.attributes, gradient=False, note=note, checks=("value",))
+
+
+def _gives_floats(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> bool:
+    try:
+        return any(dtype in dtypes.FLOATING for dtype in touched(op, inputs, attributes))
+    except errors.PullbackError:
+        return True
+
+
+def _steps(op: Op, suite: Suite) -> Iterator[Sample]:
+    names = [parameter.name for parameter in op.inputs]
+    if "step" not in names:
+        return
+    place = names.index("step")
+    for sample in bases(suite)[:2]:
+        for step in STEPS:
+            inputs = list(sample.inputs)
+            inputs[place] = np.asarray(step, np.asarray(inputs[place]).dtype)
+            yield Sample(
+                tuple(inputs),
+                sample.attributes,
+                gradient=False,
+                dtypes=sample.dtypes,
+                note=f"step {step}",
+                checks=("value", "body"),
+            )
+
+
+def _conversions(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Every dtype to every other, at values between two of the result's."""
+    if op.name != "astype":
+        return
+    for source in dtypes.ALL:
+        if source in dtypes.COMPLEX:
+            continue
+        for target in dtypes.ALL:
+            x = _between(source, target)
+            if accepted(op, suite, (x,), {"dtype": target.name}):
+                floating = source in dtypes.FLOATING
+                yield Sample(
+                    (x.astype(np.float64) if floating else x,),
+                    {"dtype": target.name},
+                    gradient=False,
+                    dtypes=(source.name,) if floating else None,
+                    note=f"{source} to {target}",
+                    checks=("value", "body"),
+                )
+
+
+def _between(source: DType, target: DType) -> Array:
+    """Values of `source` that `target` has to round, and ties."""
+    x = values.of(source)
+    if source in dtypes.INTEGER or source == dtypes.bool_:
+        return np.concatenate([x, values.ties(source)]) if source in dtypes.INTEGER else x
+    if target in dtypes.INTEGER:
+        info = np.iinfo(target)
+        inside = x[(x > float(info.min)) & (x < float(info.max))]
+        ties = np.arange(0, 20) + 0.5
+        ties = ties if info.min == 0 else np.concatenate([ties, -ties])
+        return np.concatenate([inside[inside >= 0] if info.min == 0 else inside, ties])
+    if target not in dtypes.REAL_FLOATING:
+        return x
+    exponents = np.exp2(np.arange(-8.0, 8.0))
+    unit = float(ml_dtypes.finfo(target).eps)  # type: ignore[no-untyped-call]
+    steps = (
+        np.array(
+            [
+                0.5,
+                1.5,
+                2.5,
+                0.5 + 2.0**-8,
+                0.5 - 2.0**-8,
+                0.5 + 2.0**-30,
+                1.5 - 2.0**-30,
+                0.25,
+                0.75,
+            ]
+        )
+        * unit
+    )
+    near = (exponents[:, None] * (1 + steps)).ravel()
+    with np.errstate(all="ignore"):
+        return np.concatenate([x, near, -near]).astype(source).astype(np.float64)

@@ -1,0 +1,123 @@
+"""Other sizes of the inputs of any op: large, with tails, square, empty.
+
+Axes of one size belong together: they are changed at once, and the shape rule of the op says
+whether that is a call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pullback import dtypes
+from pullback.conformance.case import leaves, results
+from pullback.conformance.derived import elementwise, values
+from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
+from pullback.conformance.sample import Array, Sample, Suite
+from pullback.dtypes import DType
+from pullback.spec import Accuracy, Op, Tier
+
+#: Longer than the vectors of any processor and not a multiple of one.
+TAIL = 67
+#: The size of all axes of square inputs.
+SIDE = 5
+#: The number of elements up to which inputs are made larger.
+MOST = 2**18
+_REPEATED = ("value", "deterministic")
+
+
+def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
+    """The calls of an op with other sizes, which its rules and its reference take."""
+    if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
+        return  # other values would make another problem
+    each = elementwise.base(op, suite) is not None and elementwise.is_elementwise(op, suite)
+    for number, sample in enumerate(bases(suite)):
+        lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
+        square = _resized(sample, dict.fromkeys(lengths, SIDE))
+        yield from _taken(op, suite, square, "square", ("value", "layouts"))
+        for length in lengths:
+            empty = _resized(sample, {length: 0})
+            # In every dtype of the sample's kind; in the others at least once.
+            others = (*dtypes.INTEGER, dtypes.bool_) if op.public and not (quick and number) else ()
+            for dtype in (None, *others):
+                other = empty if dtype is None else _cast(empty, dtype)
+                note = f"{length} is 0" + (f" of {dtype}" if dtype else "")
+                yield from _taken(op, suite, other, note, ("value", "rules"), every=dtype is None)
+            if each or "large" in suite.without:
+                continue  # larger inputs are those with every value
+            wide = _resized(sample, {length: TAIL})
+            yield from _taken(op, suite, wide, f"{length} is {TAIL}", ("value",))
+        if each or (number and quick):
+            continue
+        if "large" in suite.without:
+            batch = leaves(sample.inputs)[0].shape[:1]
+            wide = _resized(sample, dict.fromkeys(batch, TAIL))
+            yield from _taken(op, suite, wide, f"{batch[0]} is {TAIL}", _REPEATED)
+            continue
+        for length in lengths:
+            for size in (values.MEDIUM,) if quick else (values.MEDIUM, values.LARGE):
+                if _total(sample, {length: size}) <= MOST:
+                    large = _resized(sample, {length: size})
+                    note = f"{length} is {size}"
+                    yield from _taken(op, suite, large, note, _REPEATED)
+
+
+def _total(sample: Sample, sizes: dict[int, int]) -> int:
+    """The number of elements of the inputs in other sizes."""
+    return sum(math.prod(sizes.get(size, size) for size in x.shape) for x in leaves(sample.inputs))
+
+
+def _resized(sample: Sample, sizes: dict[int, int]) -> Sample:
+    def resize(x: Array) -> Array:
+        shape = [sizes.get(size, size) for size in x.shape]
+        return x if tuple(shape) == x.shape else redrawn(x, shape)
+
+    return Sample(
+        mapped(resize, sample.inputs), sample.attributes, gradient=False, dtypes=sample.dtypes
+    )
+
+
+def _cast(sample: Sample, dtype: DType) -> Sample:
+    """The sample with the dtype in place of that of its first input."""
+    first = leaves(sample.inputs)[0].dtype
+
+    def cast(x: Array) -> Array:
+        return np.ones(x.shape, dtype) if x.dtype == first else x
+
+    return Sample(mapped(cast, sample.inputs), sample.attributes, gradient=False)
+
+
+def _taken(
+    op: Op,
+    suite: Suite,
+    sample: Sample,
+    note: str,
+    checks: tuple[str, ...],
+    *,
+    every: bool = False,
+) -> Iterator[Sample]:
+    if accepted(op, suite, sample.inputs, sample.attributes):
+        if 0 in [x.size for x in leaves(sample.inputs)] and _is_empty(suite, sample):
+            checks = ("rules",)  # there are no values
+        yield Sample(
+            sample.inputs,
+            sample.attributes,
+            gradient=False,
+            dtypes=sample.dtypes,
+            note=_note(sample, note),
+            checks=checks,
+            every_dtype=every,
+        )
+
+
+def _is_empty(suite: Suite, sample: Sample) -> bool:
+    with np.errstate(all="ignore"):
+        found = results(suite.reference(*sample.inputs, **sample.attributes))
+    return not any(array.size for array in found)
+
+
+def _note(sample: Sample, note: str) -> str:
+    words = [f"{name}={value}" for name, value in sample.attributes.items()]
+    return " ".join([*words, note])

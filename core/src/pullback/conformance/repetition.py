@@ -1,0 +1,125 @@
+"""Many calls of a kernel: one after the other, and from two threads at once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from pullback import errors
+from pullback.conformance.case import Case, leaves, results
+from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.lasting import other
+from pullback.conformance.sample import Array
+
+#: The number of calls: more than buffers that a kernel may keep in turn, or calls that it counts.
+CALLS = 300
+#: An op without a kernel is made of ops that are called as often on their own.
+BODY_CALLS = 12
+#: The number of calls of each of two threads.
+TURNS = 40
+#: A result of larger inputs is compared in fewer calls.
+LARGE = 2**14
+
+
+def repeated(case: Case) -> None:
+    """Checks that the same call has the same bits later, and that earlier results stay.
+
+    Raises:
+        ConformanceError: with the number of the call.
+    """
+    other_call = _other_call(case)
+    inputs = case.tensors()
+    first = case.call(inputs)
+    kept = [np.array(array) for array in results(first)]
+    held = [first]
+    # Without a pattern that buffers in turn could follow.
+    others = np.random.default_rng(14).integers(0, 2, CALLS)
+    for number in range(2, _count(case, CALLS) + 1):
+        if other_call is not None and others[number - 1]:
+            other_call()
+            continue
+        held.append(case.call(inputs))
+        for array, copy in zip(results(held[-1]), kept, strict=True):
+            identical(case, array, copy, f"the same call, as number {number},")
+    for earlier in held:
+        for array, copy in zip(results(earlier), kept, strict=True):
+            identical(case, array, copy, f"an earlier result after {len(held)} further calls")
+
+
+def threads(case: Case) -> None:
+    """Checks that two threads that call the op at the same time get the results of one.
+
+    Raises:
+        ConformanceError: with the result that differs; what a thread raises otherwise.
+    """
+    device = case.device
+    calls: list[Callable[[], list[Array]]] = [_call(case)]
+    second = _other_inputs(case)
+    calls.append(_call(case if second is None else second))
+    expected = [[np.array(array) for array in call()] for call in calls]
+    device.synchronize()
+    raised: list[BaseException] = []
+    ready = threading.Barrier(2)
+
+    def work(call: Callable[[], list[Array]], goals: list[Array]) -> None:
+        try:
+            ready.wait(30)
+            for _ in range(_count(case, TURNS)):
+                for array, goal in zip(call(), goals, strict=True):
+                    identical(case, array, goal, "a call while another thread calls the op")
+                if raised:
+                    return
+        except BaseException as error:
+            raised.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        both = [
+            threading.Thread(target=work, args=pair, daemon=True)
+            for pair in zip(calls, expected, strict=True)
+        ]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    if raised:
+        error = raised[0]
+        if isinstance(error, (ConformanceError, errors.MissingKernelError)):
+            raise error
+        raise ConformanceError(
+            f"{case}: while two threads called the op, raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _call(case: Case) -> Callable[[], list[Array]]:
+    inputs = case.tensors()
+    return lambda: results(case.call(inputs))
+
+
+def _count(case: Case, count: int) -> int:
+    kernel = case.op.primitive or bool(case.device.backend.kernels_for(case.op.name))
+    if not kernel:
+        count = BODY_CALLS
+    large = sum(leaf.size for leaf in leaves(case.inputs)) > LARGE
+    return min(count, 4) if large else count
+
+
+def _other_inputs(case: Case) -> Case | None:
+    """The case for other values, if the op takes them."""
+    changed = case.with_inputs(other(case))
+    try:
+        changed.call()
+    except errors.PullbackError:
+        return None
+    return changed
+
+
+def _other_call(case: Case) -> Callable[[], list[Array]] | None:
+    changed = _other_inputs(case)
+    return None if changed is None else _call(changed)

@@ -1,0 +1,117 @@
+"""`pullback conform` op by op: lines, the file, Ctrl-C, and going on from there."""
+
+import json
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import cli
+from pullback.cli.kernels import location
+from pullback.conformance.runner import conform
+from pullback_numpy import NumPyBackend
+from pullback_numpy.kernels import KERNELS
+
+
+def registered(kernels=None, **members):
+    members = {"name": "mill", "kernels": {**KERNELS, **(kernels or {})}, **members}
+    pb.register_backend(type("MillBackend", (NumPyBackend,), members)(), replace=True)
+
+
+def interrupt(x):
+    raise KeyboardInterrupt
+
+
+def test_a_line_for_each_op_with_its_time(capsys):
+    assert cli.main(["conform", "numpy", "--quick", "--ops", "positive,logical_not"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "numpy on cpu:0: quick conformance"
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["positive", "logical_not"]
+    assert "checks, 100 %" in lines[1]
+    assert any(line.startswith("slowest: ") for line in lines)
+
+
+def test_the_file_is_written_after_each_op(tmp_path, monkeypatch):
+    path, seen = tmp_path / "report.json", []
+
+    def clear(self):
+        seen.append(sorted(json.loads(path.read_text())["ops"]) if path.exists() else [])
+
+    registered(clear_caches=clear)
+    arguments = ["--quick", "--ops", "positive,negative,logical_not", "--json", str(path)]
+    assert cli.main(["conform", "mill", *arguments]) == 0
+    assert seen == [[], ["negative"], ["negative", "positive"]]
+    report = json.loads(path.read_text())
+    assert report["complete"]
+    assert report["ops"]["positive"]["seconds"] >= 0
+
+
+def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    arguments = ["--quick", "--ops", "negative,relu,sign", "--json", str(path)]
+    registered({"sign": interrupt})
+    assert cli.main(["conform", "mill", *arguments]) == 1
+    assert "Stopped before the last op" in capsys.readouterr().out
+    first = json.loads(path.read_text())
+    assert not first["complete"]
+    assert "negative" in first["ops"]
+    assert "sign" not in first["ops"]
+    registered()
+    assert cli.main(["conform", "mill", *arguments, "--resume"]) == 0
+    out = capsys.readouterr().out
+    assert f"ops from {path}" in out
+    assert "\nnegative: " not in out
+    second = json.loads(path.read_text())
+    assert second["complete"]
+    assert second["ops"]["negative"] == first["ops"]["negative"]
+    whole = conform("mill", ops=["negative", "relu", "sign"], quick=True)
+    assert second["total"]["checks"] == whole.count.total
+
+
+def test_failed_runs_what_failed(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    registered({"negative": np.positive})
+    arguments = ["conform", "mill", "--quick", "--ops", "negative,positive", "--json", str(path)]
+    assert cli.main(arguments) == 1
+    registered()
+    capsys.readouterr()
+    assert cli.main([*arguments, "--failed"]) == 0
+    out = capsys.readouterr().out
+    assert "\nnegative: " in out
+    assert "\npositive: " not in out
+    assert set(json.loads(path.read_text())["ops"]) == {"negative", "positive"}
+    assert cli.main([*arguments, "--failed"]) == 1
+    assert "no op has failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        (None, ["--resume"], "add --json FILE"),
+        ("{", ["--resume", "--json"], "not a report"),
+        ('{"spec_version": 0}', ["--resume", "--json"], "remove it"),
+    ],
+)
+def test_wrong_files(text, arguments, words, tmp_path, capsys):
+    path = tmp_path / "report.json"
+    if text is not None:
+        path.write_text(text)
+        arguments = [*arguments, str(path)]
+    assert cli.main(["conform", "numpy", "--quick", "--ops", "positive", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_report_of_another_pace_is_not_mixed_in(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    arguments = ["conform", "numpy", "--ops", "positive", "--json", str(path)]
+    assert cli.main([*arguments, "--quick"]) == 0
+    assert cli.main([*arguments, "--resume"]) == 1
+    assert "quick=True" in capsys.readouterr().err
+
+
+def test_the_file_and_line_of_a_kernel(capsys):
+    assert location(registered).endswith(f"test_streaming.py:{registered.__code__.co_firstlineno}")
+    assert cli.main(["backends", "--kernels", "softmax", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    own = next(row for row in rows if row["source"] == "numpy")
+    assert "softmax.py:" in own["where"]
