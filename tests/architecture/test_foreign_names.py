@@ -197,6 +197,41 @@ def test_an_attribute_of_ones_own_takes_the_place_of_a_foreign_one() -> None:
     assert list(layer.named_variables) == ["weight"]
 
 
+@pytest.mark.parametrize(
+    ("value", "name", "text"),
+    [
+        (pb.layers.Dense(3), "requires_grad", "write `layer.trainable = False`"),
+        (pb.Sequential([]), "requires_grad", "write `layer.trainable = False`"),
+        (pb.optimizers.Adam(), "lr", "write `optimizer.learning_rate`"),
+        (pb.optimizers.Adam(), "param_groups", "write `optimizer.learning_rate`"),
+    ],
+)
+def test_a_setting_of_another_name_is_not_lost_silently(value: Any, name: str, text: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(text)):
+        setattr(value, name, 0.0)
+    assert not hasattr(value, name)
+    assert name not in dir(value)
+
+
+def test_help_says_once_that_a_name_is_not_here() -> None:
+    static = inspect.getattr_static(pb.layers.Layer, "add_metric")
+    assert static.__doc__ == "Not here: return values from `train_step`."
+    assert repr(static) == "not here: return values from `train_step`"
+
+
+# Where the same word means something else: an example has to be right as it stands.
+EXAMPLES = {"pullback": ["randint", "chunk", "flatten"], "pullback.random": ["randint"]}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module in EXAMPLES for name in EXAMPLES[module]]
+)
+def test_the_first_example_of_an_answer_runs(module: str, name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(sys.modules[module], name)
+    eval(code_in(str(caught.value))[0], {"pb": pb, "x": pb.ones((4, 2))})
+
+
 # What has misled people: (name, what must not be suggested).
 MISLEADING = {
     "no_grad": "tanh_gradient",
@@ -278,6 +313,9 @@ WRONG_CALLS = {
     "pb.data.Dataset.range(3).map(len, num_parallel_calls=2)": "write `parallel=`",
     "pb.data.Dataset.range(3).batch(3, drop_last=True)": "write `drop_remainder=`",
     "pb.losses.huber([1.0], [1.0], from_logits=True)": "leave it out: cross entropies take logits",
+    "pb.data.Dataset.from_tensor_slices([1.0], [2.0])": "from_tensor_slices((x, y))`, one tuple",
+    "pb.grad(pb.ones(()), pb.ones(()))": "got Tensor; write pb.grad(f)(x), or tape.gradient(y, x)",
+    "pb.ones(3).to(pb.float64)": "a dtype is changed by x.astype(pb.float32)",
     "pb.Variable(1.0, requires_grad=False)": "write `trainable=`",
     "pb.tensor([1.0])": "write `pb.asarray(x)`",
     "pb.Sequential([]).compile('adam', loss_fn='mse')": "write `loss=`",
@@ -356,7 +394,7 @@ for call in {list(OP_CALLS)!r}:
         assert lines[2 * number] == lines[2 * number + 1]
 
 
-def test_wrong_keywords_of_ops_inside_a_layer_are_noted() -> None:
+def test_wrong_keywords_of_ops_inside_a_layer_are_answered_with_the_layer() -> None:
     class Torchlike(pb.layers.Layer):
         def call(self, x: pb.Tensor) -> pb.Tensor:
             return pb.sum(x, dim=0)  # type: ignore[call-arg]
@@ -364,4 +402,5 @@ def test_wrong_keywords_of_ops_inside_a_layer_are_noted() -> None:
     pb.sum(pb.ones(3))
     with pytest.raises(TypeError, match="'dim'") as caught:
         Torchlike()(pb.ones(3))
-    assert caught.value.__notes__[0] == "write `axis=`"
+    assert str(caught.value).startswith("torchlike (Torchlike): sum() got an unexpected keyword")
+    assert str(caught.value).endswith("write `axis=`")

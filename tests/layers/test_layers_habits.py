@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -105,3 +107,20 @@ def test_batch_normalization_follows_the_batches_in_a_short_training() -> None:
     for _ in range(50):
         layer(x, training=True)
     assert np.abs(layer(x).numpy().mean()) < 0.05
+
+
+def test_a_model_whose_class_was_made_by_exec_has_its_variables() -> None:
+    source = """
+class Net(pb.Model):
+    def __init__(self):
+        super().__init__()
+        self.body = [pb.layers.Dense(3)]
+    def call(self, x):
+        return self.body[0](x)
+"""
+    names: dict[str, Any] = {"pb": pb}  # no __name__: the class is of the module "builtins"
+    exec(source, names)
+    net = names["Net"]()
+    net(pb.ones((1, 2)))
+    assert type(net).__module__ == "builtins"
+    assert net.parameter_count == 9

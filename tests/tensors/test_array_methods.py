@@ -110,3 +110,10 @@ def test_values_outlive_the_tensor_that_lent_them():
 def test_wrong_axes_name_the_op():
     with pytest.raises(errors.AxisError, match="sum: "):
         pb.asarray(X).sum(2)
+
+
+def test_two_axes_for_a_transposition_of_three_say_what_exchanges_two():
+    x = pb.ones((2, 3, 4))
+    with pytest.raises(pb.errors.AxisError, match=r"x\.swapaxes\(a, b\) exchanges two"):
+        x.transpose(1, 2)
+    assert x.swapaxes(1, 2).shape == (2, 4, 3)

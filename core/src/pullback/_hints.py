@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn, TypeVar
@@ -171,7 +171,7 @@ class ForeignName:
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         # `help` of a class lists these names too.
-        return f"Not here: {self.text}."
+        return f"Not here: {self.text.removeprefix('not here: ')}."
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(
@@ -179,18 +179,34 @@ class ForeignName:
         )
 
     def __repr__(self) -> str:
-        return f"not here: {self.text}"
+        return f"not here: {self.text.removeprefix('not here: ')}"
 
 
-def answer_attributes(cls: type, *tables: Mapping[str, str]) -> None:
-    """Has the objects of a class say what to write for the names in tables."""
+class ForeignSetting(ForeignName):
+    """A foreign name that cannot be set either, which would silently change nothing."""
+
+    def __set__(self, instance: object, value: object) -> None:
+        self.__get__(instance, type(instance))
+
+
+def answer_attributes(
+    cls: type, *tables: Mapping[str, str], settings: Collection[str] = ()
+) -> None:
+    """Has the objects of a class say what to write for the names in tables.
+
+    Args:
+        cls: the class.
+        tables: names, and what to write.
+        settings: those of the names that raise when they are set, too.
+    """
     own = {name for base in cls.__mro__ for name in vars(base)}
     for table in tables:
         for names, text in table.items():
             for name in names.split():
                 if name not in own:
                     own.add(name)
-                    setattr(cls, name, ForeignName(name, text))
+                    kind = ForeignSetting if name in settings else ForeignName
+                    setattr(cls, name, kind(name, text))
     cls.__dir__ = _own_names  # type: ignore[assignment]
 
 
@@ -200,7 +216,7 @@ def _own_names(self: object) -> list[str]:
 
     def is_foreign(name: str) -> bool:
         first = next((vars(base)[name] for base in bases if name in vars(base)), None)
-        return type(first) is ForeignName and name not in getattr(self, "__dict__", ())
+        return isinstance(first, ForeignName) and name not in getattr(self, "__dict__", ())
 
     return [name for name in object.__dir__(self) if not is_foreign(name)]
 

@@ -167,7 +167,8 @@ def device(spec: DeviceLike) -> Device:
             return spec
         if not isinstance(spec, str):
             raise errors.InputTypeError(
-                f"a device is named by a string such as 'cpu' or 'gpu:1', got {spec!r}"
+                f"a device is named by a string such as 'cpu' or 'gpu:1', got {spec!r}; a dtype is "
+                f"changed by x.astype(pb.float32)"
             )
         known = names[spec] = _resolve(spec)
     return known

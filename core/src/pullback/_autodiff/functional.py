@@ -66,7 +66,7 @@ def grad(
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
-        InputTypeError: if `f` returns several values, without `has_aux`.
+        InputTypeError: if `f` is not a function, or returns several values, without `has_aux`.
     """
     both = value_and_grad(f, argnums, has_aux=has_aux)
 
@@ -92,8 +92,13 @@ def value_and_grad(
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
-        InputTypeError: if `f` returns several values, without `has_aux`.
+        InputTypeError: if `f` is not a function, or returns several values, without `has_aux`.
     """
+    if not callable(f):
+        raise errors.InputTypeError(
+            f"grad takes a function that computes a tensor, got {type(f).__name__}; write "
+            f"pb.grad(f)(x), or tape.gradient(y, x) for what a tape recorded"
+        )
 
     @functools.wraps(f)
     def both(*args: object, **kwargs: object) -> tuple[R, Gradient]:

@@ -214,6 +214,7 @@ CALLS = {
     "Add": "write `pb.layers.Add()([x, y])`",
     "Model": "write a class: `class Net(pb.Model)` with `call`; layers are set to attributes",
     "zip": "write `pb.data.Dataset.zip(dataset, dataset)`, without a tuple around them",
+    "from_tensor_slices": "write `pb.data.Dataset.from_tensor_slices((x, y))`, one tuple",
     "tensor": "`pullback.tensor` is a module; write `pb.asarray(x)`",
     "variable": "`pullback.variable` is a module; write `pb.Variable(x)`",
 }

@@ -194,13 +194,14 @@ _CALLBACKS = {
 _RANDOM = {
     "rand random random_sample": "write `pb.random.uniform((2, 3))`",
     "randn standard_normal": "write `pb.random.normal((2, 3))`",
-    "randint": "write `pb.random.integers(0, 10, (2, 3))`",
+    "randint": "write `pb.random.integers((2, 3), 0, 10)`",
     "choice": "write `pb.random.categorical(logits)`, or `pb.random.permutation(x)[:3]`",
     "shuffle": "write `pb.random.permutation(x)`, which returns another tensor",
     "set_seed manual_seed": "write `pb.random.seed(0)`",
     "PRNGKey key default_rng RandomState get_state": "write `pb.Generator(0)`",
     "split fold_in": "write `pb.Generator(1)`: each generator has its own stream",
-    "multinomial": "write `pb.random.categorical(logits)`",
+    "multinomial":
+        "write `pb.random.categorical(pb.log(p))`: it takes logits, not probabilities",
     "binomial": "write `pb.random.bernoulli((2, 3), 0.5)`",
     "beta dirichlet poisson laplace":
         "not here: `pb.random.gamma` and `pb.random.uniform` make them",

@@ -22,7 +22,7 @@ LAYER = {
     "register_parameter add_weight": "write `layer.add_variable(name, shape)`",
     "register_forward_hook register_backward_hook":
         "not here: override `call`, or call the layer inside another one",
-    "requires_grad_ freeze": "write `layer.trainable = False`",
+    "requires_grad requires_grad_ freeze": "write `layer.trainable = False`",
     "train": "write `layer(x, training=True)`; a layer keeps no mode",
     "eval": "write `layer(x)`, or `layer(x, training=False)`; a layer keeps no mode",
     "training": "the `call` of a layer takes `training=`; a layer keeps no mode",

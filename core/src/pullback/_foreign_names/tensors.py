@@ -26,8 +26,10 @@ TENSOR = {
     "expand expand_as broadcast_to": "write `pb.broadcast_to(x, (2, 3))`",
     "repeat_interleave": "write `pb.repeat(x, 2)`",
     "tile": "write `pb.tile(x, (2, 1))`",
-    "chunk": "write `pb.split(x, 2)`",
-    "split tensor_split": "write `pb.split(x, 2)`, or `pb.split_at(x, (1, 3))`",
+    "chunk": "write `pb.split(x, 2)`, 2 parts",
+    "split tensor_split":
+        "write `pb.split(x, 2)`: 2 is the number of parts, not their size; or "
+        "`pb.split_at(x, (1, 3))`",
     "unbind": "write `pb.unstack(x)`",
     "narrow select index_select": "write `x[1:3]`, or `pb.take(x, indices, axis=0)`",
     "gather take_along_dim": "write `pb.take_along_axis(x, indices, axis=0)`",

@@ -101,7 +101,10 @@ def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     canonical = tuple([canonical_axis(axis, ndim) for axis in axes])
     if len(canonical) != ndim or len(set(canonical)) != ndim:
-        raise errors.AxisError(f"axes {tuple(axes)} are not a permutation of {ndim} axes")
+        raise errors.AxisError(
+            f"axes {tuple(axes)} are not a permutation of {ndim} axes; name every axis once; "
+            f"x.swapaxes(a, b) exchanges two"
+        )
     return {"axes": canonical}
 
 

@@ -35,4 +35,4 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__ = _hints.answer_module("pullback.optimizers")
     _hints.answer_calls(sys.modules[__name__])
-    _hints.answer_attributes(Optimizer, OPTIMIZER)
+    _hints.answer_attributes(Optimizer, OPTIMIZER, settings=("lr", "param_groups"))

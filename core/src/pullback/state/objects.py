@@ -199,7 +199,8 @@ def _decide(cls: type) -> Children | None:
 
 
 def _is_foreign(cls: type) -> bool:
-    return cls.__module__.partition(".")[0] in _FOREIGN
+    # With its bases: a model whose class was made by `exec` is of the module "builtins".
+    return all(base.__module__.partition(".")[0] in _FOREIGN for base in cls.__mro__)
 
 
 def _slots(cls: type) -> list[str]:
