@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from pullback import array_api, dtypes
+from pullback.casting import HALF, cast
 from pullback.dtypes import DType
 from pullback.plugins.backend import Kernel
 from pullback.shapes import Shape
 from pullback_torch import neural, special_cases
-from pullback_torch.host import on_host
+from pullback_torch.host import from_numpy, on_host, to_numpy
 from pullback_torch.neural import widened
 
 GENERIC = array_api.kernels(xp)
@@ -24,6 +25,7 @@ WIDE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 #: torch stores these dtypes and has few functions for them: NumPy computes.
 UNSIGNED = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
+_NATIVE_UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 # torch's functions of arrays of one dtype. Those of the generic table promote first.
 ELEMENTWISE = """
@@ -115,6 +117,18 @@ def _in_bunches(flat: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor
 # Functions of torch that differ from the standard -----------------------------------------------
 
 
+def _astype(x: torch.Tensor, *, dtype: DType) -> torch.Tensor:
+    # torch cannot compare unsigned integers, which a rounding to 16 bits needs.
+    if x.dtype == torch.uint64 and dtype in HALF:
+        return from_numpy(cast(to_numpy(x), dtype), x.device, copy=False)
+    found: torch.Tensor = GENERIC["astype"](x, dtype=dtype)
+    return found
+
+
+def _relu(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dtype in _NATIVE_UNSIGNED else torch.relu(x)
+
+
 def _total(name: str) -> Kernel:
     """A sum or product; on the host for unsigned integers, which torch lacks."""
 
@@ -182,11 +196,13 @@ KERNELS: dict[str, Kernel] = {
     **{name: _total(name) for name in ("prod", "cumulative_sum", "cumulative_prod")},
     **{name: _checked(name) for name in ("cholesky", "eigh", "qr", "slogdet", "solve", "svd")},
     **{name: _where_not_empty(name) for name in GENERIC if "fft" in name},
+    "astype": _astype,
     # torch.log is further off than NumPy's, and the terms of digamma cancel.
     "digamma": HOST["digamma"],
     "eig": _eig,
     "equal": torch.eq,
     "matmul": _matmul,
+    "relu": _relu,
     "scatter_add": _scatter_add,
     "scatter_update": _scatter_update,
     "searchsorted": _searchsorted,

@@ -134,6 +134,5 @@ KERNELS: dict[str, Kernel] = {
     "conv_kernel_gradient": _conv_kernel_gradient,
     "layer_norm": _layer_norm,
     "log_softmax": _log_softmax,
-    "relu": torch.relu,
     "softmax": _softmax,
 }
