@@ -194,6 +194,12 @@ assert failed is None, failed
 {after}
 """
 IN_MAIN = "import pullback as pb; print(pb.tanh(pb.asarray([0.0])).tolist())"
+IMPORTED = """
+try:
+    {}
+except ImportError as error:
+    print(error)
+"""
 IN_OTHER = """
 import warnings
 warnings.simplefilter("ignore")
@@ -216,9 +222,15 @@ def interpreted(**parts):
 
 def test_a_subinterpreter_is_refused_and_has_numpys_kernels():
     """The pack has one set of kernels and of threads for a process."""
-    refused, result = interpreted(before="", code=IN_OTHER + IN_MAIN, after="")
+    alone = interpreted(before="", code=IMPORTED.format("import ml_dtypes"), after="")
+    refused, *result = interpreted(before="", code=IN_OTHER + IMPORTED.format(IN_MAIN), after="")
+    if (
+        alone
+    ):  # from Python 3.13 on ml_dtypes itself cannot be imported there, and pullback needs it
+        assert [refused, *result] == alone * 2
+        return
     assert "pullback_native works in the main interpreter only" in refused
-    assert result == "[0.0]"
+    assert result == ["[0.0]"]
 
 
 def test_a_subinterpreter_leaves_the_main_one_alone():
