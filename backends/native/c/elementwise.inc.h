@@ -99,14 +99,15 @@ LOOP(silu_gradient, BinaryArgs) {
     const float *restrict first = args->x1, *restrict second = args->x2;
     float *restrict target = args->y;
     int far = 0;
-    _Pragma("omp simd reduction(| : far)") for (ptrdiff_t i = from; i < to; i++) {
+    _Pragma("omp simd reduction(| : far)")
+    for (ptrdiff_t i = from; i < to; i++) {
         far |= second[i] < -80.0f;
         target[i] = first[i] * silu_slope(second[i]);
     }
     for (ptrdiff_t i = from; far && i < to; i++)
         if (second[i] < -80.0f)
-            target[i] = second[i] < -210.0f ? first[i] * -0.0f
-                                            : far_silu_gradient(first[i], second[i]);
+            target[i] =
+                second[i] < -210.0f ? first[i] * -0.0f : far_silu_gradient(first[i], second[i]);
 }
 
 BINARY(add, a + b)
