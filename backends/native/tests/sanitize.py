@@ -42,11 +42,16 @@ KINDS = {
         },
     ),
     # Python and NumPy are not instrumented, but their locks are intercepted; OpenBLAS's threads
-    # wait for each other in assembly code, which is not.
+    # wait for each other in assembly code, which is not. Tests fork while threads run, and ask for
+    # too much memory.
     "thread": (
         ["-fsanitize=thread"],
         "libtsan.so",
-        {"TSAN_OPTIONS": "halt_on_error=1:exitcode=66", "OPENBLAS_NUM_THREADS": "1"},
+        {
+            "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:die_after_fork=0:"
+            "allocator_may_return_null=1",
+            "OPENBLAS_NUM_THREADS": "1",
+        },
     ),
 }
 

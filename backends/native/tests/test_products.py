@@ -31,7 +31,7 @@ LAYOUTS = ("plain", "turned", "strided", "reversed")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("layouts", itertools.product(LAYOUTS, LAYOUTS), ids="-".join)
+@pytest.mark.parametrize("layouts", [*itertools.product(LAYOUTS, LAYOUTS)], ids="-".join)
 def test_matmul_within_the_rounding_of_its_terms(layouts, threads, instructions):
     sizes = [0, 1, 2, 5, 11, 12, 13, 24, 31, 32, 33, 48, 95, 97, 130, 257, 600]
     for _ in range(20):
