@@ -119,14 +119,17 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return xp.real(x), xp.imag(x)
 
     def complex_(real: Any, imag: Any) -> Any:
+        # From the first quadrant: a sum of parts would lose the signs of zeros.
         dtype = xp.complex64 if real.dtype == xp.float32 else xp.complex128
+        height = xp.abs(imag)
         # Infinity times 1j would have a real part of NaN.
-        imaginary = xp.astype(xp.where(xp.isfinite(imag), imag, 0.0), dtype) * 1j
-        for value in (math.inf, -math.inf):
-            infinite = xp.asarray(complex(0, value), dtype=dtype)
-            imaginary = xp.where(imag == value, infinite, imaginary)
-        undefined = xp.asarray(complex(0, math.nan), dtype=dtype)
-        return xp.astype(real, dtype) + xp.where(xp.isnan(imag), undefined, imaginary)
+        upwards = xp.astype(xp.where(xp.isfinite(height), height, 0.0), dtype) * 1j
+        for value in (math.inf, math.nan):
+            there = xp.isinf(height) if value == math.inf else xp.isnan(height)
+            upwards = xp.where(there, xp.asarray(complex(0, value), dtype=dtype), upwards)
+        found = xp.astype(xp.abs(real), dtype) + upwards
+        found = xp.where(xp.signbit(imag), xp.conj(found), found)
+        return xp.where(xp.signbit(real), -xp.conj(found), found)
 
     def log1p(x: Any) -> Any:
         if not is_complex(x):

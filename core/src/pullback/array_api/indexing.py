@@ -33,7 +33,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         before = (slice(None),) * axis
         # The standard has no assignment to several positions: they are assigned one by one. All
         # updates of a position are added at once, with the accuracy of the namespace's sum.
-        order = xp.argsort(flat)
+        order = xp.argsort(flat, stable=True)
         positions = [int(flat[int(order[i])]) for i in range(count)]
         begin = 0
         for end in range(1, count + 1):
