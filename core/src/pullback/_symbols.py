@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from pullback.dtypes import DType
 
 __all__ = ["Apart", "Break", "DrawnInt", "HostNumber"]
 
@@ -39,7 +42,7 @@ class DrawnInt(int):
     """The key or the counter of random numbers: an int in a trace, and the value of an input."""
 
     #: The value that the graph has for it.
-    symbol: Any
+    symbol: object
 
     def _arithmetic(self, *_: object) -> NoReturn:
         raise Break(
@@ -56,10 +59,10 @@ class DrawnInt(int):
 class Host(Protocol):
     """A trace, as a number knows it."""
 
-    def number(self, function: Callable[..., Any], *arguments: Any) -> HostNumber:
+    def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
         """The number that a function gives at each run."""
 
-    def number_as_tensor(self, number: HostNumber, dtype: Any) -> Any:
+    def number_as_tensor(self, number: HostNumber, dtype: DType) -> Any:
         """A 0-d tensor with the number of each run."""
 
 
@@ -74,7 +77,7 @@ class HostNumber:
 
     __slots__ = ("host", "name", "value")
 
-    def __init__(self, host: Host, name: str, value: Any) -> None:
+    def __init__(self, host: Host, name: str, value: object) -> None:
         self.host = host
         self.name = name
         self.value = value
@@ -102,7 +105,7 @@ class HostNumber:
 
 
 def _method(function: Callable[..., Any], swapped: bool) -> Callable[[HostNumber, Any], Any]:
-    def method(self: HostNumber, other: Any) -> Any:
+    def method(self: HostNumber, other: object) -> Any:
         if type(other) not in (int, float, bool, HostNumber):
             return NotImplemented
         arguments = (other, self) if swapped else (self, other)

@@ -378,7 +378,7 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
     """
 
     @uniform
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         dtype = _common(operands)
         if lift and _KIND[dtype] < FLOAT:
             dtype = DEFAULT_FLOAT
@@ -411,7 +411,7 @@ def each(*classes: str, result: int | DType = 0) -> DTypeRule:
     """
 
     @DTypeRule
-    def rule(operands: Operands, **_: Any) -> Resolution:
+    def rule(operands: Operands, **_: object) -> Resolution:
         inputs: list[DType | None] = []
         for position, operand in enumerate(operands):
             if operand is None:

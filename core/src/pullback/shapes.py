@@ -206,23 +206,23 @@ def reduced(shape: Shape, axes: Shape | None, keepdims: bool) -> Shape:
 # Shape rules.
 
 
-def broadcast(*inputs: Shape | None, **_: Any) -> Shape:
+def broadcast(*inputs: Shape | None, **_: object) -> Shape:
     """All inputs broadcast together."""
     return broadcast_shapes(*[shape for shape in inputs if shape is not None])
 
 
-def first(x: Shape, *_: Any, **__: Any) -> Shape:
+def first(x: Shape, *_: object, **__: object) -> Shape:
     """The result has the shape of the first input."""
     return x
 
 
-def reduce(x: Shape, *_: Any, axis: Any = None, keepdims: bool = False, **__: Any) -> Shape:
+def reduce(x: Shape, *_: object, axis: Any = None, keepdims: bool = False, **__: object) -> Shape:
     """A reduction over `axis`."""
     axes = (axis,) if isinstance(axis, int) else axis
     return reduced(x, axes, keepdims)
 
 
-def matmul(x1: Shape, x2: Shape, **_: Any) -> Shape:
+def matmul(x1: Shape, x2: Shape, **_: object) -> Shape:
     """Matrix product of stacks, with vectors as in the array API standard."""
     if not x1 or not x2:
         raise errors.ShapeError(f"0-d arrays have no matrix product, got {x1} and {x2}")
@@ -239,12 +239,12 @@ def matmul(x1: Shape, x2: Shape, **_: Any) -> Shape:
     return (*batch, *rows, *columns)
 
 
-def shape_attribute(*_: Any, shape: Shape, **__: Any) -> Shape:
+def shape_attribute(*_: object, shape: Shape, **__: object) -> Shape:
     """The result has the shape of the attribute `shape`."""
     return shape
 
 
-def data_dependent(*_: Any, **__: Any) -> None:
+def data_dependent(*_: object, **__: object) -> None:
     """The shape of the result depends on the data."""
     return
 

@@ -163,7 +163,7 @@ class StringTensor:
 
     # Arithmetic ----------------------------------------------------------------------------------
 
-    def _no_arithmetic(self, *_: Any) -> Any:
+    def _no_arithmetic(self, *_: object) -> Any:
         raise errors.DTypeError(
             "there is no arithmetic on strings; convert them to Python's with x.tolist()"
         )

@@ -198,7 +198,7 @@ class Tensor(ArrayMethods, OperatorMethods):
             raise errors.InputTypeError("a 0-d tensor cannot be iterated over")
         return (self[i] for i in range(len(self)))
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return bool(OPERATORS.any(self == value))
 
     def __format__(self, spec: str) -> str:

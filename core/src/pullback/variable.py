@@ -319,7 +319,7 @@ class Variable(ArrayMethods, OperatorMethods):
     def __index__(self) -> int:
         return self.value.__index__()
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return value in self.value
 
     def __format__(self, spec: str) -> str:

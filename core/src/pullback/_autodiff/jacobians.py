@@ -20,12 +20,12 @@ class Jacobians:
     if TYPE_CHECKING:
 
         def gradient(
-            self, target: Any, sources: Any, seed: Any, unconnected_gradients: Unconnected
+            self, target: object, sources: object, seed: object, unconnected_gradients: Unconnected
         ) -> Any: ...
         def _again(self) -> AbstractContextManager[None]: ...
 
     def jacobian(
-        self, target: Tensor, sources: Any, unconnected_gradients: Unconnected = "none"
+        self, target: Tensor, sources: object, unconnected_gradients: Unconnected = "none"
     ) -> Any:
         """The Jacobian of a tensor: shape target.shape + source.shape for each source.
 

@@ -48,39 +48,39 @@ class Capturing(Protocol):
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one; ends the trace for another one."""
 
-    def read(self, variable: Any) -> Tensor:
+    def read(self, variable: object) -> Tensor:
         """The value of a variable at this point of the function."""
 
-    def write(self, variable: Any, value: Tensor) -> None:
+    def write(self, variable: object, value: Tensor) -> None:
         """Has the program set a variable when all has gone well."""
 
-    def number(self, function: Callable[..., Any], *arguments: Any) -> HostNumber:
+    def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
         """The number that a function of other numbers gives at each run."""
 
-    def number_of(self, owner: Any, attribute: str) -> HostNumber:
+    def number_of(self, owner: object, attribute: str) -> HostNumber:
         """An attribute with a number that is another one at each run."""
 
-    def set_attribute(self, owner: Any, attribute: str, value: Any) -> None:
+    def set_attribute(self, owner: object, attribute: str, value: object) -> None:
         """Has the program set an attribute when all has gone well."""
 
-    def keep(self, owner: Any, attributes: Sequence[str]) -> None:
+    def keep(self, owner: object, attributes: Sequence[str]) -> None:
         """Puts the state that attributes have at each run in their place, for the trace."""
 
-    def after(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def after(self, function: Callable[..., Any], *arguments: object) -> None:
         """Has the program call a function when all has gone well, with tensors of the run."""
 
     def change(
-        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: Any
+        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: object
     ) -> None:
         """Calls a function now, and has the program call it; `undo` takes it back."""
 
-    def changes_of(self, function: Callable[..., Any], owner: Any) -> int:
+    def changes_of(self, function: Callable[..., Any], owner: object) -> int:
         """The number of times that `change` got a function with this argument."""
 
-    def guard(self, function: Callable[..., Any], what: str, *arguments: Any) -> None:
+    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
 
-    def reserve(self, generator: Any, words: int) -> tuple[int, int]:
+    def reserve(self, generator: object, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""
 
 

@@ -8,7 +8,7 @@ for a library to make itself known. So the subclass is made when both are import
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -27,7 +27,7 @@ def _register(backends: ModuleType) -> None:
 class Watch:
     """Finds nothing of its own: it registers the backend once einops has been imported."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != MODULE:
             return None
         import importlib.util

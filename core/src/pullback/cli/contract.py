@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
+from collections.abc import Callable
 
 from pullback import dtypes
 from pullback.spec import Arity, Attribute, Op, Rule
@@ -31,7 +31,7 @@ _ARITIES = {
 }
 
 
-def first_line(thing: Any) -> str:
+def first_line(thing: object) -> str:
     """The first line of a docstring; nothing if there is none."""
     return (inspect.getdoc(thing) or "").partition("\n")[0]
 
@@ -127,7 +127,7 @@ def definition(op: Op) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-def call(name: str, function: Any) -> str:
+def call(name: str, function: Callable[..., object]) -> str:
     """The signature as a caller writes it."""
     text = f"{name}{inspect.signature(function)}"
     # Annotations are strings, for they are not evaluated; defaults keep their quotes.

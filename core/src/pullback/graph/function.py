@@ -78,7 +78,7 @@ class Function(Generic[P, R]):
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """The captured method of an instance, which keeps it."""
         if instance is None:
             return self

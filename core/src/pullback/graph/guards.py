@@ -20,8 +20,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 def guards_of(f: Callable[..., Any]) -> list[Guard]:
     """The guards for all that a function names, with the values of now."""
     guards = [Guard(read, (), read(), what) for read, what in AMBIENT]
-    owner: Any = None
-    function: Any = f
+    owner: object = None
+    function: object = f
     if isinstance(f, MethodType):
         owner, function = f.__self__, f.__func__
     elif not isinstance(f, FunctionType):
@@ -34,7 +34,7 @@ def guards_of(f: Callable[..., Any]) -> list[Guard]:
     return guards
 
 
-def _wrapped(function: Any) -> Iterator[FunctionType]:
+def _wrapped(function: object) -> Iterator[FunctionType]:
     """The function, and those that decorators say they have wrapped."""
     while function is not None:
         if isinstance(function, FunctionType):
@@ -59,7 +59,7 @@ def _of_globals(function: FunctionType) -> Iterator[Guard]:
             yield Guard(names.get, (name,), value, f"the global {name}")
 
 
-def _of_attributes(owner: Any, function: FunctionType) -> Iterator[Guard]:
+def _of_attributes(owner: object, function: FunctionType) -> Iterator[Guard]:
     values = getattr(owner, "__dict__", {})
     for name in dict.fromkeys(_names(function.__code__)):
         if type(values.get(name, _MISSING)) in _PLAIN:

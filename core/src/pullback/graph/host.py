@@ -27,7 +27,7 @@ class Guard(NamedTuple):
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    value: Any
+    value: object
     what: str
 
     def holds(self) -> bool:
@@ -60,7 +60,7 @@ def same(value: Any, before: Any) -> bool:
     return kind in (int, str, bool, bytes, frozenset) and bool(value == before)
 
 
-def array_of(value: Any, dtype: DType, device: Device) -> Native:
+def array_of(value: object, dtype: DType, device: Device) -> Native:
     """A 0-d array with a number of the host."""
     if type(value) is int:
         # Such as the number of a step, which does not come again.
@@ -94,7 +94,7 @@ def line_of_traceback(error: BaseException) -> str:
     return line
 
 
-def kinds_of(owner: Any, attributes: tuple[str, ...]) -> tuple[Any, ...]:
+def kinds_of(owner: object, attributes: tuple[str, ...]) -> tuple[Any, ...]:
     """The kinds of the values of attributes, apart from the numbers in them."""
     values = [getattr(owner, name) for name in attributes]
     return tuple(

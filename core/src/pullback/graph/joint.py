@@ -23,7 +23,7 @@ class JointTape(GradientTape):
 
     __slots__ = ("outside", "read")
 
-    def __init__(self, outside: Any) -> None:
+    def __init__(self, outside: GradientTape) -> None:
         super().__init__(persistent=True, watch_accessed_variables=False)
         self.outside = outside
         #: The variables that were read, by identity.
@@ -55,7 +55,7 @@ class Derivative(NamedTuple):
     accessed: bool
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: object) -> Iterator[Tensor]:
     """The tensors in what a function returned, in order."""
     if isinstance(value, dict):
         for item in value.values():
@@ -68,7 +68,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def differentiated(
-    recorder: Recorder, tape: JointTape, arguments: list[tuple[Part, Tensor, Any]], result: Any
+    recorder: Recorder, tape: JointTape, arguments: list[tuple[Part, Tensor, Any]], result: object
 ) -> Derivative:
     """Traces the backward pass of a function that has just been traced.
 

@@ -47,7 +47,7 @@ class Program:
         signature: Signature,
         guards: list[Guard],
         recorder: Recorder,
-        result: Any,
+        result: object,
         arguments: list[str],
         derivative: Derivative | None = None,
     ) -> None:
@@ -81,13 +81,13 @@ class Program:
 class _Returned:
     """The result of a function: tensors, which are outputs, in a structure of constants."""
 
-    def __init__(self, recorder: Recorder, result: Any) -> None:
+    def __init__(self, recorder: Recorder, result: object) -> None:
         self._recorder = recorder
         self.outputs: list[Value] = []
         #: The names of the outputs' tensors in the program, and its other parts, for `text`.
         self.structure = self._parsed(result)
 
-    def _parsed(self, value: Any) -> Any:
+    def _parsed(self, value: object) -> Any:
         if type(value) is Tensor:
             self.outputs.append(self._recorder.lift(value)._array.value)
             return _Output(len(self.outputs) - 1)
@@ -99,7 +99,7 @@ class _Returned:
             )  # fmt: skip
         return value
 
-    def text(self, source: Source, value: Any) -> str:
+    def text(self, source: Source, value: object) -> str:
         """The expression that makes the result."""
         if type(value) is _Output:
             return f"t{value.position}"
@@ -128,7 +128,7 @@ class _Output:
 class _Items:
     __slots__ = ("items", "value")
 
-    def __init__(self, value: Any, items: list[Any]) -> None:
+    def __init__(self, value: object, items: list[Any]) -> None:
         self.value = value
         self.items = items
 

@@ -116,19 +116,19 @@ class Recorder(Trace):
             "a captured function runs on one device; move tensors before the call",
         )
 
-    def read(self, variable: Any) -> Tensor:
+    def read(self, variable: object) -> Tensor:
         """The value of a variable at this point of the function."""
         if LOCAL.state.recording:
             self.guard(getattr, f"whether {_label(variable)} is trained", variable, "_watched")
         return wrap(self._hold(variable).now, self.device)
 
-    def write(self, variable: Any, value: Tensor) -> None:
+    def write(self, variable: object, value: Tensor) -> None:
         """Has the program set a variable when all has gone well."""
         held = self._hold(variable)
         held.now = self.lift(value)._array
         held.written = True
 
-    def number(self, function: Callable[..., Any], *arguments: Any) -> HostNumber:
+    def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
         """The number that a function of other numbers gives at each run."""
         values = [a.value if type(a) is HostNumber else a for a in arguments]
         with self.suspended():
@@ -137,7 +137,7 @@ class Recorder(Trace):
         self.numbers.append(Number(result, function, arguments))
         return result
 
-    def number_of(self, owner: Any, attribute: str) -> HostNumber:
+    def number_of(self, owner: object, attribute: str) -> HostNumber:
         """An attribute with a number that is another one at each run."""
         key = id(owner), attribute
         entry = self._attributes_set.get(key)
@@ -145,7 +145,7 @@ class Recorder(Trace):
             return entry[2]
         return self.number(getattr, owner, attribute)
 
-    def set_attribute(self, owner: Any, attribute: str, value: Any) -> None:
+    def set_attribute(self, owner: object, attribute: str, value: object) -> None:
         """Has the program set an attribute when all has gone well."""
         self._attributes_set[id(owner), attribute] = owner, attribute, value
 
@@ -178,24 +178,24 @@ class Recorder(Trace):
                 setattr(owner, name, value)
         self._kept = {}
 
-    def after(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def after(self, function: Callable[..., Any], *arguments: object) -> None:
         """Has the program call a function when all has gone well, with tensors of the run."""
         lifted = [self.lift(a) if type(a) is Tensor else a for a in arguments]
         self._after.append((function, tuple(lifted)))
 
     def change(
-        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: Any
+        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: object
     ) -> None:
         """Calls a function now, and has the program call it; `undo` takes it back."""
         function(*arguments)
         self._changes.append((function, arguments))
         self._undo.append(undo)
 
-    def changes_of(self, function: Callable[..., Any], owner: Any) -> int:
+    def changes_of(self, function: Callable[..., Any], owner: object) -> int:
         """The number of times that `change` got a function with this argument."""
         return sum(done is function and given[:1] == (owner,) for done, given in self._changes)
 
-    def guard(self, function: Callable[..., Any], what: str, *arguments: Any) -> None:
+    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
         key = (function, *map(id, arguments))
         if key not in self.guards:
@@ -291,7 +291,7 @@ class Recorder(Trace):
         for function, arguments in self.effects():
             function(*map(self.outside, arguments))
 
-    def outside(self, value: Any) -> Any:
+    def outside(self, value: object) -> Any:
         """The tensor or number of this call for one of the trace."""
         if type(value) is Tensor and value._device is self.device:
             return wrap(value._array.array, self.real_device)
@@ -325,7 +325,7 @@ class Recorder(Trace):
             held = self._held[id(variable)] = _Held(variable, self._inputs[-1], traced)  # type: ignore[arg-type]
         return held
 
-    def _input(self, kind: Any, letter: str, array: Native, *more: Any) -> Traced:
+    def _input(self, kind: Callable[..., Any], letter: str, array: Native, *more: object) -> Traced:
         value = Value(f"{letter}{len(self._inputs)}", tuple(array.shape), array.dtype)
         self._inputs.append(kind(value, *more))
         return Traced(array, value)
@@ -373,16 +373,16 @@ class Recorder(Trace):
         self._check_running()
         self._break(reason, "")
 
-    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Traced:
+    def from_host(self, array: np.ndarray[Any, Any], device: object, *, copy: bool) -> Traced:
         """A constant of the graph."""
         self._check_running()
         return super().from_host(array, device, copy=copy)
 
-    def to_dlpack(self, array: Any, **kwargs: Any) -> Any:
+    def to_dlpack(self, array: object, **kwargs: object) -> Any:
         """Ends the trace."""
         self._looked_at("hands a tensor to another library")
 
-    def from_dlpack(self, value: Any, device: Any, *, copy: bool | None) -> Traced:
+    def from_dlpack(self, value: object, device: object, *, copy: bool | None) -> Traced:
         """A constant of the graph."""
         return self._constant(self._real.from_dlpack(value, device, copy=copy))
 

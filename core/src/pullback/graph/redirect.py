@@ -27,12 +27,12 @@ class _Table(dict[Any, Any]):
         super().__init__()
         self.table = table
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         if LOCAL.state.capture is not None:
             raise KeyError(key)
         return self.table[key]
 
-    def __setitem__(self, key: Any, kernel: Any) -> None:
+    def __setitem__(self, key: object, kernel: object) -> None:
         self.table[key] = kernel
 
     def clear(self) -> None:
@@ -45,7 +45,7 @@ _READS = ("item", "to_dlpack", "to_host")
 
 
 def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
-    def read(*args: Any, **kwargs: Any) -> Any:
+    def read(*args: object, **kwargs: object) -> Any:
         capture: Any = LOCAL.state.capture
         if capture is not None:
             capture.broken = error = Break("looks at the values of a tensor")

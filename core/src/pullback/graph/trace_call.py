@@ -20,7 +20,12 @@ _NUMBERS = itertools.count()
 
 
 def traced(
-    f: Callable[..., Any], name: str, signature: Signature, *, commit: bool, outside: Any = None
+    f: Callable[..., Any],
+    name: str,
+    signature: Signature,
+    *,
+    commit: bool,
+    outside: Any = None,
 ) -> tuple[Any, Program]:
     """Runs a function in a trace, and makes a program of it.
 
@@ -103,7 +108,7 @@ def traced(
     return result, program
 
 
-def _outside(recorder: Recorder, value: Any) -> Any:
+def _outside(recorder: Recorder, value: object) -> Any:
     """Returns what the traced function returned, with the tensors and numbers of this call."""
     if isinstance(value, dict):
         return {key: _outside(recorder, item) for key, item in value.items()}

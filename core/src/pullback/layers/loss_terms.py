@@ -16,7 +16,7 @@ class LossTerms(list[Any]):
 
     ever = False
 
-    def __new__(cls, *args: Any) -> Self:
+    def __new__(cls, *args: object) -> Self:
         """Makes a list, and remembers that there is one."""
         LossTerms.ever = True
         return super().__new__(cls)

@@ -106,7 +106,7 @@ class Slots:
                     yield variable, name, slot
 
 
-def _change(undo: Callable[[], object], function: Callable[..., None], *arguments: Any) -> None:
+def _change(undo: Callable[[], object], function: Callable[..., None], *arguments: object) -> None:
     """Calls a function now, and in a captured function at each run."""
     capture = capturing()
     if capture is None:

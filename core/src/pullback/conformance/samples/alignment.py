@@ -36,7 +36,7 @@ def _ctc(
     return np.array(losses, logits.dtype)
 
 
-def _size(logits: Array, *rest: Array, **_: Any) -> Array:
+def _size(logits: Array, *rest: Array, **_: object) -> Array:
     """The scores of all frames add up."""
     worst = 2 * np.abs(logits).max(initial=0) + np.log(logits.shape[-1]) + 2
     return np.full(logits.shape[0], logits.shape[1] * worst)

@@ -52,7 +52,7 @@ def _sparse_cross_entropy(
     return loss
 
 
-def _size(logits: Array, labels: Array, *, axis: int = -1, **_: Any) -> Array:
+def _size(logits: Array, labels: Array, *, axis: int = -1, **_: object) -> Array:
     """What the terms of a cross entropy are made of."""
     finite = np.where(np.isfinite(logits), np.abs(logits), 0)
     return 2 * np.max(finite, axis=axis, initial=0) + np.log(logits.shape[axis])

@@ -39,7 +39,7 @@ def _errors(reference: Any, slots: tuple[Array, ...], numbers: tuple[Array, ...]
     ]
 
 
-def _magnitude(*inputs: Array, **_: Any) -> Array:
+def _magnitude(*inputs: Array, **_: object) -> Array:
     """What the terms of an update are made of, generously: they may cancel."""
     size = 1 + sum(np.max(np.abs(value), initial=0) for value in inputs)
     return np.full(np.shape(inputs[0]), size * size)
