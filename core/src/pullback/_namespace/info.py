@@ -67,9 +67,9 @@ class NamespaceInfo:
             and (kind is None or isdtype(dtype, kind))
         }
 
-    def devices(self) -> list[Device]:
-        """All usable devices."""
-        return list(devices())
+    def devices(self) -> tuple[Device, ...]:
+        """All usable devices: a tuple since version 2025.12 of the standard, a list before."""
+        return tuple(devices())
 
 
 def __array_namespace_info__() -> NamespaceInfo:
