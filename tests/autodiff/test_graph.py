@@ -406,3 +406,20 @@ def test_keys_tell_equal_values_apart():
     assert frozen((slice(0, 1), ..., [2])) == frozen((slice(0, 1), ..., [2]))
     with pytest.raises(NotTraceableError):
         frozen(object())
+
+
+def test_a_product_with_ones_keeps_the_layout_of_what_is_summed_further_on():
+    # The sum is taken of a quotient of the product: elementwise kernels hand its layout on.
+    def gradient(x):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sum(x / pb.sum(x))
+        return tape.gradient(y, x).tolist()
+
+    for seed in range(30):
+        array = np.random.default_rng(seed).standard_normal((5, 7)).astype(np.float32)
+        x = pb.asarray(np.asfortranarray(array), copy=False)
+        replay.forget()
+        plain = gradient(x)
+        for _ in range(4):
+            assert gradient(x) == plain

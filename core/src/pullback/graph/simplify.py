@@ -94,11 +94,15 @@ def drop_identity_elements(graph: Graph) -> Graph:
 
     The gradient of a sum has them: its cotangent is ones, broadcast and multiplied. The result may
     have another memory layout than the other input, and a sum of it would then add in another
-    order. So the call stays where another one reads it whose bits depend on layouts.
+    order. So the call stays where its layout comes to a call whose bits depend on layouts.
     """
     same: dict[Value, Value] = {}
     filled = _Filled(graph)
-    by_layout = {value for call in graph.calls if not call.ignores_layout for value in call.values}
+    by_layout: set[Value] = set()
+    for call in reversed(graph.calls):
+        # Elementwise kernels hand the layout of their inputs on.
+        if not call.ignores_layout or not by_layout.isdisjoint(call.results):
+            by_layout.update(call.values)
     calls = []
     for call in graph.calls:
         filled.learn(call)
