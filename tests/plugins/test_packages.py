@@ -104,7 +104,8 @@ def serving(installed, *arguments, **environment):
 def test_a_kernel_pack_is_switched_off(installed, arguments, environment):
     installed.add(PACK)
     lines = serving(installed, *arguments, **environment)
-    assert lines[0].endswith("its own kernel, of the highest priority")
+    assert "its own kernel, of the highest priority; " in lines[0]
+    assert "kernels/softmax.py:" in lines[0]
     assert lines[-1].endswith("a kernel pack, not used: switched off")
 
 
