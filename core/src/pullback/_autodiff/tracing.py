@@ -197,28 +197,34 @@ class _Comparison:
             # The cotangents of residuals go through bodies.
             if whole is None:
                 raise NotTraceableError
-            op_of_whole: Any = whole.op
-            if type(op_of_whole) is not CallGraph and (
-                type(whole.op) is not Op or position >= len(whole.op.outputs)
+            recorded: object = whole.op
+            if type(recorded) is not CallGraph and (
+                type(recorded) is not Op or position >= len(recorded.outputs)
             ):
                 raise NotTraceableError
             self._unless(f"type({name}) is Output and {name}.saved == {position}")
         else:
-            op: Any = node.op
-            if type(op) is CallGraph:
-                self._compare_call(op, node, copy, name)
-                self._compare_links(node, name, waiting)
-                return
-            if type(op) is not Op or not all(map(_is_ours, _functions(op))):
-                raise NotTraceableError
-            begin, end = self._interval
-            if node.device is not self._device or not begin <= node.serial < end:
-                raise NotTraceableError
-            if node.saved is None:
-                raise NotTraceableError
-            self._unless(f"{name}.op is {self._source.constant(op)} and {name}.device is device")
-            copy.saved = (self._compare_plain if op.simple else self._compare_full)(op, node, name)
+            copy.saved = self._compare_saved(node, name)
         self._compare_links(node, name, waiting)
+
+    def _compare_saved(self, node: Node, name: str) -> tuple[Any, ...]:
+        """Compares the op of a node, its device and what it keeps.
+
+        Returns:
+            the copy of what it keeps, with traced arrays.
+        """
+        op: Op | CallGraph | None = node.op
+        if op is None or type(op) not in (Op, CallGraph):
+            raise NotTraceableError
+        if isinstance(op, Op) and not all(map(_is_ours, _functions(op))):
+            raise NotTraceableError
+        begin, end = self._interval
+        if node.device is not self._device or not begin <= node.serial < end or node.saved is None:
+            raise NotTraceableError
+        self._unless(f"{name}.op is {self._source.constant(op)} and {name}.device is device")
+        if isinstance(op, CallGraph):
+            return self._compare_call(op, node, name)
+        return (self._compare_plain if op.simple else self._compare_full)(op, node, name)
 
     def _compare_links(self, node: Node, name: str, waiting: list[Node]) -> None:
         targets: list[str] = []
@@ -239,18 +245,12 @@ class _Comparison:
         if known:
             self._unless(" and ".join(known))
 
-    def _compare_call(self, op: CallGraph, node: Node, copy: Node, name: str) -> None:
-        """Compares the node of a captured function, whose graph is a part of this one."""
-        begin, end = self._interval
-        if node.device is not self._device or not begin <= node.serial < end:
-            raise NotTraceableError
-        if node.saved is None:
-            raise NotTraceableError
-        self._unless(f"{name}.op is {self._source.constant(op)} and {name}.device is device")
+    def _compare_call(self, op: CallGraph, node: Node, name: str) -> tuple[Any, ...]:
+        """Compares what the node of a captured function keeps: its graph is a part of this one."""
         residuals = node.saved[: op.residuals]
         names = [f"{name}_{i}" for i in range(len(residuals))]
         self._source.line(f"{_targets(names)}*p0, = {name}.saved", "del p0")
-        copy.saved = tuple(map(self._compare_array, residuals, names))
+        return tuple(map(self._compare_array, residuals, names))
 
     def _compare_plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
         """Compares what a node of specialized code keeps: a value for each name of the layout."""
