@@ -47,6 +47,8 @@ def steps(run: Run) -> dict[str, Builder]:
         "infer_cnn_b32": lambda: infer(cnn(), shared.images(32, 32, 3)),
         "infer_transformer_b1": lambda: infer(Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(Transformer(), tokens(8)),
+        "infer_resnet50_b1": lambda: infer(resnet50(), shared.images(1, 224, 3)),
+        "resnet50": lambda: train(resnet50(), shared.images(8, 224, 3), momentum()),
         "fusion_fwd": partial(fusion_fwd, run),
         "fusion_grad": partial(fusion_grad, run),
     }
@@ -277,6 +279,35 @@ def cnn() -> Any:
         ]
     )
     return set_weights(model, shared.cnn_weights(), np.zeros((1, 32, 32, 3), np.float32))
+
+
+class Bottleneck(pb.Model):
+    """A residual block of three convolutions, the 3x3 on fewer channels."""
+
+    def __init__(self, inputs: int, size: int, stride: int) -> None:
+        super().__init__()
+        self.narrow = Normalized(size, 1)
+        self.middle = Normalized(size, 3, stride)
+        self.wide = Normalized(4 * size, 1)
+        self.shortcut = Normalized(4 * size, 1, stride) if inputs != 4 * size else None
+
+    def call(self, x: Any) -> Any:
+        y = self.wide(pb.relu(self.middle(pb.relu(self.narrow(x)))))
+        return pb.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+def resnet50() -> Any:
+    model = pb.Sequential(
+        [
+            Normalized(64, 7, 2),
+            pb.relu,
+            layers.MaxPool2D(3, 2, padding=1),
+            *(Bottleneck(*sizes) for _, *sizes in shared.bottlenecks()),
+            layers.GlobalAveragePool2D(),
+            layers.Dense(1000),
+        ]
+    )
+    return set_weights(model, shared.resnet50_weights(), np.zeros((1, 64, 64, 3), np.float32))
 
 
 class Decoder(pb.Model):
