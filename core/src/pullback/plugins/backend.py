@@ -84,7 +84,7 @@ class Backend:
     #: The version shown by `pullback backends`.
     version: ClassVar[str] = ""
     #: The version of the op specification that the plugin was written for.
-    spec_version: ClassVar[int] = SPEC_VERSION
+    spec_version: ClassVar[str] = SPEC_VERSION
     #: The kinds of device it drives: "cpu", "gpu" or both.
     kinds: ClassVar[tuple[str, ...]] = ("cpu",)
     #: The tiers of primitives that it claims to support in full.
