@@ -1,4 +1,4 @@
-"""What a change of `spec_version` means: which backends go on working, and which are refused.
+"""The meaning of `spec_version`: which backends go on working, and which are rejected.
 
 `snapshots/spec-1.txt` has what kernels of version 1 rely on: how each op calls its kernel, what it
 takes back, and the primitives of each tier. A change that breaks a kernel written for it needs
@@ -27,7 +27,7 @@ SNAPSHOT = Path(__file__).parent / "snapshots" / f"spec-{MAJOR}.txt"
 
 
 def contract(op: spec.Op) -> str:
-    """What the kernel of an op relies on, in a line."""
+    """The contract that the kernel of an op relies on, in a line."""
     results = ", ".join([*op.outputs, *op.residuals])
     kind = f"primitive of {op.tier}" if op.primitive else "composite"
     return f"{kernel_signature(op)} -> {results}; {kind}"
