@@ -39,6 +39,7 @@ LEVELS = (
     ),
     (
         "spec",
+        "plugins.observation",
         "plugins.backend",
         "plugins.hookspecs",
         "plugins.validation",
@@ -57,6 +58,7 @@ LEVELS = (
         "plugins.registry",
         "plugins.public",
         "devices",
+        "profiling",
     ),
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),

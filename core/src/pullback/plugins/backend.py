@@ -9,12 +9,14 @@ tuple of them for several results and residuals. It never writes into its inputs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from pullback import errors
 from pullback.dtypes import DType, as_dtype
+from pullback.plugins.observation import observed
 from pullback.spec import SPEC_VERSION, Tier
 
 #: The kinds of devices.
@@ -38,11 +40,15 @@ class Native(Protocol):
 
 
 class Memory(NamedTuple):
-    """Bytes on a device: used by arrays, held by the allocator, and in total."""
+    """Bytes on a device: used by arrays, held by the allocator, and in total.
+
+    `peak` is the most that arrays used since `Device.reset_peak`, or ever; None if unknown.
+    """
 
     used: int
     held: int
     total: int
+    peak: int | None = None
 
 
 class RegisteredKernel(NamedTuple):
@@ -84,7 +90,7 @@ class Backend:
     #: The version shown by `pullback backends`.
     version: ClassVar[str] = ""
     #: The version of the op specification that the plugin was written for.
-    spec_version: ClassVar[int] = SPEC_VERSION
+    spec_version: ClassVar[str] = SPEC_VERSION
     #: The kinds of device it drives: "cpu", "gpu" or both.
     kinds: ClassVar[tuple[str, ...]] = ("cpu",)
     #: The tiers of primitives that it claims to support in full.
@@ -99,7 +105,7 @@ class Backend:
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
-        #: The number of times that kernels have to be looked up anew since.
+        #: Changes whenever kernels have to be looked up anew; below 0 while they are observed.
         self.changes = 0
         for op_name, kernel in self.kernels.items():
             self.register_kernel(op_name, kernel, source=self.name, priority=0)
@@ -147,9 +153,24 @@ class Backend:
         `pullback conform` calls it after each op.
         """
 
+    def annotate(self, op_name: str) -> AbstractContextManager[Any] | None:
+        """A range of the vendor's profiler around a kernel; called while a profiler runs only."""
+        return None
+
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""
         return None
+
+    def reset_peak(self, device: NativeDevice) -> None:
+        """Begins to measure the peak of `memory` anew.
+
+        Raises:
+            BackendError: if the backend does not measure it.
+        """
+        raise errors.BackendError(
+            f"the backend {self.name!r} does not measure the peak of memory; read "
+            f"device.memory.peak without a reset: it is None there"
+        )
 
     def native(self, value: Any) -> Native:
         """Converts the result of a kernel that is not a native array, such as a NumPy scalar."""
@@ -237,7 +258,20 @@ class Backend:
 
     def forget_kernels(self) -> None:
         """Has dispatch look all kernels up again."""
-        self.changes += 1
+        self.changes += 1 if self.changes >= 0 else -1
+        self._clear_tables()
+
+    def observe(self, on: bool) -> None:
+        """Hands out kernels whose calls profilers are told of, or the plain ones again.
+
+        What was made of the kernels before, such as a program of `pullback.function`, is good again
+        afterwards: `changes` has the value that it had.
+        """
+        if on is not (self.changes < 0):
+            self.changes = ~self.changes
+            self._clear_tables()
+
+    def _clear_tables(self) -> None:
         for i in range(len(self.tables)):
             # A new dict: another thread may be about to write into the old one.
             self.tables[i] = {}
@@ -256,7 +290,8 @@ class Backend:
         """The kernel that is called for `op_name` where the first input has `dtype`."""
         for entry in self._registered.get(op_name, ()):
             if entry.dtypes is None or dtype in entry.dtypes:
-                return entry.kernel
+                kernel = entry.kernel
+                return kernel if self.changes >= 0 else observed(self, op_name, kernel)
         return None
 
     def __repr__(self) -> str:
