@@ -40,6 +40,7 @@ LEVELS = (
     (
         "spec",
         "plugins.backend",
+        "plugins.compiling",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",
