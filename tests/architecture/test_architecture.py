@@ -41,6 +41,7 @@ LEVELS = (
         "spec",
         "plugins.observation",
         "plugins.backend",
+        "plugins.compiling",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",

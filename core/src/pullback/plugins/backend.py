@@ -8,7 +8,7 @@ tuple of them for several results and residuals. It never writes into its inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
@@ -155,6 +155,20 @@ class Backend:
 
     def annotate(self, op_name: str) -> AbstractContextManager[Any] | None:
         """A range of the vendor's profiler around a kernel; called while a profiler runs only."""
+        return None
+
+    def compile(self, graph: Any) -> Callable[..., Sequence[Any]] | None:
+        """A function that runs a whole captured graph; None to have its calls run one by one.
+
+        Args:
+            graph: a `pullback.graph.graph.Graph` without writes: what is to be written to variables
+                is among its outputs. `pullback.plugins.compiling.as_function` makes a Python
+                function of it.
+
+        Returns:
+            A function of the graph's inputs in their order. It returns the outputs in theirs, and
+            may return one boolean more: false if values are not what kernels `require`.
+        """
         return None
 
     def memory(self, device: NativeDevice) -> Memory | None:
