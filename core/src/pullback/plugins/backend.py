@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -49,6 +50,41 @@ class Memory(NamedTuple):
     held: int
     total: int
     peak: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A difference from the op specification that a backend or a kernel pack has on purpose.
+
+    `pullback conform` counts the checks of the op that fail by it apart from other failures.
+
+    Args:
+        reason: why it is so, and stays so; it is printed.
+        dtypes: the names of the dtypes it is for; empty for all.
+        checks: the names of the checks that may fail, as `pullback conform` prints them; empty for
+            all.
+        samples: the samples, as `pullback conform` prints them, or patterns such as "every *";
+            empty for all.
+
+    >>> import pullback as pb
+    >>> class Flushing(pb.Backend):
+    ...     deviations = {
+    ...         "exp": pb.Deviation(
+    ...             "the library flushes subnormal results to zero",
+    ...             dtypes=("bfloat16",),
+    ...             checks=("value",),
+    ...         )
+    ...     }
+    """
+
+    reason: str
+    dtypes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+
+
+#: Op name to its deviations.
+Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
 
 
 class RegisteredKernel(NamedTuple):
@@ -99,8 +135,11 @@ class Backend:
     dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
+    #: Op name to the differences from the specification that are there on purpose.
+    deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
 
     def __init__(self) -> None:
+        self._pack_deviations: dict[str, Deviations] = {}
         self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
@@ -246,7 +285,20 @@ class Backend:
         """Removes every kernel that `source` has registered."""
         for op_name, kernels in self._registered.items():
             self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
+        self._pack_deviations.pop(source, None)
         self.forget_kernels()
+
+    def declare_deviations(self, deviations: Deviations, *, source: str) -> None:
+        """Adds the deviations of a kernel pack, until `unregister_kernels(source)`."""
+        self._pack_deviations[source] = deviations
+
+    def all_deviations(self) -> Iterator[tuple[str, Deviations]]:
+        """The deviations of the backend and of its kernel packs, each after the name of its source.
+
+        They are as their authors wrote them; `pullback conform` validates them.
+        """
+        yield self.name, self.deviations
+        yield from self._pack_deviations.items()
 
     def reject_kernels(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
         """Removes every kernel that has a problem.

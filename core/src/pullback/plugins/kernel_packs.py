@@ -97,9 +97,12 @@ def _register(backend: Backend, name: str, entries: list[EntryPoint]) -> int:
         priority = getattr(loaded, "priority", PRIORITY)
         if type(priority) is not int:
             raise errors.PluginError(f"{plugin}: priority must be an int, got {priority!r}")
+        deviations = getattr(loaded, "deviations", {})
         entry_points.call(loaded, "pullback_register_kernels", register, plugin, entries)
     for op_name, kernel, supported in kernels:
         backend.register_kernel(op_name, kernel, source=name, priority=priority, dtypes=supported)
+    if deviations:
+        backend.declare_deviations(deviations, source=name)
     return priority
 
 
