@@ -24,6 +24,7 @@ LEVELS = (
     (
         "errors",
         "dtypes",
+        "_array_files",
         "_namespace.dtypes",
         "casting",
         "shapes",
