@@ -12,6 +12,7 @@ from pullback.devices import Device
 from pullback.graph.capture import Trace
 from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Value
+from pullback.graph.regions import fuse
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, wrap
 
@@ -48,7 +49,7 @@ class CallGraph:
         self.gradients = tuple(gradients)
         self.sources = tuple(sources)
         self.residuals = residuals
-        self._run = emit(backward, "backward")
+        self._run = emit(fuse(backward), "backward")
 
     def attach(
         self, nodes: Sequence[Node | None], results: Sequence[Tensor], saved: tuple[Any, ...]
