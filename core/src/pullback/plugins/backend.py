@@ -8,7 +8,7 @@ tuple of them for several results and residuals. It never writes into its inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -96,6 +96,18 @@ class RegisteredKernel(NamedTuple):
     dtypes: frozenset[DType] | None
 
 
+class Fuser(NamedTuple):
+    """Who makes fused kernels for captured functions: a backend or a kernel pack.
+
+    `fuse` is called with a graph of calls of `ops`.
+    """
+
+    fuse: Callable[[Any], Kernel | None]
+    ops: frozenset[str]
+    source: str
+    priority: int
+
+
 class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native dtype."""
 
@@ -141,6 +153,7 @@ class Backend:
     def __init__(self) -> None:
         self._pack_deviations: dict[str, Deviations] = {}
         self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
+        self._fusers: tuple[Fuser, ...] = ()
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
@@ -244,6 +257,19 @@ class Backend:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not import DLPack")
 
+    def fusible(self) -> Collection[str]:
+        """The names of the ops whose calls `fuse` takes; none by default."""
+        return ()
+
+    def fuse(self, region: Any) -> Kernel | None:
+        """A kernel for all calls of a region, a `pullback.graph.graph.Graph`; None for none.
+
+        The kernel gets the inputs of the region by position, and returns its output, or a tuple of
+        several. Its results are those of the calls one by one, for inputs of any layout:
+        `pullback.graph.regions.op_by_op(region)` is a kernel that makes these calls.
+        """
+        return None
+
     def unsupported_dtype_message(self, dtype: object) -> str:
         """The message for a dtype that this backend does not support."""
         supported = ", ".join(map(str, self.dtypes))
@@ -281,8 +307,29 @@ class Backend:
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
         self.forget_kernels()
 
+    def register_fuser(
+        self,
+        fuse: Callable[[Any], Kernel | None],
+        ops: Collection[str],
+        *,
+        source: str,
+        priority: int,
+    ) -> None:
+        """Adds who makes fused kernels, as a kernel pack does: see `fuse` and `fusible`."""
+        fusers = (*self._fusers, Fuser(fuse, frozenset(ops), source, priority))
+        self._fusers = tuple(sorted(fusers, key=lambda fuser: -fuser.priority))
+        self.forget_kernels()
+
+    def fusers(self) -> Iterator[Fuser]:
+        """Who makes fused kernels, the highest priority first."""
+        yield from self._fusers
+        own = frozenset(self.fusible())
+        if own:
+            yield Fuser(self.fuse, own, self.name, 0)
+
     def unregister_kernels(self, source: str) -> None:
-        """Removes every kernel that `source` has registered."""
+        """Removes every kernel that `source` has registered, and its fused kernels."""
+        self._fusers = tuple(fuser for fuser in self._fusers if fuser.source != source)
         for op_name, kernels in self._registered.items():
             self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
         self._pack_deviations.pop(source, None)
