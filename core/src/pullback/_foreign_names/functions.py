@@ -121,7 +121,8 @@ _SECOND = {
     "gather_nd": "write `x[i, j]`",
     "tensor_scatter_nd_update": "write `pb.scatter_update(x, indices, updates)`",
     "segment_mean segment_max": "write `pb.segment_sum`, `pb.scatter_max`",
-    "while_loop cond case map_fn": "write plain Python: ops run at once",
+    "case": "write `pb.switch(index, branches)`, or plain Python: ops run at once",
+    "map_fn": "write plain Python: ops run at once",
     "placeholder Session global_variables_initializer":
         "not here: ops run at once; TensorFlow's names are in pullback.compat.tensorflow",
     "get_variable": "write `pb.Variable(x)`, or `layer.add_variable(name, shape)`",

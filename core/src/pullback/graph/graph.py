@@ -165,9 +165,25 @@ class Call(NamedTuple):
             elif isinstance(operand, tuple):
                 yield from (value for value in operand if isinstance(value, Value))
 
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """The graphs among the attributes, which branches and loops have."""
+        found: dict[str, Graph] = {}
+        for name, value in self.attributes.items():
+            if isinstance(value, Graph):
+                found[name] = value
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                found.update({f"{name}[{i}]": graph for i, graph in enumerate(value)})
+        return found
+
     def __str__(self) -> str:
         arguments = [_operand_text(operand) for operand in self.inputs]
-        arguments += [f"{name}={_operand_text(v)}" for name, v in self.attributes.items()]
+        nested = {name.partition("[")[0] for name in self.graphs}
+        arguments += [
+            f"{name}={_operand_text(v)}"
+            for name, v in self.attributes.items()
+            if name not in nested
+        ]
         results = ", ".join(map(repr, self.results))
         return f"{results} = {self.op.name}({', '.join(arguments)})"
 
@@ -209,7 +225,11 @@ class Graph(NamedTuple):
         lines = [f"graph on {self.device}"]
         lines += [f"  {_origin(source)} {source.value!r}" for source in self.inputs]
         lines += [f"  constant {name}" for name in self.constants]
-        lines += [f"  {call}" for call in self.calls]
+        for call in self.calls:
+            lines.append(f"  {call}")
+            for name, graph in call.graphs.items():
+                inner = str(graph).splitlines()[1:]
+                lines += [f"    {name}:", *(f"    {line}" for line in inner)]
         lines += [f"  write {value.name} to {target.value.name}" for target, value in self.writes]
         lines.append("  return " + ", ".join(value.name for value in self.outputs))
         return "\n".join(lines)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from pullback import dtypes, errors
+from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
 from pullback._tree import like
-from pullback.devices import Device, as_device
+from pullback.devices import as_device
 from pullback.graph.emit import write_calls
-from pullback.graph.graph import Attribute, Call, Draw, Graph, Handle, Host, Input, State, Value
+from pullback.graph.explain import Explained
+from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.host import Guard, Number, array_of, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.record import Recorder
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
-from pullback.tensor import Tensor, wrap
+from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.
 MISS = object()
@@ -191,7 +191,7 @@ def _compiled(
     if program.joint is not None:
         _write_node(source, leaves, program.joint, saved)
     source.line(f"return {returned.text(source, returned.structure)}")
-    source.names["explain"] = _Explained(graph, device, str(source))
+    source.names["explain"] = Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
 
 
@@ -321,59 +321,3 @@ def _write_after(source: Source, graph: Graph) -> None:
             source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
         else:
             source.line(f"{source.constant(function)}({', '.join(parts)})")
-
-
-# ---------------------------------------------------------------------------------------------
-# Errors.
-
-
-class _Explained:
-    """Raises the error that the op of a failed call raises when it is called op by op."""
-
-    def __init__(self, graph: Graph, device: Device, text: str) -> None:
-        self._calls = graph.calls
-        self._constants = graph.constants
-        self._device = device
-        self._lines = text.splitlines()
-
-    def __call__(self, error: Exception) -> NoReturn:
-        call = self._call_of(error)
-        if call is None:
-            raise error
-        arrays = self._arrays(error)
-        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
-        attributes: dict[str, Any] = {
-            name: arrays.get(value.name) if isinstance(value, Value) else value
-            for name, value in call.attributes.items()
-        }
-        if "device" in attributes:
-            attributes["device"] = self._device
-        try:
-            raise_explained(call.op, error, inputs, attributes)
-        except errors.PullbackError as explained:
-            if call.origin:
-                explained.add_note(f"in a captured function: called at {call.origin}")
-            raise
-
-    def _call_of(self, error: Exception) -> Call | None:
-        at = error.__traceback__
-        assert at is not None
-        # A line of a call ends with the name of its op.
-        waiting = list(self._calls[::-1])
-        last: Call | None = None
-        for line in self._lines[: at.tb_lineno]:
-            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
-                last = waiting.pop()
-        return last
-
-    def _arrays(self, error: Exception) -> dict[str, Any]:
-        at = error.__traceback__
-        assert at is not None
-        return {**self._constants, **at.tb_frame.f_locals}
-
-    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
-        if operand is None:
-            return None
-        if isinstance(operand, tuple):
-            return [wrap(arrays[value.name], self._device) for value in operand]
-        return wrap(arrays[operand.name], self._device)
