@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
     from pullback.graph.control import *
     from pullback.graph.function import function as function
+    from pullback.graph.py_function import py_function as py_function
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
@@ -171,6 +172,7 @@ _LAZY = {
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
     "ops_plugins": "pullback.plugins.public",
+    "py_function": "pullback.graph.py_function",
     "register_backend": "pullback.plugins.public",
     "scan": "pullback.graph.control",
     "set_default_dtype": "pullback._namespace.defaults",

@@ -83,7 +83,7 @@ def _check_call(device: Device, call: Call) -> None:
     symbols = [value for value in call.attributes.values() if isinstance(value, Value)]
     nested = {name.partition("[")[0] for name in call.graphs}
     for name, value in call.attributes.items():
-        if not isinstance(value, Value) and name != "device" and name not in nested:
+        if not isinstance(value, Value) and name != "device" and call.op.index >= 0:
             frozen(value)
     for graph in call.graphs.values():
         if graph.device is not device or graph.writes or graph.after:
