@@ -131,13 +131,9 @@ class Subtrace(Recorder):
 
     def read(self, variable: Any) -> Tensor:
         """The value of a variable at this point of the function."""
-        held = self._hold(variable)
-        if held.written and self.recorded:
-            self._break(
-                f"reads a variable that it has assigned in {self.what}, while a tape records",
-                "use the tensor that it was assigned",
-            )
-        return super().read(variable)
+        tensor = super().read(variable)
+        # As op by op: no gradient flows through what a variable was assigned.
+        return self.stop_gradient(tensor) if self._hold(variable).written else tensor
 
     def write(self, variable: Any, value: Tensor) -> None:
         """Has the call set a variable."""
