@@ -104,7 +104,7 @@ from pullback.ops.slicing import *
 from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
-from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.backend import Backend, Deviation, Memory
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tensor import Tensor, TensorLike
@@ -142,6 +142,9 @@ if TYPE_CHECKING:
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
     from pullback.plugins.public import *
+    from pullback.profiling import OpProfile as OpProfile
+    from pullback.profiling import Profile as Profile
+    from pullback.profiling import profile as profile
     from pullback.random import Generator as Generator
     from pullback.variable import Variable as Variable
 
@@ -154,7 +157,9 @@ _LAZY = {
     "GradientTape": "pullback._autodiff.tape",
     "Model": "pullback.layers",
     "OpsInfo": "pullback.plugins.public",
+    "OpProfile": "pullback.profiling",
     "PackInfo": "pullback.plugins.public",
+    "Profile": "pullback.profiling",
     "Sequential": "pullback.layers",
     "Variable": "pullback.variable",
     "backends": "pullback.plugins.public",
@@ -172,6 +177,7 @@ _LAZY = {
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
     "ops_plugins": "pullback.plugins.public",
+    "profile": "pullback.profiling",
     "py_function": "pullback.graph.py_function",
     "register_backend": "pullback.plugins.public",
     "scan": "pullback.graph.control",
@@ -210,6 +216,7 @@ __all__ = [
     *_LAZY,
     "Backend",
     "DType",
+    "Deviation",
     "Device",
     "Memory",
     "StringTensor",

@@ -13,6 +13,7 @@ from pullback.graph.control_call import lifted, one_or_all, record_call, trace_n
 from pullback.graph.control_op import define, kinds_of
 from pullback.graph.explain import emit_explained
 from pullback.graph.graph import Graph
+from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
 from pullback.graph.structures import check_alike, tensors
 from pullback.graph.subtrace import joined, section
@@ -134,7 +135,7 @@ class BranchKernel:
     """Runs one of several graphs."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._codes = [emit_explained(graph, "branch") for graph in graphs]
+        self._codes = [emit_explained(fuse(graph), "branch") for graph in graphs]
         self._item = graphs[0].device.backend.item
 
 

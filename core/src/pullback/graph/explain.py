@@ -8,11 +8,10 @@ from typing import Any, NoReturn
 
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import raise_explained
+from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
 from pullback.devices import Device
 from pullback.graph.emit import write_calls
-from pullback.graph.graph import Call, Graph, Value
-from pullback.spec import OPS
+from pullback.graph.graph import Call, Fused, Graph, Value
 from pullback.tensor import wrap
 
 
@@ -28,7 +27,16 @@ class Explained:
     def __call__(self, error: Exception) -> NoReturn:
         """Raises the error for what a call in the code raised."""
         call = self._call_of(error)
-        if call is None or OPS.get(call.op.name) is not call.op:
+        if call is None:
+            raise error
+        if isinstance(call.op, Fused):
+            if is_from_signal_handler(error):
+                raise error
+            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
+            short = isinstance(error, MemoryError)
+            kind = errors.OutOfMemoryError if short else errors.BackendError
+            raise kind(f"the fused kernel of {names} failed: {error}") from error
+        if call.op.index < 0:
             raise error  # what a branch or a loop calls has been explained there
         arrays = self._arrays(error)
         inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
@@ -69,12 +77,25 @@ class Explained:
         return wrap(arrays[operand.name], self._device)
 
 
-def emit_explained(graph: Graph, name: str) -> FunctionType:
-    """A function of the inputs of a graph, whose errors are those of the ops."""
-    source = Source(name, ", ".join(entry.value.name for entry in graph.inputs))
+def write_explained(source: Source, graph: Graph) -> list[str]:
+    """Writes the calls one by one, with the errors that they raise outside of a program.
+
+    The name `explain` of the code is to be an `Explained` of it.
+
+    Returns:
+        What `write_calls` returns.
+    """
     with source.block("try:"):
-        source.line(f"return {tuple_of(write_calls(source, graph))}")
+        source.line("pass")
+        texts = write_calls(source, graph)
     with source.block("except Exception as error:"):
         source.line("explain(error)")
+    return texts
+
+
+def emit_explained(graph: Graph, name: str = "line") -> FunctionType:
+    """A function of the inputs of a graph, whose errors are those of the ops."""
+    source = Source(name, ", ".join(entry.value.name for entry in graph.inputs), {})
+    source.line(f"return {tuple_of(write_explained(source, graph))}")
     source.names["explain"] = Explained(graph, graph.device, str(source))
     return source.compile()

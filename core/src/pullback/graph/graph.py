@@ -185,7 +185,13 @@ class Call(NamedTuple):
             if name not in nested
         ]
         results = ", ".join(map(repr, self.results))
-        return f"{results} = {self.op.name}({', '.join(arguments)})"
+        text = f"{results} = {self.op.name}({', '.join(arguments)})"
+        if isinstance(self.op, Fused):
+            text += "".join(f"\n  {call}" for call in self.op.graph.calls)
+        for name, graph in self.graphs.items():
+            lines = [f"{name}:", *str(graph).splitlines()[1:]]
+            text += "".join(f"\n  {line}" for line in lines)
+        return text
 
 
 class Graph(NamedTuple):
@@ -225,14 +231,22 @@ class Graph(NamedTuple):
         lines = [f"graph on {self.device}"]
         lines += [f"  {_origin(source)} {source.value!r}" for source in self.inputs]
         lines += [f"  constant {name}" for name in self.constants]
-        for call in self.calls:
-            lines.append(f"  {call}")
-            for name, graph in call.graphs.items():
-                inner = str(graph).splitlines()[1:]
-                lines += [f"    {name}:", *(f"    {line}" for line in inner)]
+        lines += [f"  {line}" for call in self.calls for line in str(call).splitlines()]
         lines += [f"  write {value.name} to {target.value.name}" for target, value in self.writes]
         lines.append("  return " + ", ".join(value.name for value in self.outputs))
         return "\n".join(lines)
+
+
+class Fused:
+    """The op of a call whose kernel does all calls of a graph."""
+
+    __slots__ = ("graph",)
+
+    name = "fused"
+    copies_elements = False
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
 
 
 def _origin(source: Input) -> str:

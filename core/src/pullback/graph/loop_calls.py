@@ -14,6 +14,7 @@ from pullback.graph.control_op import define, kinds_of
 from pullback.graph.explain import emit_explained
 from pullback.graph.graph import Graph
 from pullback.graph.record import Recorder
+from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
 from pullback.graph.subtrace import Outside, Section, joined, section
 from pullback.ops.creation import full
@@ -205,7 +206,7 @@ class ScanKernel:
     """Runs the graph of a step for each element."""
 
     def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
-        self._code = emit_explained(body, "step")
+        self._code = emit_explained(fuse(body), "step")
         self._device = body.device
         self._carries = carries
         self._results = kinds_of(body, body.outputs[carries:])
@@ -243,8 +244,8 @@ class WhileKernel:
     """Runs the graph of a step while that of the condition gives true."""
 
     def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
-        self._test = emit_explained(test, "condition")
-        self._code = emit_explained(body, "step")
+        self._test = emit_explained(fuse(test), "condition")
+        self._code = emit_explained(fuse(body), "step")
         self._item = body.device.backend.item
         self._maximum = maximum
 
