@@ -365,6 +365,27 @@ def test_tensors_from_outside_as_operands_are_read_at_each_run():
         table[0] = float(i)
 
 
+def test_copies_of_tensors_from_outside_are_made_at_each_run():
+    table = pb.asarray(X)
+
+    def f(x):
+        def step(carry, _):
+            part = pb.asarray(x, copy=True)
+            part[0] = carry[1]
+            return carry + part, None
+
+        copied = pb.asarray(table, copy=True)
+        whole = copied * 2
+        copied[1] = x[0]
+        return whole, copied, pb.scan(step, x, length=2)[0], x
+
+    captured = pb.function(f)
+    for i in range(5):
+        x = pb.asarray(X + i)
+        assert bits(captured(x)) == bits(f(x))
+        table[0] = float(i)
+
+
 def test_variables_are_written_where_they_would_be():
     count = pb.Variable(0, trainable=False)
     average = pb.Variable(0.0, trainable=False)
