@@ -44,10 +44,16 @@ def op_by_op(region: Graph) -> Kernel:
 
     `fuse` of a backend may return it, or call it for inputs that its own loops do not take.
     """
-    run = emit(region, "region")
-    if len(region.outputs) > 1:
-        return run
-    return lambda *inputs: run(*inputs)[0]
+    run: Kernel | None = None
+
+    def kernel(*inputs: Any) -> Any:
+        nonlocal run
+        if run is None:  # most never get here
+            run = emit(region, "region")
+        results = run(*inputs)
+        return results if len(results) > 1 else results[0]
+
+    return kernel
 
 
 # Groups ------------------------------------------------------------------------------------------
