@@ -13,7 +13,7 @@ from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
-from pullback.graph.regions import fuse, op_by_op
+from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
 from pullback.tensor import Tensor
 from pullback_native import _native, fused_plan
@@ -243,7 +243,7 @@ def test_plans_are_checked():
     graph, _ = recorded(lambda x: pb.exp(-x), normal(10))
     plan = ((), (10,), (0,), (0,), (0, 0), (0,), ((0, 0, -1, 5, 0, 0, 1),), (), (), (1,) * 8, 1.0)
     with pytest.raises(ValueError, match="names what is not there"):
-        _native.fused(op_by_op(graph), *plan)
+        _native.fused(emit(graph), *plan)
 
 
 # Threads ------------------------------------------------------------------------------------------

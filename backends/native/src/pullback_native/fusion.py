@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.graph.graph import Call, Graph, Value
-from pullback.graph.regions import op_by_op
 from pullback.plugins.backend import Kernel
 from pullback_native import _native
 from pullback_native.fused_plan import Plan, Unsupported
@@ -60,8 +58,12 @@ FUSIBLE = frozenset({
 })  # fmt: skip
 
 
-def fuse(region: Graph) -> Kernel | None:
-    """A kernel of all calls of a region; None if there is a call that the loops do not take."""
+def fuse(region: Any) -> Kernel | None:
+    """A kernel of all calls of a region; None if there is a call that the loops do not take.
+
+    Args:
+        region: a `pullback.graph.regions.Region`.
+    """
     try:
         return _Builder(region).kernel()
     except Unsupported:
@@ -71,18 +73,16 @@ def fuse(region: Graph) -> Kernel | None:
 class _Builder:
     """Translates the calls of a region, one after the other, into steps of a plan."""
 
-    def __init__(self, region: Graph) -> None:
+    def __init__(self, region: Any) -> None:
         self._region = region
         self._shape = next(
-            call.inputs[0].shape  # type: ignore[union-attr]
-            if call.op.name in SUMS
-            else call.results[0].shape
+            call.inputs[0].shape if call.op.name in SUMS else call.results[0].shape
             for call in region.calls
             if call.op.name != "broadcast_to"
         )
         self._plan = Plan(self._shape)
         #: Registers of the plan; numbers are -1 - their index.
-        self._operands: dict[Value, int] = {}
+        self._operands: dict[Any, int] = {}
         #: Numbers that stand for an array of the region's shape, and inputs that are rows.
         self._repeated: set[int] = set()
         self._rows: set[int] = set()
@@ -92,14 +92,13 @@ class _Builder:
             self._operands[entry.value] = self._input(entry.value)
         for call in self._region.calls:
             self._add(call)
-        fallback = op_by_op(self._region)
         outputs = [self._operands[value] for value in self._region.outputs]
-        kernel: Kernel = _native.fused(fallback, *self._plan.finished(outputs))
+        kernel: Kernel = _native.fused(self._region.op_by_op, *self._plan.finished(outputs))
         return kernel
 
     # Operands ----------------------------------------------------------------------------------
 
-    def _input(self, value: Value) -> int:
+    def _input(self, value: Any) -> int:
         if value.shape == self._shape:
             if value.dtype == np.bool_:
                 return self._plan.input("booleans")
@@ -114,7 +113,7 @@ class _Builder:
             return register
         raise Unsupported
 
-    def _constant(self, value: Value, array: Array) -> int:
+    def _constant(self, value: Any, array: Array) -> int:
         _require(array.dtype == FLOAT32 and array.size > 0)
         if array.ndim == 0 or array.size == 1 or not any(array.strides):
             _require(value.shape in ((), self._shape))
@@ -139,7 +138,7 @@ class _Builder:
 
     # Calls -------------------------------------------------------------------------------------
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: Any) -> None:
         name, result = call.op.name, call.results[0]
         if name in SUMS:
             self._operands[result] = self._sum(call)
@@ -155,7 +154,7 @@ class _Builder:
         else:
             self._operands[result] = self._elementwise(call)
 
-    def _elementwise(self, call: Call) -> int:
+    def _elementwise(self, call: Any) -> int:
         name, attributes = call.op.name, call.attributes
         if name in COMPARISONS:
             _require(all(value.dtype == FLOAT32 for value in call.values))
@@ -178,7 +177,7 @@ class _Builder:
             loop, cost = LOOPS[name], (UNARY | GRADIENTS)[name]
         return self._plan.step("unary" if len(inputs) == 1 else "binary", loop, inputs, cost)
 
-    def _arithmetic(self, call: Call, loops: _Arithmetic) -> int:
+    def _arithmetic(self, call: Any, loops: _Arithmetic) -> int:
         x1, x2 = map(self._operand, call.inputs)
         name = call.op.name
         _require(max(x1, x2) >= 0 and not {x1, x2} <= self._rows)
@@ -197,7 +196,7 @@ class _Builder:
         loop = LOOPS[loops.right if x2 < 0 else loops.left]
         return self._plan.step("with_number", loop, (x, number), 0.1)
 
-    def _sum(self, call: Call) -> int:
+    def _sum(self, call: Any) -> int:
         [value] = call.values
         axis, shape = call.attributes["axis"], value.shape
         _require(call.attributes.get("dtype") is None and value.dtype == FLOAT32)

@@ -10,9 +10,8 @@ from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, may_record, reachable
 from pullback.devices import Device
 from pullback.graph.capture import Trace
-from pullback.graph.emit import emit
+from pullback.graph.compiled import function_of
 from pullback.graph.graph import Draw, Graph, Value
-from pullback.graph.regions import fuse
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, wrap
 
@@ -49,7 +48,7 @@ class CallGraph:
         self.gradients = tuple(gradients)
         self.sources = tuple(sources)
         self.residuals = residuals
-        self._run = emit(fuse(backward), "backward")
+        self._run = function_of(backward, f"the backward pass of {name}")
 
     def attach(
         self, nodes: Sequence[Node | None], results: Sequence[Tensor], saved: tuple[Any, ...]

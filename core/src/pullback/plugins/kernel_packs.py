@@ -107,13 +107,16 @@ def _register(backend: Backend, name: str, entries: list[EntryPoint]) -> int:
         priority = getattr(loaded, "priority", PRIORITY)
         if type(priority) is not int:
             raise errors.PluginError(f"{plugin}: priority must be an int, got {priority!r}")
-        entry_points.call(loaded, "pullback_register_kernels", register, plugin)
+        deviations = getattr(loaded, "deviations", {})
+        entry_points.call(loaded, "pullback_register_kernels", register, plugin, entries)
         if hasattr(loaded, "pullback_register_fuser"):
-            entry_points.call(loaded, "pullback_register_fuser", register_fuser, plugin)
+            entry_points.call(loaded, "pullback_register_fuser", register_fuser, plugin, entries)
     for op_name, kernel, supported in kernels:
         backend.register_kernel(op_name, kernel, source=name, priority=priority, dtypes=supported)
     for fuse, ops in fusers:
         backend.register_fuser(fuse, ops, source=name, priority=priority)
+    if deviations:
+        backend.declare_deviations(deviations, source=name)
     return priority
 
 
@@ -134,6 +137,7 @@ def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:
                 "pullback_register_ops",
                 lambda function: op_names.append(check_op(function, plugin)),
                 plugin,
+                entries,
             )
     except errors.BackendError as error:
         state = str(error)
