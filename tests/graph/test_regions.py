@@ -258,6 +258,16 @@ def test_the_backward_pass_of_a_captured_function_is_fused(fuser):
     assert any("tanh_gradient" in [call.op.name for call in region.calls] for region in taken)
 
 
+def test_compiled_backward_passes_are_fused(fuser):
+    x = pb.asarray(X)
+    expected = pb.grad(lambda x: pb.sum(pb.exp(pb.tanh(x * x) * 0.25)))(x).numpy()
+    taken = fuser()
+    for _ in range(4):
+        gradient = pb.grad(lambda x: pb.sum(pb.exp(pb.tanh(x * x) * 0.25)))(x)
+        assert (gradient.numpy() == expected).all()
+    assert any("tanh_gradient" in [call.op.name for call in region.calls] for region in taken)
+
+
 def test_a_kernel_that_fails_names_the_ops(fuser):
     def failing(region):
         def kernel(*inputs):
