@@ -24,6 +24,7 @@ LEVELS = (
     (
         "errors",
         "dtypes",
+        "_array_files",
         "_namespace.dtypes",
         "casting",
         "shapes",
@@ -39,6 +40,7 @@ LEVELS = (
     ),
     (
         "spec",
+        "plugins.observation",
         "plugins.backend",
         "plugins.compiling",
         "plugins.hookspecs",
@@ -58,6 +60,7 @@ LEVELS = (
         "plugins.registry",
         "plugins.public",
         "devices",
+        "profiling",
     ),
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),

@@ -14,6 +14,7 @@ from pullback._numerics.philox import WORD
 from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Host, Value
+from pullback.graph.regions import fuse
 from pullback.plugins.backend import Backend, Native
 
 #: A function of the inputs of a graph.
@@ -185,7 +186,7 @@ def function_of(graph: Graph, name: str) -> FunctionType:
     """
     whole = compiled(graph, name, emit)
     if whole is None:
-        return emit(graph)
+        return emit(fuse(graph))
     source = Source("run", ", ".join(entry.value.name for entry in graph.inputs))
     source.line(f"return {tuple_of(write_compiled(source, graph, whole))}")
     return source.compile()

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import raise_explained
+from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
@@ -19,10 +19,22 @@ from pullback._tree import like
 from pullback.devices import Device, as_device
 from pullback.graph.compiled import compiled, write_compiled
 from pullback.graph.emit import write_calls
-from pullback.graph.graph import Attribute, Call, Draw, Graph, Handle, Host, Input, State, Value
+from pullback.graph.graph import (
+    Attribute,
+    Call,
+    Draw,
+    Fused,
+    Graph,
+    Handle,
+    Host,
+    Input,
+    State,
+    Value,
+)
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.record import Recorder
+from pullback.graph.regions import fuse
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
 from pullback.tensor import Tensor, wrap
@@ -70,6 +82,8 @@ class Program:
         self.numbers = tuple(recorder.numbers)
         #: The graph as the backend has compiled it; None where its calls run one by one.
         self.compiled = compiled(self.graph, recorder.function_name, _line)
+        #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
+        self.fused = fuse(self.graph) if self.compiled is None else self.graph
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
         self.joint = None  # it has the arguments of the traced call
 
@@ -83,7 +97,7 @@ class Program:
         return [guard for guard in self.guards if not guard.holds()]
 
     def __str__(self) -> str:
-        return f"for {self.signature}\n{self.graph}"
+        return f"for {self.signature}\n{self.fused}"
 
 
 class _Returned:
@@ -152,7 +166,7 @@ def _compiled(
     returned: _Returned,
     arguments: list[str],
 ) -> FunctionType:
-    device, graph = recorder.real_device, program.graph
+    device, graph = recorder.real_device, program.fused
     source = Source(
         "program",
         "args, kwargs",
@@ -367,6 +381,13 @@ class _Explained:
         call = self._call_of(error)
         if call is None:
             raise error
+        if isinstance(call.op, Fused):
+            if is_from_signal_handler(error):
+                raise error
+            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
+            short = isinstance(error, MemoryError)
+            kind = errors.OutOfMemoryError if short else errors.BackendError
+            raise kind(f"the fused kernel of {names} failed: {error}") from error
         arrays = self._arrays(error)
         inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
         attributes: dict[str, Any] = {
