@@ -48,4 +48,7 @@ def plain_or_none(x: Array | None) -> Array | None:
 
 def all_float32(*arrays: Array | None) -> bool:
     """Returns whether the arrays that are not None are float32, in the machine's order."""
-    return all(x is None or x.dtype == FLOAT32 for x in arrays)
+    for x in arrays:  # `all` of a generator takes three times as long
+        if x is not None and x.dtype is not FLOAT32 and x.dtype != FLOAT32:
+            return False
+    return True
