@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
     from pullback.graph.function import function as function
+    from pullback.graph.saved_program import load_program as load_program
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
@@ -167,6 +168,7 @@ _LAZY = {
     "jacobian": "pullback._autodiff.functional",
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
+    "load_program": "pullback.graph.saved_program",
     "ops_plugins": "pullback.plugins.public",
     "register_backend": "pullback.plugins.public",
     "set_default_dtype": "pullback._namespace.defaults",
