@@ -40,7 +40,9 @@ LEVELS = (
     ),
     (
         "spec",
+        "plugins.observation",
         "plugins.backend",
+        "plugins.compiling",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",
@@ -58,6 +60,7 @@ LEVELS = (
         "plugins.registry",
         "plugins.public",
         "devices",
+        "profiling",
     ),
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),

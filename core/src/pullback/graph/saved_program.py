@@ -24,10 +24,12 @@ from pullback._dispatch.plan import arrays_of, resolve
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
 from pullback.devices import Device, as_device
 from pullback.graph.capture import Trace
+from pullback.graph.compiled import compiled
 from pullback.graph.data_form import JSON, decode, graph_of
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import Call, Graph, Value
 from pullback.graph.host import array_of
+from pullback.graph.regions import fuse
 from pullback.graph.saved_parameters import Binding, Leaf, Parameter, leaves, parameters_of
 from pullback.graph.saving import ARRAYS, FORMAT, PROGRAM, VERSION
 from pullback.graph.simplify import simplify
@@ -143,10 +145,19 @@ class LoadedProgram:
             outputs = self._call_by_call(arguments, trace.device, constants)
         finally:
             trace.close()
-        values = [tensor._array.value for tensor in outputs]
-        self._run = emit(simplify(simplify(trace.graph(values)))) if trace.sound else None
+        self._run = None
+        if trace.sound:
+            graph = trace.graph([tensor._array.value for tensor in outputs])
+            self._run = self._made(simplify(simplify(graph)))
         self._changes = changes
         return [wrap(tensor._array.array, self.device) for tensor in outputs]
+
+    def _made(self, graph: Graph) -> Callable[..., Sequence[Any]]:
+        """The function of a graph's inputs that gives its outputs."""
+        whole = compiled(graph, self.name, emit)
+        if whole is not None and whole.graph.outputs == graph.outputs:
+            return whole
+        return emit(fuse(graph))
 
     def _call_by_call(
         self, inputs: Sequence[Tensor], device: Device, constants: Mapping[str, Tensor]

@@ -81,14 +81,14 @@ def content_of(program: Program) -> tuple[dict[str, Any], dict[str, Array]]:
     arrays: dict[str, Array] = {}
     numbers = _check_inputs(program)
     stored = {}
-    for entry in program.recorded.inputs:
+    for entry in program.graph.inputs:
         name = entry.value.name
         if isinstance(entry, State):
             stored[name] = getattr(entry.owner, "name", "") or name, entry.owner._array
         elif isinstance(entry, Handle):
             stored[name] = name, entry.tensor._array
     try:
-        graph = data_of(program.recorded, arrays, stored)
+        graph = data_of(program.graph, arrays, stored)
         content = {
             "name": program.name,
             "arguments": _arguments(program, numbers),
@@ -110,7 +110,7 @@ def _check_inputs(program: Program) -> dict[str, list[str]]:
     Raises:
         CaptureError: for a program that is more than a function of arguments and saved arrays.
     """
-    graph = program.recorded
+    graph = program.graph
     inference = "save what only reads, such as a model called with training=False"
     if graph.writes:
         names = [_label(target) for target, _ in graph.writes[:3]]

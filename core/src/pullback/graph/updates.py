@@ -7,9 +7,12 @@ run still leaves all variables as they were.
 
 from __future__ import annotations
 
-from pullback.graph.graph import Call, Graph, State, Value
+from typing import Any
 
-#: The families of ops that are updates. They are elementwise, and shapes are those of the trace.
+from pullback.graph.graph import Call, Fused, Graph, State, Value
+
+#: The families of ops that are updates. They are elementwise, as fused calls are, and shapes are
+#: those of the trace.
 _FAMILIES = frozenset({"adaptive_updates", "optimizer_updates", "scaled_updates"})
 
 
@@ -53,5 +56,6 @@ def _only_written(graph: Graph) -> set[Value]:
 
 
 def _is_update(call: Call, only_written: set[Value]) -> bool:
-    cannot_fail = call.op.family in _FAMILIES or call.ignores_layout
+    op: Any = call.op
+    cannot_fail = isinstance(op, Fused) or op.family in _FAMILIES or call.ignores_layout
     return cannot_fail and only_written.issuperset(call.results)
