@@ -13,6 +13,7 @@ import pullback as pb
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.plugins.backend import Kind
 from pullback.plugins.public import use_kernel_packs
 from pullback.shapes import output_sizes
 from pullback.spec import OPS
@@ -75,27 +76,51 @@ def attention_call(rng, order):
     ))  # fmt: skip
 
 
-def convolution_call(rng, order):
+def convolution_arguments(rng, order):
     axes = order.choice((1, 2))
     many = [order.choices((low, low + 1, low + 2), k=axes) for low in (3, 1, 1, 1)]
     size, window, strides, dilation = map(tuple, many)
     padding = tuple((order.choice((0, 1, 2)), order.choice((0, 1))) for _ in range(axes))
     out = output_sizes(size, window, strides, padding, dilation)
     if any(n < 0 for n in out):
-        return convolution_call(rng, order)
+        return convolution_arguments(rng, order)
     channels, features, batch = (order.choice((1, 2, 5)) for _ in range(3))
-    x, kernel = (batch, *size, channels), (*window, channels, features)
+    shapes = (batch, *size, channels), (*window, channels, features)
+    x, kernel = (laid(rng, order, shape) for shape in shapes)
     g = laid(rng, order, (batch, *out, features))
     how = {
         "strides": strides, "padding": padding, "dilation": dilation, "groups": 1,
         "data_format": "channels_last",
     }  # fmt: skip
-    x_array, kernel_array = laid(rng, order, x), laid(rng, order, kernel)
     return order.choice((
-        lambda: [KERNELS["conv"](x_array, kernel_array, **how)],
-        lambda: [KERNELS["conv_input_gradient"](g, kernel_array, input_shape=x, **how)],
-        lambda: [KERNELS["conv_kernel_gradient"](x_array, g, kernel_shape=kernel, **how)],
+        ("conv", (x, kernel), how),
+        ("conv_input_gradient", (g, kernel), {"input_shape": shapes[0], **how}),
+        ("conv_kernel_gradient", (x, g), {"kernel_shape": shapes[1], **how}),
     ))  # fmt: skip
+
+
+def convolution_call(rng, order):
+    name, arrays, attributes = convolution_arguments(rng, order)
+    return lambda: [KERNELS[name](*arrays, **attributes)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("fill", [None, np.inf])
+def test_convolutions_made_ready_for_their_shapes(fill):
+    """They have the bits of the kernels, also where NumPy's have to do the call."""
+    order, rng = random.Random(0), np.random.default_rng(0)
+    found = 0
+    for _ in range(150):
+        name, arrays, attributes = convolution_arguments(rng, order)
+        if fill is not None and arrays[0].flags.writeable and arrays[0].size:
+            arrays[0][..., 0] = fill
+        kinds = [Kind(x.shape, x.dtype) for x in arrays]
+        ready = KERNELS[name].prepare(kinds, attributes)
+        if ready is not None:
+            expected = KERNELS[name](*arrays, **attributes)
+            assert bits([ready(*arrays, **attributes)]) == bits([expected])
+            found += 1
+    assert found > 100
 
 
 def forget():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pullback_native import _native
+
+_Prepare = TypeVar("_Prepare", bound=Callable[..., Any])
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Values of `Sizes` are arguments of a loop that do not change from call to call.
@@ -33,6 +36,16 @@ def needs_numpy(status: int, room: str) -> bool:
     if status & NO_MEMORY:
         raise MemoryError(f"not enough memory for {room}")
     return status != 0
+
+
+def prepares(kernel: Any) -> Callable[[_Prepare], _Prepare]:
+    """Makes a function the hook by which a kernel is made ready for the shapes of a program."""
+
+    def decorator(prepare: _Prepare) -> _Prepare:
+        kernel.prepare = prepare
+        return prepare
+
+    return decorator
 
 
 def plain(x: Array) -> Array:

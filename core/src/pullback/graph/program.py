@@ -33,6 +33,7 @@ from pullback.graph.graph import (
 )
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
+from pullback.graph.prepare import prepare
 from pullback.graph.record import Recorder
 from pullback.graph.regions import fuse
 from pullback.graph.returned import Returned
@@ -89,7 +90,9 @@ class Program:
         #: The graph as the backend has compiled it; None where its calls run one by one.
         self.compiled = compiled(self.graph, recorder.function_name, _line)
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
-        self.fused = updates_last(fuse(self.graph)) if self.compiled is None else self.graph
+        self.fused = self.graph
+        if self.compiled is None:
+            self.fused = prepare(updates_last(fuse(self.graph)))
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
         self.joint = None  # it has the arguments of the traced call
 

@@ -29,6 +29,7 @@ from pullback.graph.data_form import JSON, decode, graph_of
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import Call, Graph, Value
 from pullback.graph.host import array_of
+from pullback.graph.prepare import prepare
 from pullback.graph.regions import fuse
 from pullback.graph.saved_parameters import Binding, Leaf, Parameter, leaves, parameters_of
 from pullback.graph.saving import ARRAYS, FORMAT, PROGRAM, VERSION
@@ -157,7 +158,7 @@ class LoadedProgram:
         whole = compiled(graph, self.name, emit)
         if whole is not None and whole.graph.outputs == graph.outputs:
             return whole
-        return emit(fuse(graph))
+        return emit(prepare(fuse(graph)))
 
     def _call_by_call(
         self, inputs: Sequence[Tensor], device: Device, constants: Mapping[str, Tensor]

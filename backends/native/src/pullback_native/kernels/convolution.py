@@ -10,7 +10,7 @@ for arrays of some shapes, and keep it. A kernel returns None where NumPy's has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -18,11 +18,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.backend import Kernel, Kind
 from pullback.shapes import output_sizes
 from pullback_native import _native
 from pullback_native.kernels.windows import Padding, pair, windows
-from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, needs_numpy, plain, run
+from pullback_native.loops import (
+    FLOAT32,
+    LOOPS,
+    Array,
+    Sizes,
+    empty,
+    needs_numpy,
+    plain,
+    prepares,
+    run,
+)
 from pullback_numpy.convolution import GRADIENT_PARTS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -267,6 +277,65 @@ def _kernel_gradient_for(
         return total
 
     return gradient
+
+
+# ---------------------------------------------------------------------------------------------
+# Kernels that are ready for the shapes of a program: without the tests, and the look-up by shapes.
+
+
+def _ready_kernel(kernel: Kernel, ready: _Ready | None) -> Kernel | None:
+    """What `ready` does; NumPy's kernel, as `kernel` finds it, where that returns None."""
+    if ready is None:
+        return None
+
+    def prepared(x: Array, other: Array, **attributes: Any) -> Array:
+        found = ready(x, other)
+        return kernel(x, other, **attributes) if found is None else found
+
+    return prepared
+
+
+def _takes(kinds: Sequence[Kind], attributes: Mapping[str, Any], *more: _Shape) -> bool:
+    """Returns whether the loops take arrays of these kinds."""
+    return (
+        attributes["data_format"] == "channels_last"
+        and attributes["groups"] == 1
+        and len(kinds[0].shape) <= 4
+        and all(kind.dtype == FLOAT32 for kind in kinds)
+        and all(prod(shape) for shape in (*(kind.shape for kind in kinds), *more))
+    )
+
+
+def _geometry(attributes: Mapping[str, Any]) -> tuple[_Shape, Padding, _Shape]:
+    return attributes["strides"], attributes["padding"], attributes["dilation"]
+
+
+@prepares(_conv)
+def _prepare_conv(kinds: Sequence[Kind], attributes: Mapping[str, Any]) -> Kernel | None:
+    if not _takes(kinds, attributes):
+        return None
+    x, kernel = (kind.shape for kind in kinds)
+    return _ready_kernel(_conv, _conv_for(x, kernel, *_geometry(attributes)))
+
+
+@prepares(_conv_input_gradient)
+def _prepare_input_gradient(kinds: Sequence[Kind], attributes: Mapping[str, Any]) -> Kernel | None:
+    shape = attributes["input_shape"]
+    if not _takes(kinds, attributes, shape):
+        return None
+    g, kernel = (kind.shape for kind in kinds)
+    ready = _input_gradient_for(g, kernel, shape, *_geometry(attributes))
+    return _ready_kernel(_conv_input_gradient, ready)
+
+
+@prepares(_conv_kernel_gradient)
+def _prepare_kernel_gradient(kinds: Sequence[Kind], attributes: Mapping[str, Any]) -> Kernel | None:
+    shape = attributes["kernel_shape"]
+    if not _takes(kinds, attributes, shape):
+        return None
+    x, g = (kind.shape for kind in kinds)
+    ready = _kernel_gradient_for(x, g, shape, *_geometry(attributes))
+    return _ready_kernel(_conv_kernel_gradient, ready)
 
 
 KERNELS: dict[str, Kernel] = {
