@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pullback.devices import as_device
 from pullback.dtypes import as_dtype
 from pullback.graph.capture import Trace
 from pullback.graph.data_form import data_of, decode, encode, graph_of
+from pullback.graph.emit import emit
 from pullback.graph.saved_program import program_of
 from pullback.graph.saving import content_of
 from pullback.spec import OPS
@@ -279,6 +281,13 @@ class TestDoesNotSave:
         self.rejected(lambda x: (x, object()), tmp_path, pb.ones(3), match="which is not data")
         self.rejected(lambda d: d[1] * 2, tmp_path, {1: pb.ones(3)}, match="not texts")
 
+    def test_ops_that_are_not_in_the_op_table(self, tmp_path):
+        program = pb.function(lambda x: x + 1).lower(pb.ones(3))
+        call = program.graph.calls[0]
+        program.graph = program.graph._replace(calls=(call._replace(op=copy.copy(call.op)),))
+        with pytest.raises(pb.errors.CaptureError, match="not an op of the op table"):
+            program.save(tmp_path / "program")
+
     def test_what_has_changed_since(self, tmp_path):
         factor = 2.0
         program = pb.function(lambda x: x * factor).lower(pb.ones(3))
@@ -386,3 +395,6 @@ class TestData:
         text = json.dumps({"$": "graph", "value": data_of(graph, arrays)})
         found = decode(json.loads(text), {"graph": lambda data: graph_of(data, arrays, device)})
         assert str(found) == str(graph)
+        # A graph that is an attribute runs as any graph does: its kernels call the ops.
+        expected = emit(graph)(x._array.array)[0]
+        assert emit(found)(x._array.array)[0].tobytes() == expected.tobytes()

@@ -141,7 +141,7 @@ class Trace(Backend):
         values = {
             source.value.name: traced for source, traced in zip(graph.inputs, inputs, strict=True)
         }
-        values.update({name: self.constant(array) for name, array in graph.constants.items()})
+        values.update({name: self._constant(array) for name, array in graph.constants.items()})
 
         def value_of(operand: Operand) -> Any:
             if isinstance(operand, tuple):
@@ -175,10 +175,9 @@ class Trace(Backend):
 
     def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Traced:
         """A constant of the graph."""
-        return self.constant(self._real.from_host(array, device, copy=copy))
+        return self._constant(self._real.from_host(array, device, copy=copy))
 
-    def constant(self, native: Native) -> Traced:
-        """A constant of the graph, on the trace's device."""
+    def _constant(self, native: Native) -> Traced:
         name = f"c{len(self._constants)}"
         self._constants[name] = native
         return Traced(native, Value(name, tuple(native.shape), native.dtype))

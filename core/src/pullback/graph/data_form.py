@@ -7,19 +7,21 @@ graph among the attributes of a call is such a value as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import dtypes
 from pullback._array_files import Array, mapping
 from pullback._dispatch.arguments import canonicalize
+from pullback._dispatch.bodies import run_body
+from pullback._dispatch.plan import arrays_of, resolve
 from pullback.devices import Device
 from pullback.graph.check import check
 from pullback.graph.graph import Argument, Call, Graph, InvalidGraphError, Value
-from pullback.spec import OPS
-from pullback.tensor import wrap
+from pullback.spec import OPS, Op
+from pullback.tensor import Tensor, wrap
 
 JSON: TypeAlias = Any
 #: What a value of JSON stands for, by its kind.
@@ -172,6 +174,8 @@ def data_of(
         return None if operand is None else operand.name
 
     def call_data(call: Call) -> JSON:
+        if OPS.get(call.op.name) is not call.op:
+            raise CannotBeSavedError(f"calls {call.op.name}, which is not an op of the op table")
         return {
             "op": call.op.name,
             "inputs": [operand_data(operand) for operand in call.inputs],
@@ -300,7 +304,9 @@ class _Reader:
         try:
             attributes = {name: decode(v, self._kinds) for name, v in data["attributes"].items()}
             results = tuple(map(self._made, data["results"]))
-            call = Call(op, _unresolved, inputs, attributes, results, (False,) * len(results))
+            call = Call(
+                op, _ByOp(op, self._device), inputs, attributes, results, (False,) * len(results)
+            )
             self._check_attributes(call)
         except Exception as error:
             raise ValueError(f"a call of {op.name}: {error}") from error
@@ -323,6 +329,50 @@ class _Reader:
         canonicalize(call.op, tensors, call.attributes)
 
 
-def _unresolved(*_: object, **__: object) -> NoReturn:
-    """The kernel of a call that has none yet."""
-    raise AssertionError("the kernels of a saved program are found when it runs")
+class _ByOp:
+    """The kernel of a call that has none yet: the call of the op, wherever it finds a kernel."""
+
+    def __init__(self, op: Op, device: Device) -> None:
+        self._op = op
+        self._device = device
+
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        """The native arrays that the op gives for native arrays."""
+        op, device = self._op, self._device
+        tensors = [
+            [wrap(array, device) for array in value]
+            if isinstance(value, list)
+            else None
+            if value is None
+            else wrap(value, device)
+            for value in inputs
+        ]
+        results = called(op, tensors, attributes, device, hidden=bool(op.residuals))
+        arrays = tuple(tensor._array for tensor in results)
+        return arrays if len(arrays) > 1 else arrays[0]
+
+
+def called(
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], device: Device, *, hidden: bool
+) -> Sequence[Tensor]:
+    """The results of an op for tensors.
+
+    Args:
+        op: the op.
+        inputs: tensors; None for an input that is absent, a list for a sequence.
+        attributes: the attributes.
+        device: the device to run on.
+        hidden: whether the residuals are wanted as well.
+
+    Raises:
+        PullbackError: as the op does.
+    """
+    if "device" in attributes:
+        attributes = {**attributes, "device": device}
+    if not hidden:
+        results = op.function(*inputs, **attributes)
+        return (results,) if isinstance(results, Tensor) else tuple(results)
+    plan = resolve(op, inputs, attributes, device)
+    if plan.kernel is None:
+        return tuple(run_body(op, inputs, plan.attributes))
+    return [wrap(array, device) for array in plan.run(arrays_of(inputs))]

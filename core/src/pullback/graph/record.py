@@ -93,7 +93,7 @@ class Recorder(Trace):
         entry = self._handles.get(id(tensor))
         if entry is None:
             if id(tensor) in self._numbers_as_tensors:
-                traced = self.constant(tensor._array)
+                traced = self._constant(tensor._array)
             else:
                 traced = self._input(Handle, "h", tensor._array, tensor)
             entry = self._handles[id(tensor)] = (tensor, traced)
@@ -384,7 +384,7 @@ class Recorder(Trace):
 
     def from_dlpack(self, value: object, device: object, *, copy: bool | None) -> Traced:
         """A constant of the graph."""
-        return self.constant(self._real.from_dlpack(value, device, copy=copy))
+        return self._constant(self._real.from_dlpack(value, device, copy=copy))
 
     def _check_running(self) -> None:
         leaked = self.unusable()

@@ -18,14 +18,13 @@ from pullback._array_files import (
     read_arrays,
     unsealed,
 )
-from pullback._dispatch.bodies import run_body
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.plan import arrays_of, resolve
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
+from pullback._symbols import HostNumber
 from pullback.devices import Device, as_device
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import compiled
-from pullback.graph.data_form import JSON, decode, graph_of
+from pullback.graph.data_form import JSON, called, decode, graph_of
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import Call, Graph, Value
 from pullback.graph.host import array_of
@@ -94,6 +93,9 @@ class LoadedProgram:
         expected = self._inputs[name]
         dtype = self.device.backend.public_dtypes[expected.dtype]
         if leaf.kind == "number":
+            if type(value) is HostNumber:
+                number: Tensor = value.host.number_as_tensor(value, dtype)
+                return number
             if type(value) not in (int, float):
                 raise errors.InputTypeError(
                     f"{path} of the saved program {self.name} must be a float, got {value!r}"
@@ -139,7 +141,7 @@ class LoadedProgram:
         trace = Trace(self.device)
         arguments = [trace.argument(t._array, f"x{i}") for i, t in enumerate(inputs)]
         constants = {
-            name: wrap(trace.constant(array), trace.device)
+            name: wrap(trace._constant(array), trace.device)
             for name, array in self.graph.constants.items()
         }
         try:
@@ -188,22 +190,14 @@ class LoadedProgram:
             else values[operand.name]
             for operand in call.inputs
         ]
-        attributes = dict(call.attributes)
-        if "device" in attributes:
-            attributes["device"] = device
+        hidden = not read.isdisjoint(call.results[len(op.outputs) :])
+        if hidden and LOCAL.state.recording:
+            raise errors.NotDifferentiableError(
+                f"the saved program {self.name} computes gradients with {op.name} itself, so a "
+                f"tape cannot record it; call it while no tape records"
+            )
         try:
-            if read.isdisjoint(call.results[len(op.outputs) :]):
-                results = op.function(*inputs, **attributes)
-                return (results,) if isinstance(results, Tensor) else tuple(results)
-            if LOCAL.state.recording:
-                raise errors.NotDifferentiableError(
-                    f"the saved program {self.name} computes gradients with {op.name} itself, so "
-                    f"a tape cannot record it; call it while no tape records"
-                )
-            plan = resolve(op, inputs, attributes, device)
-            if plan.kernel is None:
-                return tuple(run_body(op, inputs, plan.attributes))
-            return [wrap(array, device) for array in plan.run(arrays_of(inputs))]
+            return called(op, inputs, call.attributes, device, hidden=hidden)
         except errors.PullbackError as error:
             if call.origin:
                 error.add_note(f"in the saved program {self.name}: called at {call.origin}")

@@ -136,7 +136,7 @@ def _conv_input_gradient(
     g: Array, kernel: Array, *, input_shape: _Shape, strides: _Shape, padding: Padding,
     dilation: _Shape, groups: int, data_format: str,
 ) -> Array:  # fmt: skip
-    if _supports(g, kernel, groups, data_format) and prod(input_shape):
+    if _supports(g, kernel, groups, data_format) and 0 not in input_shape:
         ready = _input_gradient_for(g.shape, kernel.shape, input_shape, strides, padding, dilation)
         dx = None if ready is None else ready(g, kernel)
         if dx is not None:
@@ -234,7 +234,7 @@ def _conv_kernel_gradient(
     x: Array, g: Array, *, kernel_shape: _Shape, strides: _Shape, padding: Padding,
     dilation: _Shape, groups: int, data_format: str,
 ) -> Array:  # fmt: skip
-    if _supports(x, g, groups, data_format) and prod(kernel_shape):
+    if _supports(x, g, groups, data_format) and 0 not in kernel_shape:
         ready = _kernel_gradient_for(x.shape, g.shape, kernel_shape, strides, padding, dilation)
         dkernel = ready(x, g)
         if dkernel is not None:
@@ -284,7 +284,7 @@ def _kernel_gradient_for(
 
 
 def _ready_kernel(kernel: Kernel, ready: _Ready | None) -> Kernel | None:
-    """What `ready` does; NumPy's kernel, as `kernel` finds it, where that returns None."""
+    """A kernel that does what `ready` does, and calls `kernel` where that returns None."""
     if ready is None:
         return None
 
