@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     from pullback.graph.control import *
     from pullback.graph.function import function as function
     from pullback.graph.py_function import py_function as py_function
+    from pullback.graph.saved_program import load_program as load_program
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
@@ -176,6 +177,7 @@ _LAZY = {
     "jacobian": "pullback._autodiff.functional",
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
+    "load_program": "pullback.graph.saved_program",
     "ops_plugins": "pullback.plugins.public",
     "profile": "pullback.profiling",
     "py_function": "pullback.graph.py_function",

@@ -181,7 +181,7 @@ def mapping(value: object, what: str) -> dict[str, Any]:
     """Returns a value of JSON that must be an object.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is something else.
     """
     if not isinstance(value, dict):
         raise ValueError(f"{what} is not an object")

@@ -18,7 +18,7 @@ import numpy as np
 from pullback import errors
 from pullback.dtypes import DType, as_dtype
 from pullback.plugins.observation import observed
-from pullback.spec import SPEC_VERSION, Tier
+from pullback.spec import SPEC_VERSION, Op, Tier
 
 #: The kinds of devices.
 KINDS = ("cpu", "gpu")
@@ -85,6 +85,13 @@ class Deviation:
 
 #: Op name to its deviations.
 Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
+
+
+class Kind(NamedTuple):
+    """The shape and the native dtype of an array that a kernel gets at every run of a program."""
+
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 class RegisteredKernel(NamedTuple):
@@ -256,6 +263,27 @@ class Backend:
     def from_dlpack(self, value: Any, device: NativeDevice, *, copy: bool | None) -> Native:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not import DLPack")
+
+    def prepare(
+        self, op: Op, kernel: Kernel, kinds: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> Kernel | None:
+        """A kernel made ready for the shapes of a program, in place of `kernel`; None for none.
+
+        It is called as the kernel is, with arrays of these shapes and dtypes in any layout and with
+        these attributes, and gives the same bits. By default it is what the kernel's own attribute
+        `prepare` returns, if it has that: `kernel.prepare(kinds, attributes)`.
+
+        Args:
+            op: the op.
+            kernel: its kernel, of the backend or of a pack.
+            kinds: a `Kind` for each input; None for one that is absent, a list for a sequence.
+            attributes: the attributes, as the kernel gets them.
+        """
+        prepare = getattr(kernel, "prepare", None)
+        if prepare is None:
+            return None
+        prepared: Kernel | None = prepare(kinds, attributes)
+        return prepared
 
     def fusible(self) -> Collection[str]:
         """The names of the ops whose calls `fuse` takes; none by default."""
