@@ -99,6 +99,8 @@ class Backend:
     dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
+    #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
+    fallback: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
