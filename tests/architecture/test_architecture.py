@@ -58,6 +58,7 @@ LEVELS = (
         "plugins.registry",
         "plugins.public",
         "devices",
+        "plugins.own_kernels",
         "profiling",
     ),
     ("_dispatch",),

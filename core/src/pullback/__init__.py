@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
+    from pullback.plugins.own_kernels import register_kernel as register_kernel
     from pullback.plugins.public import *
     from pullback.profiling import OpProfile as OpProfile
     from pullback.profiling import Profile as Profile
@@ -175,6 +176,7 @@ _LAZY = {
     "ops_plugins": "pullback.plugins.public",
     "profile": "pullback.profiling",
     "register_backend": "pullback.plugins.public",
+    "register_kernel": "pullback.plugins.own_kernels",
     "set_default_dtype": "pullback._namespace.defaults",
     "stop_gradient": "pullback._autodiff.functional",
     "use_kernel_packs": "pullback.plugins.public",

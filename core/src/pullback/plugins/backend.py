@@ -230,6 +230,29 @@ class Backend:
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
         self.forget_kernels()
 
+    def replace_kernel(
+        self,
+        op_name: str,
+        kernel: Kernel,
+        *,
+        source: str,
+        priority: int,
+        dtypes: frozenset[DType] | None = None,
+    ) -> None:
+        """Adds a kernel as `register_kernel` does, in place of that of the same source.
+
+        Args:
+            source: the name of who registers it: one kernel for the same dtypes and priority.
+            dtypes: the public dtypes of the first input that it is for; None for all.
+        """
+        own = (source, priority, dtypes)
+        self._registered[op_name] = tuple(
+            entry
+            for entry in self._registered.get(op_name, ())
+            if (entry.source, entry.priority, entry.dtypes) != own
+        )
+        self.register_kernel(op_name, kernel, source=source, priority=priority, dtypes=dtypes)
+
     def unregister_kernels(self, source: str) -> None:
         """Removes every kernel that `source` has registered."""
         for op_name, kernels in self._registered.items():
