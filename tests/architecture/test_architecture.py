@@ -23,6 +23,7 @@ BACKENDS = ROOT / "backends"
 LEVELS = (
     (
         "errors",
+        "_storage_dtypes",
         "dtypes",
         "_namespace.dtypes",
         "casting",

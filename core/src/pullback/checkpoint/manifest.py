@@ -20,7 +20,7 @@ VERSION = 1
 #: Times are nanoseconds since 1970, and smaller than this.
 LAST = 2**64 - 1
 
-_DTYPES = frozenset(dtype.name for dtype in dtypes.ALL)
+_DTYPES = frozenset(dtype.name for dtype in (*dtypes.ALL, *dtypes.STORAGE))
 
 
 class Contents(NamedTuple):

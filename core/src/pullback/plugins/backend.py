@@ -64,7 +64,8 @@ class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native dtype."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__((native, as_dtype(dtype)) for dtype, native in backend.dtypes.items())
+        every = {**backend.dtypes, **backend.storage_dtypes}
+        super().__init__((native, as_dtype(dtype)) for dtype, native in every.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
@@ -97,6 +98,8 @@ class Backend:
     tiers: ClassVar[frozenset[Tier]] = frozenset(Tier)
     #: Public dtype to native dtype, for every dtype that it supports.
     dtypes: Mapping[DType, Any] = {}
+    #: The same for dtypes of `pullback.dtypes.STORAGE`, which its `astype` and `to_host` take.
+    storage_dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
     #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
@@ -193,8 +196,17 @@ class Backend:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not import DLPack")
 
+    def holds(self, dtype: DType) -> bool:
+        """True if an array can have the dtype, if only to store values."""
+        return dtype in self.dtypes or dtype in self.storage_dtypes
+
     def unsupported_dtype_message(self, dtype: object) -> str:
         """The message for a dtype that this backend does not support."""
+        if dtype in self.storage_dtypes:
+            return (
+                f"{dtype} stores values and does not compute; make a tensor of float32, and "
+                f"convert it with x.astype(pb.{dtype})"
+            )
         supported = ", ".join(map(str, self.dtypes))
         message = f"the backend {self.name!r} does not support {dtype}; it supports {supported}"
         complex_dtypes = [known for known in self.dtypes if known.kind == "c"]

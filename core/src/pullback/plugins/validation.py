@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors, spec
-from pullback.dtypes import DType, DTypeLike, NamedDType, as_dtype
+from pullback.dtypes import STORAGE, DType, DTypeLike, NamedDType, as_dtype
 from pullback.plugins.backend import KINDS, Backend, Kernel
 
 #: The kinds of device. The name of a backend must differ from them.
@@ -114,8 +114,14 @@ def check_backend(backend: Any, name: str | None, plugin: str, distribution: str
                 f"as pullback.float32, got {dtype!r}"
             )
     _check_fallback(backend, plugin)
+    stored = backend.storage_dtypes
+    if not set(stored) <= set(STORAGE) or not set(backend.dtypes).isdisjoint(STORAGE):
+        raise errors.PluginError(
+            f"{plugin}: {', '.join(map(str, STORAGE))} belong into "
+            f"{type(backend).__name__}.storage_dtypes, and all other dtypes into .dtypes"
+        )
     supported: dict[Any, DType] = {}
-    for dtype, native in backend.dtypes.items():
+    for dtype, native in {**backend.dtypes, **stored}.items():
         if supported.setdefault(native, dtype) is not dtype:
             raise errors.PluginError(
                 f"{plugin}: {type(backend).__name__}.dtypes maps both {supported[native]} and "
