@@ -136,7 +136,9 @@ def select(patterns: Iterable[str]) -> list[Op]:
 
 def measure(op: Op, device: Device, report: Report) -> None:
     """Runs every item of an op and records the results."""
-    row = report.rows[op.name] = Row(op, bool(device.backend.kernels_for(op.name)))
+    backend = device.backend
+    row = report.rows[op.name] = Row(op, bool(backend.kernels_for(op.name)))
+    row.fallback = "" if row.kernel else backend.fallback.get(op.name, "")
     if op.name not in load():
         report.unknown.append(op.name)
     plan = planned(op, device, quick=report.quick)

@@ -72,6 +72,7 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
         entry = saved["ops"][name]
         counts = {area: Count(*entry["counts"].get(str(area), (0, 0))) for area in Area}
         row = Row(OPS[name], entry["kernel"], counts, set(entry["beyond"]), entry["seconds"])
+        row.fallback = saved["fallback"].get(name, "")
         report.rows[name] = row
     for name, failures in (("failures", report.failures), ("declared", report.declared)):
         failures += [Failure(**one) for one in saved[name] if one["op"] in wanted]
