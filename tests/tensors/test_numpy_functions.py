@@ -168,7 +168,8 @@ def test_arguments_without_an_equivalent(name, kind):
 WAYS_OUT = {
     **{name: getattr(np, name) for name in LISTED if LISTED[name] == OTHERS[0]},
     "fromiter": lambda x: np.fromiter(x[0], float),
-    "bmat": lambda x: np.bmat([[x, x]]),
+    "asmatrix": lambda x: np.asarray(np.asmatrix(x)),
+    "bmat": lambda x: np.asarray(np.bmat([[x, x]])),
     "full": lambda x: np.full((3, 3), x),
     "arange": lambda x: np.arange(x[0, 0]),
     "kaiser": lambda x: np.kaiser(3, x[0, 0]),

@@ -1,4 +1,4 @@
-"""Whether a call of a layer is one for training, and a word where it was left open."""
+"""The mode of a call, training or inference, and a warning where it was left open."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def takes_training(call: Callable[..., Any]) -> bool:
 def is_training(training: bool | None) -> bool:
     """Returns whether a layer is called for training; None, which nobody chose, is for False.
 
-    Where a tape that watches variables records the call, None warns: it is what a loop by hand
-    has whose author is used to `model.train()`. A tape of an argument alone, as that of `pb.grad`,
-    is used with trained models too.
+    Where a tape that watches variables records the call, None warns: authors who are used to
+    `model.train()` leave it out. A tape of an argument alone, as that of `pb.grad`, is used with
+    trained models too.
 
     Args:
         training: what `call` got.
