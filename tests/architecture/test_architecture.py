@@ -24,6 +24,7 @@ LEVELS = (
     (
         "errors",
         "dtypes",
+        "_array_files",
         "_namespace.dtypes",
         "casting",
         "shapes",
@@ -39,7 +40,9 @@ LEVELS = (
     ),
     (
         "spec",
+        "plugins.observation",
         "plugins.backend",
+        "plugins.compiling",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",
@@ -57,6 +60,7 @@ LEVELS = (
         "plugins.registry",
         "plugins.public",
         "devices",
+        "profiling",
     ),
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),

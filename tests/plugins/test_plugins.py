@@ -24,6 +24,7 @@ from pullback.plugins.hookspecs import hookimpl
 from pullback.plugins.registry import BackendInfo, Registry
 
 CORE = Path(__file__).parents[2] / "core" / "src"
+NEWER = f"{int(spec.SPEC_VERSION.partition('.')[0]) + 1}.0"
 
 
 def entry(group: str, name: str, plugin: object, dist: str = "some-dist", value: str = "module"):
@@ -226,8 +227,8 @@ class TestBackends:
             ([backend_class("cpu")()], "is not a valid backend name"),
             ([backend_class("a:b")()], "is not a valid backend name"),
             ([backend_class("one")(), backend_class("one")()], "more than one"),
-            ([backend_class("one", spec_version=spec.SPEC_VERSION + 1)()], "upgrade"),
-            ([backend_class("one", spec_version="1")()], "must be an int"),
+            ([backend_class("one", spec_version=NEWER)()], "upgrade"),
+            ([backend_class("one", spec_version=1)()], "must be a string 'major.minor'"),
             ([backend_class("one", kinds="cpu")()], "a tuple"),
             ([backend_class("one", kinds=("tpu",))()], "a tuple"),
             ([backend_class("one", __init__=lambda self: None)()], "super"),
@@ -245,8 +246,8 @@ class TestBackends:
         assert "some-dist" in str(caught.value)
 
     def test_a_plugin_for_a_newer_spec_is_not_asked(self):
-        newer = plugin(backend_class("one")(), spec_version=spec.SPEC_VERSION + 1)
-        with pytest.raises(errors.PluginError, match=f"version {spec.SPEC_VERSION + 1}"):
+        newer = plugin(backend_class("one")(), spec_version=NEWER)
+        with pytest.raises(errors.PluginError, match=f"version {NEWER}"):
             registry(entry("backends.cpu", "one", newer)).backend("one")
 
     def test_hooks_that_are_missing_or_not_marked(self):
@@ -518,6 +519,28 @@ class TestPacks:
         assert plugins.backend("one").kernel("fake_add", None) is second
         assert [info.priority for info in plugins.info()[0].packs] == [10, 20]
 
+    def test_may_make_fused_kernels(self):
+        @hookimpl
+        def pullback_register_fuser(register):
+            register(first, ["fake_add"])
+
+        made_pack = pack(("fake_add", first), pullback_register_fuser=pullback_register_fuser)
+        backend = self.plugins(fast=made_pack).backend("one")
+        [fuser] = backend.fusers()
+        assert (fuser.fuse, fuser.ops) == (first, {"fake_add"})
+        assert (fuser.source, fuser.priority) == ("fast", 10)
+        backend.unregister_kernels("fast")
+        assert not list(backend.fusers())
+
+    def test_that_make_fused_kernels_name_ops(self):
+        @hookimpl
+        def pullback_register_fuser(register):
+            register(first, "fake_add")
+
+        made_pack = pack(("fake_add", first), pullback_register_fuser=pullback_register_fuser)
+        with pytest.warns(RuntimeWarning, match="takes a function and the names of ops"):
+            assert not list(self.plugins(fast=made_pack).backend("one").fusers())
+
     def test_may_stand_behind_the_backend(self):
         plugins = self.plugins(a=pack(("fake_add", first), priority=-1))
         assert plugins.backend("one").kernel("fake_add", None) is operator.add
@@ -546,7 +569,7 @@ class TestPacks:
             ([("fake_add", first, [])], {}, "an empty set of dtypes"),
             ([("fake_add", first)], {"priority": 0}, "priority 0"),
             ([("fake_add", first)], {"priority": "high"}, "must be an int"),
-            ([("fake_add", first)], {"spec_version": spec.SPEC_VERSION + 1}, "upgrade"),
+            ([("fake_add", first)], {"spec_version": NEWER}, "upgrade"),
         ],
     )
     def test_that_are_refused_are_left_out_whole(self, kernels, attributes, message):
@@ -720,7 +743,7 @@ HOSTILE = {
         """,
         "'registry'",
     ),
-    "newer": ("backends.cpu", "spec_version = 99", "written for version 99 of the op spec"),
+    "newer": ("backends.cpu", "spec_version = '99.0'", "written for version 99.0 of the op spec"),
     "twice": ("backends.cpu", ARRAYS.format(kernels=""), "several packages provide it"),
     "makes_tensors": ("backends.cpu", "import pullback; pullback.ones(2, device='makes_tensors')",
                       "must not create tensors at import"),

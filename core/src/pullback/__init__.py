@@ -104,7 +104,7 @@ from pullback.ops.slicing import *
 from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
-from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.backend import Backend, Deviation, Memory
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tensor import Tensor, TensorLike
@@ -140,6 +140,9 @@ if TYPE_CHECKING:
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
     from pullback.plugins.public import *
+    from pullback.profiling import OpProfile as OpProfile
+    from pullback.profiling import Profile as Profile
+    from pullback.profiling import profile as profile
     from pullback.random import Generator as Generator
     from pullback.variable import Variable as Variable
 
@@ -152,7 +155,9 @@ _LAZY = {
     "GradientTape": "pullback._autodiff.tape",
     "Model": "pullback.layers",
     "OpsInfo": "pullback.plugins.public",
+    "OpProfile": "pullback.profiling",
     "PackInfo": "pullback.plugins.public",
+    "Profile": "pullback.profiling",
     "Sequential": "pullback.layers",
     "Variable": "pullback.variable",
     "backends": "pullback.plugins.public",
@@ -168,6 +173,7 @@ _LAZY = {
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
     "ops_plugins": "pullback.plugins.public",
+    "profile": "pullback.profiling",
     "register_backend": "pullback.plugins.public",
     "set_default_dtype": "pullback._namespace.defaults",
     "stop_gradient": "pullback._autodiff.functional",
@@ -205,6 +211,7 @@ __all__ = [
     *_LAZY,
     "Backend",
     "DType",
+    "Deviation",
     "Device",
     "Memory",
     "StringTensor",

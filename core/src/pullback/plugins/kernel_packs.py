@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pullback import errors
@@ -92,14 +92,31 @@ def _register(backend: Backend, name: str, entries: list[EntryPoint]) -> int:
                 )
         kernels.append((op_name, kernel, supported))
 
+    fusers: list[tuple[Callable[..., Kernel | None], Collection[str]]] = []
+
+    def register_fuser(fuse: Callable[..., Kernel | None], ops: Collection[str]) -> None:
+        if not callable(fuse) or isinstance(ops, str) or not all(type(op) is str for op in ops):
+            raise errors.PluginError(
+                f"{plugin}: register(fuse, ops) takes a function and the names of ops, got "
+                f"{fuse!r} and {ops!r}"
+            )
+        fusers.append((fuse, ops))
+
     with entry_points.blame_plugin(plugin, entries):
         loaded = entry_points.load(entries, plugin)
         priority = getattr(loaded, "priority", PRIORITY)
         if type(priority) is not int:
             raise errors.PluginError(f"{plugin}: priority must be an int, got {priority!r}")
-        entry_points.call(loaded, "pullback_register_kernels", register, plugin)
+        deviations = getattr(loaded, "deviations", {})
+        entry_points.call(loaded, "pullback_register_kernels", register, plugin, entries)
+        if hasattr(loaded, "pullback_register_fuser"):
+            entry_points.call(loaded, "pullback_register_fuser", register_fuser, plugin, entries)
     for op_name, kernel, supported in kernels:
         backend.register_kernel(op_name, kernel, source=name, priority=priority, dtypes=supported)
+    for fuse, ops in fusers:
+        backend.register_fuser(fuse, ops, source=name, priority=priority)
+    if deviations:
+        backend.declare_deviations(deviations, source=name)
     return priority
 
 
@@ -120,6 +137,7 @@ def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:
                 "pullback_register_ops",
                 lambda function: op_names.append(check_op(function, plugin)),
                 plugin,
+                entries,
             )
     except errors.BackendError as error:
         state = str(error)
