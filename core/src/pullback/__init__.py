@@ -218,7 +218,10 @@ _LAZY_MODULES = frozenset(
 )
 
 #: The modules in which a name is looked for that is not in this one, before an error is raised.
-_SEARCHED = ("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks")
+_SEARCHED = (
+    *("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks"),
+    "data",
+)
 
 __all__ = [
     *_LAZY,

@@ -26,6 +26,17 @@ def leaves(value: object) -> Iterable[object]:
         yield value
 
 
+def _not_numbers(value: object, dtype: np.dtype[Any]) -> str:
+    what = f"{type(value).__name__} of {dtype} is not an array of numbers; "
+    if dtype.kind in "SUT":
+        # Names of classes, nearly always.
+        return what + (
+            "make labels of names: `names, labels = np.unique(x, return_inverse=True)`, and "
+            "numbers of numerals: `np.asarray(x, 'float32')`"
+        )
+    return what + f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
+
+
 def host_array(value: object) -> np.ndarray[Any, Any]:
     """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
 
@@ -59,10 +70,7 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
             return array
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))
-        raise errors.ConversionError(
-            f"{type(value).__name__} of {array.dtype} is not an array of numbers; "
-            f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
-        )
+        raise errors.ConversionError(_not_numbers(value, array.dtype))
     plain = type(value) in SCALAR_TYPES or (
         sequence and all(type(leaf) in SCALAR_TYPES for leaf in leaves(value))
     )
