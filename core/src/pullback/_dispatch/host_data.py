@@ -66,6 +66,8 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
             f"{type(value).__name__} cannot be an array: {error}"
         ) from error
     if array.dtype not in dtypes.ALL:
+        if array.dtype in dtypes.STORAGE:
+            return array
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))
         raise errors.ConversionError(_not_numbers(value, array.dtype))
@@ -102,6 +104,12 @@ def cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.nd
     Raises:
         ConversionError: for integers out of range, and complex numbers as real ones.
     """
+    stored = next((d for d in (array.dtype, dtype) if dtypes.kind(d) == dtypes.STORED), None)
+    if stored is not None and dtypes.float32 not in (array.dtype, dtype):
+        raise errors.DTypeError(
+            f"{stored} is converted from float32 and back only; write "
+            f"pb.asarray(x, dtype=pb.float32).astype(pb.{stored})"
+        )
     if not isinstance(value, np.ndarray):
         # From the source again, so that no digit is lost through the default dtype, and a Python
         # integer out of range is an error.

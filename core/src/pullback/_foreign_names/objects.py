@@ -47,7 +47,9 @@ MODEL = {
         "`model.get_config()`",
     "load": "write `pb.checkpoint.load_weights(model, file)`",
     "to_json to_yaml": "write `model.get_config()`",
-    "export onnx": "not here; weights are exchanged by `pb.checkpoint.save_weights(model, file)`",
+    "export onnx":
+        "write `pb.function(model).lower(x).save(folder)`; weights are exchanged by "
+        "`pb.checkpoint.save_weights(model, file)`",
     "fit_generator": "write `model.fit(dataset)`",
     "predict_on_batch": "write `model(x)`",
     "predict_classes": "write `pb.argmax(model.predict(x), axis=-1)`",
