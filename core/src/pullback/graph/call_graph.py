@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pullback import errors
+from pullback._dispatch.bodies import run_body
 from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import (
     HOOKS,
@@ -125,7 +126,7 @@ def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
     """The outputs of a graph, whose calls are calls of ops: tapes record them.
 
     Raises:
-        NotDifferentiableError: for a graph that reads what an op returns for its rules alone.
+        NotDifferentiableError: for a graph that reads what a primitive returns for its rules alone.
     """
     device: Device = graph.device
     values: dict[str, Any] = {
@@ -141,6 +142,7 @@ def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
             return [values[value.name] for value in operand]
         return None if operand is None else values[operand.name]
 
+    read = {value for call in graph.calls for value in call.values} | set(graph.outputs)
     for call in graph.calls:
         attributes = {
             name: values[value.name] if isinstance(value, Value) else value
@@ -148,14 +150,18 @@ def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
         }
         if "device" in attributes:
             attributes["device"] = device
-        hidden = call.results[len(call.op.outputs) :]
-        results = call.op.function(*map(value_of, call.inputs), **attributes)
+        op, operands = call.op, [value_of(operand) for operand in call.inputs]
+        if read.isdisjoint(call.results[len(op.outputs) :]):
+            results = op.function(*operands, **attributes)
+        elif op.primitive:
+            raise errors.NotDifferentiableError(
+                f"the second derivative through a captured function that computes gradients with "
+                f"{op.name} itself is not available; call the function without pb.function"
+            )
+        else:
+            # The body has tensors for what the op returns for its rules alone.
+            results = run_body(op, operands, attributes)
         several = (results,) if isinstance(results, Tensor) else results
         for value, result in zip(call.results, several, strict=False):
             values[value.name] = result
-        if any(value in other.values for value in hidden for other in graph.calls):
-            raise errors.NotDifferentiableError(
-                f"the second derivative through a captured function that computes gradients with "
-                f"{call.op.name} itself is not available; call the function without pb.function"
-            )
     return [values[value.name] for value in graph.outputs]
