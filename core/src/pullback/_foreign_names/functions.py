@@ -71,7 +71,9 @@ _FIRST = {
     "vmap pmap":
         "not here: ops run one by one. Write ops over a batch axis in place of vmap",
     "distributed distribute": "not here: training uses one device",
-    "onnx": "not here; weights are exchanged by `pb.checkpoint.save_weights(model, file)`",
+    "onnx export":
+        "not here: write `pb.function(f).lower(x).save(folder)`, or exchange weights by "
+        "`pb.checkpoint.save_weights(model, file)`",
     "sparse sparse_coo_tensor SparseTensor RaggedTensor ragged":
         "not here: tensors are dense; pad with `pb.data.Dataset.padded_batch`, and mask",
     "half": "write `pb.float16`",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -77,17 +77,19 @@ class Explained:
         return wrap(arrays[operand.name], self._device)
 
 
-def write_explained(source: Source, graph: Graph) -> list[str]:
+def write_explained(
+    source: Source, graph: Graph, early: Mapping[Value, Sequence[str]] | None = None
+) -> list[str]:
     """Writes the calls one by one, with the errors that they raise outside of a program.
 
-    The name `explain` of the code is to be an `Explained` of it.
+    The name `explain` of the code is to be an `Explained` of it; `early` as in `write_calls`.
 
     Returns:
         What `write_calls` returns.
     """
     with source.block("try:"):
         source.line("pass")
-        texts = write_calls(source, graph)
+        texts = write_calls(source, graph, early)
     with source.block("except Exception as error:"):
         source.line("explain(error)")
     return texts
