@@ -600,3 +600,37 @@ graph on cpu:0
       input o0: float32[]
       return o0
   return v1"""
+
+
+def test_branches_and_loops_are_saved(tmp_path):
+    weight = pb.Variable(np.eye(3, dtype=np.float32) * 2)
+
+    def f(x):
+        def step(carry, row):
+            carry = pb.cond(pb.sum(row) > 0, lambda: carry @ weight + row, lambda: carry * 0.5)
+            return carry, pb.switch(pb.sum(row > 0), [lambda: row, lambda: carry, lambda: -row])
+
+        last, rows = pb.scan(step, x[0], x)
+        slope = pb.grad(lambda y: pb.sum(pb.fori_loop(0, 2, lambda i, c: c * y, y)))(last)
+        return pb.while_loop(lambda c: pb.sum(c * c) < 99, lambda c: c * 2 + 1, last), rows, slope
+
+    rows = np.stack([X, -X, X + 1])
+    pb.function(f).lower(pb.asarray(rows)).save(tmp_path / "program")
+    program = pb.load_program(tmp_path / "program")
+    check(program.graph)
+    captured = pb.function(program)
+    for sign in (1, -1, 1, 2):
+        x = pb.asarray(rows * np.float32(sign))
+        assert bits(program(x)) == bits(f(x)) == bits(captured(x))
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        loss = pb.sum(program(x)[0])
+    with pb.GradientTape() as eager:
+        eager.watch(x)
+        loss_eager = pb.sum(f(x)[0])
+    expected = eager.gradient(loss_eager, x).numpy()
+    np.testing.assert_allclose(tape.gradient(loss, x).numpy(), expected, rtol=1e-5)
+    with pytest.raises(pb.errors.CaptureError, match="calls Python with"):
+        pb.function(lambda x: pb.py_function(lambda x: x, x, result=x)).lower(x).save(
+            tmp_path / "p"
+        )

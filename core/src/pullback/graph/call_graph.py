@@ -122,20 +122,29 @@ class CallGraph:
         return [next(found) if there else None for there in self.gradients]
 
 
-def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
+def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -> list[Tensor]:
     """The outputs of a graph, whose calls are calls of ops: tapes record them.
+
+    Args:
+        graph: the graph.
+        inputs: tensors, and ints for what is drawn.
+        device: where they are, if it is the device of a trace.
 
     Raises:
         NotDifferentiableError: for a graph that reads what a primitive returns for its rules alone.
     """
-    device: Device = graph.device
+    device = graph.device if device is None else device
     values: dict[str, Any] = {
         entry.value.name: value for entry, value in zip(graph.inputs, inputs, strict=True)
     }
     capture: Any = capturing()
     for name, array in graph.constants.items():
-        constant = wrap(array, device)
-        values[name] = constant if capture is None else capture.constant(constant)
+        constant = wrap(array, graph.device)
+        if capture is not None:
+            constant = capture.constant(constant)
+        elif isinstance(device.backend, Trace):
+            constant = wrap(device.backend._constant(array), device)
+        values[name] = constant
 
     def value_of(operand: Any) -> Any:
         if isinstance(operand, tuple):
