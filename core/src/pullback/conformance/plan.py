@@ -14,11 +14,12 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance import by_reference, checks, repetition, whole
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
-from pullback.conformance.derived import derived
+from pullback.conformance.derived import derived, randomized
 from pullback.conformance.lasting import lasting
 from pullback.conformance.sample import Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
+from pullback.plugins.backend import Backend
 from pullback.spec import Op
 
 #: The dtypes that central differences are taken in.
@@ -70,9 +71,21 @@ class Item:
 
 def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
     """The items of an op; with `quick`, each sample in one dtype and few gradients."""
-    by_sample: dict[int, list[Case]] = {}
     every_sample = (*suite.samples, *derived(op, suite, quick=quick))
-    for case in cases(op, replace(suite, samples=every_sample), device):
+    yield from _items(op, replace(suite, samples=every_sample), device, quick=quick)
+    if suite.errors:
+        yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
+
+
+def random_items(op: Op, suite: Suite, device: Device, calls: int, seed: int) -> Iterator[Item]:
+    """The items of random calls of an op."""
+    samples = tuple(randomized.samples(op, suite, calls, seed))
+    yield from _items(op, replace(suite, samples=samples), device, quick=False)
+
+
+def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
+    by_sample: dict[int, list[Case]] = {}
+    for case in cases(op, suite, device):
         by_sample.setdefault(id(case.sample), []).extend([case, *_other_integers(case)])
     every = [case for group in by_sample.values() for case in group]
     # In a quick run the samples take the dtypes in turn, so that an op is checked in all of them.
@@ -88,6 +101,8 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
             ):
                 continue
             if check in _ONCE:
+                if case.sample.seed is not None:
+                    continue
                 key = (check, _size(case) if quick else (case.dtype, _size(case)))
                 if key in seen or _size(case) == "none":
                     continue
@@ -101,8 +116,6 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
             if check == "value" and _is_edge(case):
                 area = Area.EDGES
             yield Item(op, suite, device, check, area, case)
-    if suite.errors:
-        yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
 
 
 def _other_integers(case: Case) -> Iterator[Case]:
@@ -203,6 +216,14 @@ def _has_wide(case: Case) -> bool:
     return wide in case.device.backend.dtypes
 
 
+def _is_prepared(case: Case) -> bool:
+    """True if the backend may make kernels ready: it has the hook, or the kernel does."""
+    backend = case.device.backend
+    kernels = (entry.kernel for entry in backend.kernels_for(case.op.name))
+    own = type(backend).prepare is not Backend.prepare
+    return own or any(hasattr(kernel, "prepare") for kernel in kernels)
+
+
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     "lasting": lasting,
@@ -218,6 +239,7 @@ CHECK_NAMES = (*_FUNCTIONS, "wrong_calls", "process")
 _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),
+    "prepared": (Area.VALUES, _is_prepared),
     "rules": (Area.DTYPES, _always),
     "mixed": (Area.DTYPES, _mixes),
     "unchanged": (Area.EDGES, _takes_arrays),

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback import dtypes, errors
+from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
-from pullback._tree import like
-from pullback.devices import Device, as_device
+from pullback.devices import as_device
 from pullback.graph.compiled import compiled, write_compiled
-from pullback.graph.emit import write_calls
-from pullback.graph.graph import (
-    Attribute,
-    Call,
-    Draw,
-    Fused,
-    Graph,
-    Handle,
-    Host,
-    Input,
-    State,
-    Value,
-)
+from pullback.graph.explain import Explained, emit_explained, write_explained
+from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
+from pullback.graph.prepare import prepare
 from pullback.graph.record import Recorder
 from pullback.graph.regions import fuse
+from pullback.graph.returned import Returned
+from pullback.graph.saving import save
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
-from pullback.tensor import Tensor, wrap
+from pullback.graph.updates import early_writes, updates_last
+from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.
 MISS = object()
@@ -64,13 +55,15 @@ class Program:
         arguments: list[str],
         derivative: Derivative | None = None,
     ) -> None:
+        self.name = recorder.function_name
         self.signature = signature.without_values()
+        self.arguments = tuple(arguments)
         self.guards = guards
         #: Why it was made, beside others.
         self.reason = ""
         #: Programs are numbered in the order in which they are made.
         self.number = 0
-        returned = _Returned(recorder, result)
+        returned = Returned(recorder, result)
         self.recorded_calls = len(recorder._calls)
         # Calls that were made unlike by an identity element are found alike the second time.
         self.joint: Joint | None = None
@@ -79,11 +72,14 @@ class Program:
         else:
             self.joint = Joint(recorder, returned.outputs, derivative)
             self.graph = self.joint.graph
+        self.result = returned.structure
         self.numbers = tuple(recorder.numbers)
         #: The graph as the backend has compiled it; None where its calls run one by one.
-        self.compiled = compiled(self.graph, recorder.function_name, _line)
+        self.compiled = compiled(self.graph, recorder.function_name, emit_explained)
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
-        self.fused = fuse(self.graph) if self.compiled is None else self.graph
+        self.fused = self.graph
+        if self.compiled is None:
+            self.fused = prepare(updates_last(fuse(self.graph)))
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
         self.joint = None  # it has the arguments of the traced call
 
@@ -96,63 +92,24 @@ class Program:
         """The guards that do not hold now."""
         return [guard for guard in self.guards if not guard.holds()]
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Saves the program and the arrays that it reads, for `pb.load_program`.
+
+        A saved program computes results from its arguments: variables are saved with the values
+        that they have now. It needs none of the code that it was made of.
+
+        Args:
+            folder: where to; an older program there is replaced.
+
+        Raises:
+            CaptureError: for a program that writes variables, draws random numbers, or has
+                arguments of other kinds than tensors, arrays, numbers and texts.
+            CheckpointError: for errors of the file system, and a folder that holds other files.
+        """
+        save(self, folder)
+
     def __str__(self) -> str:
         return f"for {self.signature}\n{self.fused}"
-
-
-class _Returned:
-    """The result of a function: tensors, which are outputs, in a structure of constants."""
-
-    def __init__(self, recorder: Recorder, result: object) -> None:
-        self._recorder = recorder
-        self.outputs: list[Value] = []
-        #: The names of the outputs' tensors in the program, and its other parts, for `text`.
-        self.structure = self._parsed(result)
-
-    def _parsed(self, value: object) -> Any:
-        if type(value) is Tensor:
-            self.outputs.append(self._recorder.lift(value)._array.value)
-            return _Output(len(self.outputs) - 1)
-        if isinstance(value, dict):
-            return {key: self._parsed(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return like(value, iter([])) if not value else _Items(
-                value, [self._parsed(item) for item in value]
-            )  # fmt: skip
-        return value
-
-    def text(self, source: Source, value: object) -> str:
-        """The expression that makes the result."""
-        if type(value) is _Output:
-            return f"t{value.position}"
-        if type(value) is HostNumber:
-            return value.name
-        if type(value) is dict:
-            items = [f"{source.constant(k)}: {self.text(source, v)}" for k, v in value.items()]
-            return f"{{{', '.join(items)}}}"
-        if type(value) is _Items:
-            items = [self.text(source, item) for item in value.items]
-            if isinstance(value.value, list):
-                return f"[{', '.join(items)}]"
-            if hasattr(value.value, "_fields"):
-                return f"{source.constant(type(value.value))}({', '.join(items)})"
-            return tuple_of(items)
-        return source.constant(value)
-
-
-class _Output:
-    __slots__ = ("position",)
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-
-
-class _Items:
-    __slots__ = ("items", "value")
-
-    def __init__(self, value: object, items: list[Any]) -> None:
-        self.value = value
-        self.items = items
 
 
 # ---------------------------------------------------------------------------------------------
@@ -163,7 +120,7 @@ def _compiled(
     program: Program,
     signature: Signature,
     recorder: Recorder,
-    returned: _Returned,
+    returned: Returned,
     arguments: list[str],
 ) -> FunctionType:
     device, graph = recorder.real_device, program.fused
@@ -193,8 +150,10 @@ def _compiled(
     _write_numbers(source, program.numbers)
     for entry in graph.inputs:
         _write_input(source, entry, on_host=program.compiled is not None)
+    early: dict[Value, list[State]] = {}
     if program.compiled is None:
-        texts = iter(_write_line(source, graph))
+        early = early_writes(graph)
+        texts = iter(write_explained(source, graph, _targets(source, early)))
     else:
         texts = iter(write_compiled(source, graph, program.compiled))
     outputs = [next(texts) for _ in graph.outputs]
@@ -203,8 +162,10 @@ def _compiled(
     source.line("node = CONSTANT if RECORDING.count else None")
     written = [next(texts) for _ in graph.writes]
     _write_after_tensors(source, graph, texts)
-    for (target, _), text in zip(graph.writes, written, strict=True):
+    for (target, value), text in zip(graph.writes, written, strict=True):
         assert isinstance(target, State)
+        if value in early:
+            continue
         source.line(f"{source.constant(target.owner)}._array = {text}")
     for i, text in enumerate(outputs):
         _write_tensor(source, f"t{i}", text)
@@ -212,26 +173,16 @@ def _compiled(
     if program.joint is not None:
         _write_node(source, leaves, program.joint, saved)
     source.line(f"return {returned.text(source, returned.structure)}")
-    source.names["explain"] = _Explained(graph, device, str(source))
+    source.names["explain"] = Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
 
 
-def _write_line(source: Source, graph: Graph) -> list[str]:
-    """Writes the calls one by one, with the errors that they raise outside of a program."""
-    with source.block("try:"):
-        source.line("pass")
-        texts = write_calls(source, graph)
-    with source.block("except Exception as error:"):
-        source.line("explain(error)")
-    return texts
-
-
-def _line(graph: Graph) -> FunctionType:
-    """A function of a graph's inputs that runs the calls one by one."""
-    source = Source("line", ", ".join(entry.value.name for entry in graph.inputs), {})
-    source.line(f"return {tuple_of(_write_line(source, graph))}")
-    source.names["explain"] = _Explained(graph, graph.device, str(source))
-    return source.compile()
+def _targets(source: Source, early: Mapping[Value, list[State]]) -> dict[Value, list[str]]:
+    """The text of what each value is assigned to, which is written while the program runs."""
+    return {
+        value: [f"{source.constant(state.owner)}._array" for state in states]
+        for value, states in early.items()
+    }
 
 
 def _write_guard(source: Source, guard: Guard) -> None:
@@ -362,66 +313,3 @@ def _write_after(source: Source, graph: Graph) -> None:
             source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
         else:
             source.line(f"{source.constant(function)}({', '.join(parts)})")
-
-
-# ---------------------------------------------------------------------------------------------
-# Errors.
-
-
-class _Explained:
-    """Raises the error that the op of a failed call raises when it is called op by op."""
-
-    def __init__(self, graph: Graph, device: Device, text: str) -> None:
-        self._calls = graph.calls
-        self._constants = graph.constants
-        self._device = device
-        self._lines = text.splitlines()
-
-    def __call__(self, error: Exception) -> NoReturn:
-        call = self._call_of(error)
-        if call is None:
-            raise error
-        if isinstance(call.op, Fused):
-            if is_from_signal_handler(error):
-                raise error
-            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
-            short = isinstance(error, MemoryError)
-            kind = errors.OutOfMemoryError if short else errors.BackendError
-            raise kind(f"the fused kernel of {names} failed: {error}") from error
-        arrays = self._arrays(error)
-        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
-        attributes: dict[str, Any] = {
-            name: arrays.get(value.name) if isinstance(value, Value) else value
-            for name, value in call.attributes.items()
-        }
-        if "device" in attributes:
-            attributes["device"] = self._device
-        try:
-            raise_explained(call.op, error, inputs, attributes)
-        except errors.PullbackError as explained:
-            if call.origin:
-                explained.add_note(f"in a captured function: called at {call.origin}")
-            raise
-
-    def _call_of(self, error: Exception) -> Call | None:
-        at = error.__traceback__
-        assert at is not None
-        # A line of a call ends with the name of its op.
-        waiting = list(self._calls[::-1])
-        last: Call | None = None
-        for line in self._lines[: at.tb_lineno]:
-            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
-                last = waiting.pop()
-        return last
-
-    def _arrays(self, error: Exception) -> dict[str, Any]:
-        at = error.__traceback__
-        assert at is not None
-        return {**self._constants, **at.tb_frame.f_locals}
-
-    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
-        if operand is None:
-            return None
-        if isinstance(operand, tuple):
-            return [wrap(arrays[value.name], self._device) for value in operand]
-        return wrap(arrays[operand.name], self._device)

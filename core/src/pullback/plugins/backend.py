@@ -18,7 +18,7 @@ import numpy as np
 from pullback import errors
 from pullback.dtypes import DType, as_dtype
 from pullback.plugins.observation import observed
-from pullback.spec import SPEC_VERSION, Tier
+from pullback.spec import SPEC_VERSION, Op, Tier
 
 #: The kinds of devices.
 KINDS = ("cpu", "gpu")
@@ -87,6 +87,13 @@ class Deviation:
 Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
 
 
+class Kind(NamedTuple):
+    """The shape and the native dtype of an array that a kernel gets at every run of a program."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
 class RegisteredKernel(NamedTuple):
     """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
@@ -112,7 +119,8 @@ class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native dtype."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__((native, as_dtype(dtype)) for dtype, native in backend.dtypes.items())
+        every = {**backend.dtypes, **backend.storage_dtypes}
+        super().__init__((native, as_dtype(dtype)) for dtype, native in every.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
@@ -145,10 +153,14 @@ class Backend:
     tiers: ClassVar[frozenset[Tier]] = frozenset(Tier)
     #: Public dtype to native dtype, for every dtype that it supports.
     dtypes: Mapping[DType, Any] = {}
+    #: The same for dtypes of `pullback.dtypes.STORAGE`, which its `astype` and `to_host` take.
+    storage_dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
     #: Op name to the differences from the specification that are there on purpose.
     deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
+    #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
+    fallback: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self._pack_deviations: dict[str, Deviations] = {}
@@ -257,21 +269,51 @@ class Backend:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not import DLPack")
 
+    def prepare(
+        self, op: Op, kernel: Kernel, kinds: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> Kernel | None:
+        """A kernel made ready for the shapes of a program, in place of `kernel`; None for none.
+
+        It is called as the kernel is, with arrays of these shapes and dtypes in any layout and with
+        these attributes, and gives the same bits. By default it is what the kernel's own attribute
+        `prepare` returns, if it has that: `kernel.prepare(kinds, attributes)`.
+
+        Args:
+            op: the op.
+            kernel: its kernel, of the backend or of a pack.
+            kinds: a `Kind` for each input; None for one that is absent, a list for a sequence.
+            attributes: the attributes, as the kernel gets them.
+        """
+        prepare = getattr(kernel, "prepare", None)
+        if prepare is None:
+            return None
+        prepared: Kernel | None = prepare(kinds, attributes)
+        return prepared
+
     def fusible(self) -> Collection[str]:
         """The names of the ops whose calls `fuse` takes; none by default."""
         return ()
 
     def fuse(self, region: Any) -> Kernel | None:
-        """A kernel for all calls of a region, a `pullback.graph.graph.Graph`; None for none.
+        """A kernel for all calls of a region, a `pullback.graph.regions.Region`; None for none.
 
         The kernel gets the inputs of the region by position, and returns its output, or a tuple of
         several. Its results are those of the calls one by one, for inputs of any layout:
-        `pullback.graph.regions.op_by_op(region)` is a kernel that makes these calls.
+        `region.op_by_op` is a kernel that makes these calls.
         """
         return None
 
+    def holds(self, dtype: DType) -> bool:
+        """True if an array can have the dtype, if only to store values."""
+        return dtype in self.dtypes or dtype in self.storage_dtypes
+
     def unsupported_dtype_message(self, dtype: object) -> str:
         """The message for a dtype that this backend does not support."""
+        if dtype in self.storage_dtypes:
+            return (
+                f"{dtype} stores values and does not compute; make a tensor of float32, and "
+                f"convert it with x.astype(pb.{dtype})"
+            )
         supported = ", ".join(map(str, self.dtypes))
         message = f"the backend {self.name!r} does not support {dtype}; it supports {supported}"
         complex_dtypes = [known for known in self.dtypes if known.kind == "c"]
@@ -326,6 +368,29 @@ class Backend:
         own = frozenset(self.fusible())
         if own:
             yield Fuser(self.fuse, own, self.name, 0)
+
+    def replace_kernel(
+        self,
+        op_name: str,
+        kernel: Kernel,
+        *,
+        source: str,
+        priority: int,
+        dtypes: frozenset[DType] | None = None,
+    ) -> None:
+        """Adds a kernel as `register_kernel` does, in place of that of the same source.
+
+        Args:
+            source: the name of who registers it: one kernel for the same dtypes and priority.
+            dtypes: the public dtypes of the first input that it is for; None for all.
+        """
+        own = (source, priority, dtypes)
+        self._registered[op_name] = tuple(
+            entry
+            for entry in self._registered.get(op_name, ())
+            if (entry.source, entry.priority, entry.dtypes) != own
+        )
+        self.register_kernel(op_name, kernel, source=source, priority=priority, dtypes=dtypes)
 
     def unregister_kernels(self, source: str) -> None:
         """Removes every kernel that `source` has registered, and its fused kernels."""
