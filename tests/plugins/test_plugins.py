@@ -25,6 +25,7 @@ from pullback.plugins.hookspecs import hookimpl
 from pullback.plugins.registry import BackendInfo, Registry
 
 CORE = Path(__file__).parents[2] / "core" / "src"
+NEWER = f"{int(spec.SPEC_VERSION.partition('.')[0]) + 1}.0"
 
 
 def entry(group: str, name: str, plugin: object, dist: str = "some-dist", value: str = "module"):
@@ -227,8 +228,8 @@ class TestBackends:
             ([backend_class("cpu")()], "is not a valid backend name"),
             ([backend_class("a:b")()], "is not a valid backend name"),
             ([backend_class("one")(), backend_class("one")()], "more than one"),
-            ([backend_class("one", spec_version=spec.SPEC_VERSION + 1)()], "upgrade"),
-            ([backend_class("one", spec_version="1")()], "must be an int"),
+            ([backend_class("one", spec_version=NEWER)()], "upgrade"),
+            ([backend_class("one", spec_version=1)()], "must be a string 'major.minor'"),
             ([backend_class("one", kinds="cpu")()], "a tuple"),
             ([backend_class("one", kinds=("tpu",))()], "a tuple"),
             ([backend_class("one", __init__=lambda self: None)()], "super"),
@@ -246,8 +247,8 @@ class TestBackends:
         assert "some-dist" in str(caught.value)
 
     def test_a_plugin_for_a_newer_spec_is_not_asked(self):
-        newer = plugin(backend_class("one")(), spec_version=spec.SPEC_VERSION + 1)
-        with pytest.raises(errors.PluginError, match=f"version {spec.SPEC_VERSION + 1}"):
+        newer = plugin(backend_class("one")(), spec_version=NEWER)
+        with pytest.raises(errors.PluginError, match=f"version {NEWER}"):
             registry(entry("backends.cpu", "one", newer)).backend("one")
 
     def test_hooks_that_are_missing_or_not_marked(self):
@@ -519,6 +520,28 @@ class TestPacks:
         assert plugins.backend("one").kernel("fake_add", None) is second
         assert [info.priority for info in plugins.info()[0].packs] == [10, 20]
 
+    def test_may_make_fused_kernels(self):
+        @hookimpl
+        def pullback_register_fuser(register):
+            register(first, ["fake_add"])
+
+        made_pack = pack(("fake_add", first), pullback_register_fuser=pullback_register_fuser)
+        backend = self.plugins(fast=made_pack).backend("one")
+        [fuser] = backend.fusers()
+        assert (fuser.fuse, fuser.ops) == (first, {"fake_add"})
+        assert (fuser.source, fuser.priority) == ("fast", 10)
+        backend.unregister_kernels("fast")
+        assert not list(backend.fusers())
+
+    def test_that_make_fused_kernels_name_ops(self):
+        @hookimpl
+        def pullback_register_fuser(register):
+            register(first, "fake_add")
+
+        made_pack = pack(("fake_add", first), pullback_register_fuser=pullback_register_fuser)
+        with pytest.warns(RuntimeWarning, match="takes a function and the names of ops"):
+            assert not list(self.plugins(fast=made_pack).backend("one").fusers())
+
     def test_may_stand_behind_the_backend(self):
         plugins = self.plugins(a=pack(("fake_add", first), priority=-1))
         assert plugins.backend("one").kernel("fake_add", None) is operator.add
@@ -547,7 +570,7 @@ class TestPacks:
             ([("fake_add", first, [])], {}, "an empty set of dtypes"),
             ([("fake_add", first)], {"priority": 0}, "priority 0"),
             ([("fake_add", first)], {"priority": "high"}, "must be an int"),
-            ([("fake_add", first)], {"spec_version": spec.SPEC_VERSION + 1}, "upgrade"),
+            ([("fake_add", first)], {"spec_version": NEWER}, "upgrade"),
         ],
     )
     def test_that_are_refused_are_left_out_whole(self, kernels, attributes, message):
@@ -562,6 +585,58 @@ class TestPacks:
         plugins = self.plugins(a=pack(("fake_add", first)), b=pack(("fake_add", second)))
         with pytest.warns(RuntimeWarning, match="'b'.*'a' both have"):
             assert plugins.backend("one").kernel("fake_add", None) is first
+
+    def test_two_with_one_priority_lose_what_is_contested_only(self):
+        a = pack(("fake_add", first, ["float32"]))
+        b = pack(("fake_add", second, ["float32", "float64"]), ("fake_sum", max))
+        plugins = self.plugins(a=a, b=b)
+        message = (
+            r"^the kernel pack for 'one' 'b' \(some-dist 1\.5\) and 'a' both have a kernel of "
+            r"'fake_add' with priority 10 for float32: that of 'a' is used; set another"
+        )
+        with pytest.warns(RuntimeWarning, match=message):
+            backend = plugins.backend("one")
+        assert backend.kernel("fake_add", dtypes.float32) is first
+        assert backend.kernel("fake_add", dtypes.float64) is second
+        assert backend.kernel("fake_add", dtypes.int32) is operator.add
+        assert backend.kernel("fake_sum", dtypes.float32) is max
+        a, b = plugins.info()[0].packs
+        assert (a.state, a.left_out, b.state, len(b.left_out)) == ("ready", (), "ready", 1)
+
+    def test_one_for_all_dtypes_keeps_those_that_nobody_else_serves(self):
+        plugins = registry(
+            made("one", dtypes={dtypes.float32: "f", dtypes.int32: "i"}),
+            entry("kernels.one", "a", pack(("fake_add", first, ["float32"]))),
+            entry("kernels.one", "b", pack(("fake_add", second))),
+        )
+        with pytest.warns(RuntimeWarning, match="both have"):
+            backend = plugins.backend("one")
+        assert backend.kernel("fake_add", dtypes.float32) is first
+        assert backend.kernel("fake_add", dtypes.int32) is second
+
+    @pytest.mark.parametrize("wanted", [None, ">=1.5", "==1.5.0", ">1,<2", "!=1.4", "<=1.5"])
+    def test_that_fit_the_version_of_their_backend(self, recwarn, wanted):
+        attributes = {} if wanted is None else {"backend_versions": wanted}
+        backend = self.plugins(a=pack(("fake_add", first), **attributes)).backend("one")
+        assert backend.kernel("fake_add", None) is first
+        assert not recwarn
+
+    @pytest.mark.parametrize(
+        ("wanted", "message"),
+        [
+            (">=1.6", r"'a' .* is for versions >=1\.6 of some-dist, and this is 1\.5; "
+                      r"pip install 'some-dist>=1\.6'"),
+            (">=1.4,<1.5", r"this is 1\.5; pip install 'some-dist>=1\.4,<1\.5'"),
+            ("1.5", r"must be a string such as '>=0\.2,<0\.4', got '1\.5'"),
+            (1.5, "must be a string"),
+        ],
+    )  # fmt: skip
+    def test_for_another_version_of_their_backend(self, wanted, message):
+        plugins = self.plugins(a=pack(("fake_add", first), backend_versions=wanted))
+        with pytest.warns(RuntimeWarning, match=message):
+            backend = plugins.backend("one")
+        assert backend.kernel("fake_add", None) is operator.add
+        assert plugins.info()[0].state == "ready"
 
     def test_named_like_the_backend(self):
         plugins = self.plugins(one=pack(("fake_add", first)))
@@ -721,7 +796,7 @@ HOSTILE = {
         """,
         "'registry'",
     ),
-    "newer": ("backends.cpu", "spec_version = 99", "written for version 99 of the op spec"),
+    "newer": ("backends.cpu", "spec_version = '99.0'", "written for version 99.0 of the op spec"),
     "twice": ("backends.cpu", ARRAYS.format(kernels=""), "several packages provide it"),
     "makes_tensors": ("backends.cpu", "import pullback; pullback.ones(2, device='makes_tensors')",
                       "must not create tensors at import"),

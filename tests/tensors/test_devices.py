@@ -179,9 +179,21 @@ class TestDevice:
 
     def test_asks_its_backend(self):
         assert device("cpu").memory == Memory(1, 2, 3)
+        assert device("cpu").memory.peak is None
         assert device("gpu").memory is None
         device("gpu:1").synchronize()
         assert device("gpu").backend.waited == "native gpu 1"
+
+    def test_the_peak_of_memory_is_reset_where_the_backend_measures_it(self, monkeypatch):
+        backend, reset = type(device("gpu").backend), []
+        with pytest.raises(errors.BackendError, match=r"does not measure.*memory\.peak without"):
+            device("gpu").reset_peak()
+        monkeypatch.setattr(backend, "memory", lambda self, native: Memory(1, 2, 3, 4 - len(reset)))
+        monkeypatch.setattr(backend, "reset_peak", lambda self, native: reset.append(native))
+        assert device("gpu:1").memory.peak == 4
+        device("gpu:1").reset_peak()
+        assert device("gpu:1").memory == Memory(1, 2, 3, 3)
+        assert reset == ["native gpu 1"]
 
     def test_is_one_object(self):
         one = device("gpu:1")

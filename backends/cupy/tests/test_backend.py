@@ -37,7 +37,8 @@ def test_native_arrays_are_of_cupy(device):
 
 
 def test_memory_is_told(device):
-    used, held, total = device.memory
+    used, held, total, peak = device.memory
+    assert peak is None
     assert 0 <= used <= held <= total
 
 

@@ -1,4 +1,4 @@
-"""The pack's caches: plans of attention, the instruction set, the kernel of an op."""
+"""Caches of the pack: plans of attention and convolution, instructions, kernels of ops."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pullback as pb
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.plugins.backend import Kind
 from pullback.plugins.public import use_kernel_packs
+from pullback.shapes import output_sizes
 from pullback.spec import OPS
 from pullback_native import _native
-from pullback_native.kernels import KERNELS, attention
+from pullback_native.kernels import KERNELS, attention, convolution
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
@@ -74,13 +76,67 @@ def attention_call(rng, order):
     ))  # fmt: skip
 
 
-def campaign(seed, count):
+def convolution_arguments(rng, order):
+    axes = order.choice((1, 2))
+    many = [order.choices((low, low + 1, low + 2), k=axes) for low in (3, 1, 1, 1)]
+    size, window, strides, dilation = map(tuple, many)
+    padding = tuple((order.choice((0, 1, 2)), order.choice((0, 1))) for _ in range(axes))
+    out = output_sizes(size, window, strides, padding, dilation)
+    if any(n < 0 for n in out):
+        return convolution_arguments(rng, order)
+    channels, features, batch = (order.choice((1, 2, 5)) for _ in range(3))
+    shapes = (batch, *size, channels), (*window, channels, features)
+    x, kernel = (laid(rng, order, shape) for shape in shapes)
+    g = laid(rng, order, (batch, *out, features))
+    how = {
+        "strides": strides, "padding": padding, "dilation": dilation, "groups": 1,
+        "data_format": "channels_last",
+    }  # fmt: skip
+    return order.choice((
+        ("conv", (x, kernel), how),
+        ("conv_input_gradient", (g, kernel), {"input_shape": shapes[0], **how}),
+        ("conv_kernel_gradient", (x, g), {"kernel_shape": shapes[1], **how}),
+    ))  # fmt: skip
+
+
+def convolution_call(rng, order):
+    name, arrays, attributes = convolution_arguments(rng, order)
+    return lambda: [KERNELS[name](*arrays, **attributes)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("fill", [None, np.inf])
+def test_convolutions_made_ready_for_their_shapes(fill):
+    """They have the bits of the kernels, also where NumPy's have to do the call."""
+    order, rng = random.Random(0), np.random.default_rng(0)
+    found = 0
+    for _ in range(150):
+        name, arrays, attributes = convolution_arguments(rng, order)
+        if fill is not None and arrays[0].flags.writeable and arrays[0].size:
+            arrays[0][..., 0] = fill
+        kinds = [Kind(x.shape, x.dtype) for x in arrays]
+        ready = KERNELS[name].prepare(kinds, attributes)
+        if ready is not None:
+            expected = KERNELS[name](*arrays, **attributes)
+            assert bits([ready(*arrays, **attributes)]) == bits([expected])
+            found += 1
+    assert found > 100
+
+
+def forget():
+    attention._plan.cache_clear()
+    convolution._conv_for.cache_clear()
+    convolution._input_gradient_for.cache_clear()
+    convolution._kernel_gradient_for.cache_clear()
+
+
+def campaign(seed, count, call):
     """Calls in random order, each compared with itself without a cached plan."""
     order, rng = random.Random(seed), np.random.default_rng(seed)
     calls, fresh = [], []
     while len(calls) < count:
-        calls.append(attention_call(rng, order))
-        attention._plan.cache_clear()
+        calls.append(call(rng, order))
+        forget()
         fresh.append(bits(calls[-1]()))
     for i in order.choices(range(count), k=2 * count):
         with number_of_threads(order.choice((1, 2))):
@@ -89,27 +145,31 @@ def campaign(seed, count):
 
 @pytest.mark.filterwarnings("ignore")
 def test_plans_of_attention():
-    campaign(0, 150)
+    campaign(0, 150, attention_call)
+
+
+def test_plans_of_convolution():
+    campaign(0, 150, convolution_call)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_many_plans_of_attention():
+def test_many_plans():
     for seed in range(1, 9):
-        campaign(seed, 1500)
+        campaign(seed, 1500, attention_call)
+        campaign(seed, 1500, convolution_call)
 
 
 def test_a_plan_is_not_written_into():
     """Its offsets serve every later call of these shapes."""
     q = np.ones((2, 3, 4), np.float32)
     attention._plan.cache_clear()
-    layout = attention._Layout(q.shape, q.strides, 4)
-    sizes, offsets, _ = attention._plan(layout, layout, layout, None, True)
-    before = dict(sizes), offsets.tobytes()
+    plan = attention._plan(*(q.shape, q.strides) * 3, None, True)
+    before = dict(plan.sizes), plan.offsets.tobytes()
     y, normalizer = attention._attention(q, q, q, None, is_causal=True, scale=1.0)
     attention._attention_gradient(q, q, q, None, y, normalizer, y, is_causal=True, scale=1.0)
     assert attention._plan.cache_info().hits == 2
-    assert (sizes, offsets.tobytes()) == before
+    assert (plan.sizes, plan.offsets.tobytes()) == before
 
 
 def sampled(seed, most):

@@ -29,13 +29,17 @@ from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
     complex128,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
+    int4,
     int8,
     int16,
     int32,
     int64,
+    uint4,
     uint8,
     uint16,
     uint32,
@@ -135,11 +139,18 @@ if TYPE_CHECKING:
     from pullback.checkpoint import Checkpoint as Checkpoint
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.graph.control import *
     from pullback.graph.function import function as function
+    from pullback.graph.py_function import py_function as py_function
+    from pullback.graph.saved_program import load_program as load_program
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
+    from pullback.plugins.own_kernels import register_kernel as register_kernel
     from pullback.plugins.public import *
+    from pullback.profiling import OpProfile as OpProfile
+    from pullback.profiling import Profile as Profile
+    from pullback.profiling import profile as profile
     from pullback.random import Generator as Generator
     from pullback.variable import Variable as Variable
 
@@ -152,12 +163,16 @@ _LAZY = {
     "GradientTape": "pullback._autodiff.tape",
     "Model": "pullback.layers",
     "OpsInfo": "pullback.plugins.public",
+    "OpProfile": "pullback.profiling",
     "PackInfo": "pullback.plugins.public",
+    "Profile": "pullback.profiling",
     "Sequential": "pullback.layers",
     "Variable": "pullback.variable",
     "backends": "pullback.plugins.public",
+    "cond": "pullback.graph.control",
     "custom_gradient": "pullback._autodiff.custom_gradient",
     "default_dtype": "pullback._namespace.defaults",
+    "fori_loop": "pullback.graph.control",
     "function": "pullback.graph.function",
     "grad": "pullback._autodiff.functional",
     "hessian": "pullback._autodiff.functional",
@@ -167,13 +182,20 @@ _LAZY = {
     "jacobian": "pullback._autodiff.functional",
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
+    "load_program": "pullback.graph.saved_program",
     "ops_plugins": "pullback.plugins.public",
+    "profile": "pullback.profiling",
+    "py_function": "pullback.graph.py_function",
     "register_backend": "pullback.plugins.public",
+    "register_kernel": "pullback.plugins.own_kernels",
+    "scan": "pullback.graph.control",
     "set_default_dtype": "pullback._namespace.defaults",
     "stop_gradient": "pullback._autodiff.functional",
+    "switch": "pullback.graph.control",
     "use_kernel_packs": "pullback.plugins.public",
     "value_and_grad": "pullback._autodiff.functional",
     "vjp": "pullback._autodiff.functional",
+    "while_loop": "pullback.graph.control",
 }
 _LAZY_MODULES = frozenset(
     {
@@ -196,7 +218,10 @@ _LAZY_MODULES = frozenset(
 )
 
 #: The modules in which a name is looked for that is not in this one, before an error is raised.
-_SEARCHED = ("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks")
+_SEARCHED = (
+    *("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks"),
+    "data",
+)
 
 __all__ = [
     *_LAZY,
@@ -222,10 +247,13 @@ __all__ = [
     "e",
     "errors",
     "executing_eagerly",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "float32",
     "float64",
     "inf",
+    "int4",
     "int8",
     "int16",
     "int32",
@@ -238,6 +266,7 @@ __all__ = [
     "pi",
     "random",
     "set_default_device",
+    "uint4",
     "uint8",
     "uint16",
     "uint32",

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
+from pullback.plugins import observation
 from pullback.plugins.backend import KINDS, Backend, Memory
 
 if TYPE_CHECKING:
@@ -49,8 +50,16 @@ class Device:
 
     @property
     def memory(self) -> Memory | None:
-        """The bytes in use, reserved and in all; None where the backend does not know."""
+        """The bytes in use, reserved, in all and at the peak; None if the backend does not know."""
         return self.backend.memory(self.native)
+
+    def reset_peak(self) -> None:
+        """Begins to measure the peak of `memory` anew.
+
+        Raises:
+            BackendError: if the backend does not measure it.
+        """
+        self.backend.reset_peak(self.native)
 
     def synchronize(self) -> None:
         """Waits until the device has done all the work that it was given."""
@@ -329,5 +338,7 @@ def _get(backend: Backend, kind: str, index: int) -> Device:
         device.constants = {}
         device._str = _registry().label(backend, kind, index)
         # Another thread may have been faster: all get the first.
-        device = _interned.setdefault((backend, kind, index), device)
+        made, device = device, _interned.setdefault((backend, kind, index), device)
+        if device is made:
+            observation.join(backend, device.native)
     return device

@@ -127,7 +127,7 @@ class CaptureError(PullbackError, RuntimeError):
 
 
 class CheckpointError(PullbackError, RuntimeError):
-    """A checkpoint that is missing, damaged, or does not fit the objects it is restored into."""
+    """A checkpoint or a saved program that is missing or damaged, or does not fit its objects."""
 
 
 class TrainingError(PullbackError, RuntimeError):

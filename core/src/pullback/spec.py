@@ -15,8 +15,10 @@ from pullback import errors
 from pullback.dtypes import DType, DTypeRule, Operand
 from pullback.shapes import Checked, ShapeRule
 
-#: The version of the op specification. A plugin names the version that it was written for.
-SPEC_VERSION = 1
+#: The version of the op specification, "major.minor"; a plugin names the one it was written for.
+#: The major number grows when a kernel that was right becomes wrong, the minor one when ops or
+#: optional methods of backends are added (docs/backends/publishing.md has the policy).
+SPEC_VERSION = "1.0"
 
 
 class Accuracy(enum.Enum):

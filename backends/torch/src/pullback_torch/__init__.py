@@ -71,7 +71,14 @@ class TorchBackend(Backend):
             return None
         _free, total = torch.cuda.mem_get_info(device)
         used, held = torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device)
-        return Memory(used, held, total)
+        peak = torch.cuda.max_memory_allocated(device)
+        return Memory(used, held, total, peak)
+
+    def reset_peak(self, device: torch.device) -> None:
+        """Begins to measure the peak anew."""
+        if device.type != "cuda":
+            super().reset_peak(device)
+        torch.cuda.reset_peak_memory_stats(device)
 
     def to_dlpack(self, array: torch.Tensor, **kwargs: Any) -> Any:
         """A read-only capsule on the array: NumPy's, since torch has none."""

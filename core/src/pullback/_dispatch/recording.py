@@ -45,6 +45,12 @@ class Capturing(Protocol):
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
 
+    def stop_gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor as a constant for all tapes."""
+
+    def custom_gradient(self, name: str) -> None:
+        """Ends the trace where the gradient of a function would be lost."""
+
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one; ends the trace for another one."""
 
@@ -258,3 +264,9 @@ def may_record(node: Node | None) -> bool:
     """Returns whether an op on a tensor with this node would be recorded now."""
     state = LOCAL.state
     return state.recording and node is not None and reachable(node, state.oldest_serial) is not None
+
+
+def records_variables() -> bool:
+    """Returns whether a tape that watches trainable variables records in this thread."""
+    state = LOCAL.state
+    return state.recording and any(tape.watch_accessed_variables for tape in state.tapes)

@@ -71,8 +71,10 @@ def drop_kernels(op: Op, device: Device) -> None:
 def _source(op: Op, device: Device, kernel: Kernel) -> str:
     """The name of the kernel's pack; that of the backend if it is the backend's own."""
     own = device.backend.name
+    # While a profiler runs, there is a function around it.
+    kernels = (kernel, getattr(kernel, "__wrapped__", None))
     return next(
-        (entry.source for entry in device.backend.kernels_for(op.name) if entry.kernel is kernel),
+        (entry.source for entry in device.backend.kernels_for(op.name) if entry.kernel in kernels),
         own,
     )
 

@@ -232,6 +232,9 @@ def _show_notes(report: Report) -> None:
             beyond.setdefault(tier, []).append(name)
     for tier, names in beyond.items():
         print(f"\nNot counted where they need the tier {tier}, not claimed: {failures.some(names)}")
+    if report.fallbacks():
+        names = [f"{name} ({device})" for name, device in report.fallbacks().items()]
+        print(f"\nNot kernels of its own, but a fallback to another device: {', '.join(names)}")
     if report.unknown:
         print(f"\nWithout samples, so nothing is known of them: {failures.some(report.unknown)}")
     if report.unmeasured():

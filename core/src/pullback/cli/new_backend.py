@@ -96,6 +96,6 @@ def _words(name: str) -> dict[str, str]:
         "module": module,
         "distribution": f"pullback-{plain.replace('_', '-')}",
         "title": "".join(part.capitalize() for part in plain.split("_")),
-        "spec_version": str(SPEC_VERSION),
+        "spec_version": SPEC_VERSION,
         "compatible": f">={major}.{minor},<{major}.{minor + 1}",
     }

@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.bodies import run_body, without_residuals
-from pullback._dispatch.plan import arrays_of
+from pullback._dispatch.plan import Plan, arrays_of
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
 from pullback.conformance.case import (
@@ -32,7 +32,7 @@ from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.backend import Kernel, Kind
 from pullback.spec import Accuracy, Op
 from pullback.tensor import Tensor
 
@@ -132,6 +132,31 @@ def body(case: Case) -> None:
         near(case, actual, wide, np.full(goal.shape, bound), goal.dtype, f"{name} of the kernel")
 
 
+def prepared(case: Case) -> None:
+    """Checks that a kernel that is made ready for the shapes gives the bits of the kernel."""
+    resolved = case.resolved(case.tensors())
+    plan = resolved.plan
+    if plan.kernel is None:
+        return
+    backend, arrays = case.device.backend, arrays_of(resolved.inputs)
+    kinds = [
+        [Kind(tuple(x.shape), x.dtype) for x in value]
+        if isinstance(value, list)
+        else None
+        if value is None
+        else Kind(tuple(value.shape), value.dtype)
+        for value in arrays
+    ]
+    kernel = backend.prepare(case.op, plan.kernel, kinds, plan.attributes)
+    if kernel is None:
+        return
+    ready = Plan(case.op, plan.device, kernel, plan.attributes, plan.guard)
+    for found, expected in zip(ready.run(arrays), plan.run(arrays), strict=True):
+        identical(
+            case, backend.to_host(found), backend.to_host(expected), "made ready for its shapes"
+        )
+
+
 def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = _kernel(case) is None
@@ -228,8 +253,8 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        value, rules, unchanged, deterministic, body, layouts, mixed, gradient, second_gradient,
-        narrow_gradient,
+        value, rules, unchanged, deterministic, body, prepared, layouts, mixed, gradient,
+        second_gradient, narrow_gradient,
     )
 }  # fmt: skip
 

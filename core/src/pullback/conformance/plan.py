@@ -19,6 +19,7 @@ from pullback.conformance.lasting import lasting
 from pullback.conformance.sample import Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
+from pullback.plugins.backend import Backend
 from pullback.spec import Op
 
 #: The dtypes that central differences are taken in.
@@ -215,6 +216,14 @@ def _has_wide(case: Case) -> bool:
     return wide in case.device.backend.dtypes
 
 
+def _is_prepared(case: Case) -> bool:
+    """True if the backend may make kernels ready: it has the hook, or the kernel does."""
+    backend = case.device.backend
+    kernels = (entry.kernel for entry in backend.kernels_for(case.op.name))
+    own = type(backend).prepare is not Backend.prepare
+    return own or any(hasattr(kernel, "prepare") for kernel in kernels)
+
+
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     "lasting": lasting,
@@ -229,6 +238,7 @@ CHECK_NAMES = (*_FUNCTIONS, "wrong_calls", "process")
 _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),
+    "prepared": (Area.VALUES, _is_prepared),
     "rules": (Area.DTYPES, _always),
     "mixed": (Area.DTYPES, _mixes),
     "unchanged": (Area.EDGES, _takes_arrays),

@@ -93,13 +93,15 @@ class Row:
     beyond: set[str] = field(default_factory=set)
     #: The time that it took.
     seconds: float = 0.0
+    #: The device that runs it where the backend leaves it to another one.
+    fallback: str = ""
     #: The number of checks from which a sample was taken.
     planned: int = 0
 
     @property
     def missing(self) -> bool:
-        """True if it is a primitive without a kernel."""
-        return self.op.primitive and not self.kernel
+        """True if it is a primitive without a kernel, which no other device runs either."""
+        return bool(self.op.primitive) and not self.kernel and not self.fallback
 
     @property
     def count(self) -> Count:
@@ -269,6 +271,10 @@ class Report:
         )
         self.failures.append(Failure(op.name, "", "", "kernel", message, self.rerun(op.name)))
 
+    def fallbacks(self) -> dict[str, str]:
+        """The ops that another device runs, with its name."""
+        return {name: row.fallback for name, row in self.rows.items() if row.fallback}
+
     def rerun(self, op: str, seed: int | None = None) -> str:
         """The command that measures one op in full; with a seed, the one random call of it."""
         one = "" if seed is None else f" --random 1 --seed {seed}"
@@ -330,6 +336,7 @@ class Report:
                 for name, row in self.rows.items()
             },
             "missing": [op.name for op in self.missing()],
+            "fallback": self.fallbacks(),
             "left_out": list(self.left_out),
             "not_measured": self.unmeasured(),
             "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},

@@ -184,7 +184,9 @@ def measure(
     """
     began = time.perf_counter()
     mode = report.mode
-    row = report.rows[op.name] = Row(op, bool(device.backend.kernels_for(op.name)))
+    backend = device.backend
+    row = report.rows[op.name] = Row(op, bool(backend.kernels_for(op.name)))
+    row.fallback = "" if row.kernel else backend.fallback.get(op.name, "")
     if op.name not in load():
         report.unknown.append(op.name)
     plan = planned(op, device, quick=mode.quick, calls=mode.random, seed=mode.seed)

@@ -78,6 +78,7 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
             set(entry["beyond"]),
             entry["seconds"],
             entry["planned"],
+            fallback=saved["fallback"].get(name, ""),
         )
         report.rows[name] = row
     for name, failures in (("failures", report.failures), ("declared", report.declared)):

@@ -7,10 +7,18 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.general_vjp import pairs
-from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, may_record, reachable
+from pullback._dispatch.recording import (
+    HOOKS,
+    LOCAL,
+    Node,
+    Output,
+    capturing,
+    may_record,
+    reachable,
+)
 from pullback.devices import Device
 from pullback.graph.capture import Trace
-from pullback.graph.emit import emit
+from pullback.graph.compiled import function_of
 from pullback.graph.graph import Draw, Graph, Value
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, wrap
@@ -48,7 +56,7 @@ class CallGraph:
         self.gradients = tuple(gradients)
         self.sources = tuple(sources)
         self.residuals = residuals
-        self._run = emit(backward, "backward")
+        self._run = function_of(backward, f"the backward pass of {name}")
 
     def attach(
         self, nodes: Sequence[Node | None], results: Sequence[Tensor], saved: tuple[Any, ...]
@@ -123,7 +131,10 @@ def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
     values: dict[str, Any] = {
         entry.value.name: value for entry, value in zip(graph.inputs, inputs, strict=True)
     }
-    values.update({name: wrap(array, device) for name, array in graph.constants.items()})
+    capture: Any = capturing()
+    for name, array in graph.constants.items():
+        constant = wrap(array, device)
+        values[name] = constant if capture is None else capture.constant(constant)
 
     def value_of(operand: Any) -> Any:
         if isinstance(operand, tuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -13,9 +13,14 @@ from pullback.graph.graph import Graph, Value
 LastUse = list[list[Value]]
 
 
-def release_last_use(graph: Graph) -> LastUse:
-    """The values to release: first the inputs that nothing reads, then a list for each call."""
-    alive = set(graph.ends)
+def release_last_use(graph: Graph, early: Collection[Value] = ()) -> LastUse:
+    """The values to release: first the inputs that nothing reads, then a list for each call.
+
+    Args:
+        graph: the graph.
+        early: results that are written at once.
+    """
+    alive = set(graph.ends).difference(early)
     released: LastUse = []
     for call in reversed(graph.calls):
         read = [value for value in dict.fromkeys(call.values) if value not in alive]
@@ -26,10 +31,17 @@ def release_last_use(graph: Graph) -> LastUse:
     return released[::-1]
 
 
-def write_calls(source: Source, graph: Graph) -> list[str]:
+def write_calls(
+    source: Source, graph: Graph, early: Mapping[Value, Sequence[str]] | None = None
+) -> list[str]:
     """Adds the calls to a function in which the inputs have the names of their values.
 
     Each array is released after its last use.
+
+    Args:
+        source: the function.
+        graph: the graph.
+        early: for results that are written at once, the text of what they are assigned to.
 
     Returns:
         The text by which the code finds each output, then each value to write.
@@ -42,7 +54,8 @@ def write_calls(source: Source, graph: Graph) -> list[str]:
         return "None" if operand is None else f"[{', '.join(map(text, operand))}]"
 
     native = ""
-    first, *released = release_last_use(graph)
+    early = early or {}
+    first, *released = release_last_use(graph, early)
     _release(source, first)
     for call, values in zip(graph.calls, released, strict=True):
         arguments = [text(operand) for operand in call.inputs]
@@ -58,6 +71,9 @@ def write_calls(source: Source, graph: Graph) -> list[str]:
             if foreign:
                 native = native or source.constant(graph.device.backend.native)
                 source.line(f"{value.name} = {native}({value.name})")
+        for value in call.results:
+            for target in early.get(value, ()):
+                source.line(f"{target} = {value.name}")
         _release(source, values)
     return [text(value) for value in graph.ends]
 

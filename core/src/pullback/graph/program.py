@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback import dtypes, errors
+from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
-from pullback._tree import like
-from pullback.devices import Device, as_device
-from pullback.graph.emit import write_calls
-from pullback.graph.graph import Attribute, Call, Draw, Graph, Handle, Host, Input, State, Value
-from pullback.graph.host import Guard, Number, array_of, same
+from pullback.devices import as_device
+from pullback.graph.compiled import compiled, write_compiled
+from pullback.graph.explain import Explained, emit_explained, write_explained
+from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
+from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
+from pullback.graph.prepare import prepare
 from pullback.graph.record import Recorder
+from pullback.graph.regions import fuse
+from pullback.graph.returned import Returned
+from pullback.graph.saving import save
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
-from pullback.tensor import Tensor, wrap
+from pullback.graph.updates import early_writes, updates_last
+from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.
 MISS = object()
@@ -51,13 +55,15 @@ class Program:
         arguments: list[str],
         derivative: Derivative | None = None,
     ) -> None:
+        self.name = recorder.function_name
         self.signature = signature.without_values()
+        self.arguments = tuple(arguments)
         self.guards = guards
         #: Why it was made, beside others.
         self.reason = ""
         #: Programs are numbered in the order in which they are made.
         self.number = 0
-        returned = _Returned(recorder, result)
+        returned = Returned(recorder, result)
         self.recorded_calls = len(recorder._calls)
         # Calls that were made unlike by an identity element are found alike the second time.
         self.joint: Joint | None = None
@@ -66,71 +72,44 @@ class Program:
         else:
             self.joint = Joint(recorder, returned.outputs, derivative)
             self.graph = self.joint.graph
+        self.result = returned.structure
         self.numbers = tuple(recorder.numbers)
+        #: The graph as the backend has compiled it; None where its calls run one by one.
+        self.compiled = compiled(self.graph, recorder.function_name, emit_explained)
+        #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
+        self.fused = self.graph
+        if self.compiled is None:
+            self.fused = prepare(updates_last(fuse(self.graph)))
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
         self.joint = None  # it has the arguments of the traced call
+
+    @property
+    def about(self) -> str:
+        """Why it was made, and who has compiled it."""
+        return self.reason if self.compiled is None else f"{self.reason}; {self.compiled}"
 
     def unmet(self) -> list[Guard]:
         """The guards that do not hold now."""
         return [guard for guard in self.guards if not guard.holds()]
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Saves the program and the arrays that it reads, for `pb.load_program`.
+
+        A saved program computes results from its arguments: variables are saved with the values
+        that they have now. It needs none of the code that it was made of.
+
+        Args:
+            folder: where to; an older program there is replaced.
+
+        Raises:
+            CaptureError: for a program that writes variables, draws random numbers, or has
+                arguments of other kinds than tensors, arrays, numbers and texts.
+            CheckpointError: for errors of the file system, and a folder that holds other files.
+        """
+        save(self, folder)
+
     def __str__(self) -> str:
-        return f"for {self.signature}\n{self.graph}"
-
-
-class _Returned:
-    """The result of a function: tensors, which are outputs, in a structure of constants."""
-
-    def __init__(self, recorder: Recorder, result: object) -> None:
-        self._recorder = recorder
-        self.outputs: list[Value] = []
-        #: The names of the outputs' tensors in the program, and its other parts, for `text`.
-        self.structure = self._parsed(result)
-
-    def _parsed(self, value: object) -> Any:
-        if type(value) is Tensor:
-            self.outputs.append(self._recorder.lift(value)._array.value)
-            return _Output(len(self.outputs) - 1)
-        if isinstance(value, dict):
-            return {key: self._parsed(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return like(value, iter([])) if not value else _Items(
-                value, [self._parsed(item) for item in value]
-            )  # fmt: skip
-        return value
-
-    def text(self, source: Source, value: object) -> str:
-        """The expression that makes the result."""
-        if type(value) is _Output:
-            return f"t{value.position}"
-        if type(value) is HostNumber:
-            return value.name
-        if type(value) is dict:
-            items = [f"{source.constant(k)}: {self.text(source, v)}" for k, v in value.items()]
-            return f"{{{', '.join(items)}}}"
-        if type(value) is _Items:
-            items = [self.text(source, item) for item in value.items]
-            if isinstance(value.value, list):
-                return f"[{', '.join(items)}]"
-            if hasattr(value.value, "_fields"):
-                return f"{source.constant(type(value.value))}({', '.join(items)})"
-            return tuple_of(items)
-        return source.constant(value)
-
-
-class _Output:
-    __slots__ = ("position",)
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-
-
-class _Items:
-    __slots__ = ("items", "value")
-
-    def __init__(self, value: object, items: list[Any]) -> None:
-        self.value = value
-        self.items = items
+        return f"for {self.signature}\n{self.fused}"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -141,18 +120,18 @@ def _compiled(
     program: Program,
     signature: Signature,
     recorder: Recorder,
-    returned: _Returned,
+    returned: Returned,
     arguments: list[str],
 ) -> FunctionType:
-    device, graph = recorder.real_device, program.graph
+    device, graph = recorder.real_device, program.fused
     source = Source(
         "program",
         "args, kwargs",
         {
             "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
             "RECORDING": RECORDING, "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
-            "backend": device.backend, "array_of": array_of, "as_device": as_device,
-            "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
+            "backend": device.backend, "array_of": array_of, "host_array_of": host_array_of,
+            "as_device": as_device, "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
         },
     )  # fmt: skip
     leaves = ArgumentCode(source, signature).leaves
@@ -170,20 +149,23 @@ def _compiled(
     _write_arguments(source, leaves, arguments)
     _write_numbers(source, program.numbers)
     for entry in graph.inputs:
-        _write_input(source, entry)
-    with source.block("try:"):
-        source.line("pass")
-        texts = iter(write_calls(source, graph))
-    with source.block("except Exception as error:"):
-        source.line("explain(error)")
+        _write_input(source, entry, on_host=program.compiled is not None)
+    early: dict[Value, list[State]] = {}
+    if program.compiled is None:
+        early = early_writes(graph)
+        texts = iter(write_explained(source, graph, _targets(source, early)))
+    else:
+        texts = iter(write_compiled(source, graph, program.compiled))
     outputs = [next(texts) for _ in graph.outputs]
     saved = outputs[len(returned.outputs) :]
     del outputs[len(returned.outputs) :]
     source.line("node = CONSTANT if RECORDING.count else None")
     written = [next(texts) for _ in graph.writes]
     _write_after_tensors(source, graph, texts)
-    for (target, _), text in zip(graph.writes, written, strict=True):
+    for (target, value), text in zip(graph.writes, written, strict=True):
         assert isinstance(target, State)
+        if value in early:
+            continue
         source.line(f"{source.constant(target.owner)}._array = {text}")
     for i, text in enumerate(outputs):
         _write_tensor(source, f"t{i}", text)
@@ -191,8 +173,16 @@ def _compiled(
     if program.joint is not None:
         _write_node(source, leaves, program.joint, saved)
     source.line(f"return {returned.text(source, returned.structure)}")
-    source.names["explain"] = _Explained(graph, device, str(source))
+    source.names["explain"] = Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
+
+
+def _targets(source: Source, early: Mapping[Value, list[State]]) -> dict[Value, list[str]]:
+    """The text of what each value is assigned to, which is written while the program runs."""
+    return {
+        value: [f"{source.constant(state.owner)}._array" for state in states]
+        for value, states in early.items()
+    }
 
 
 def _write_guard(source: Source, guard: Guard) -> None:
@@ -273,7 +263,8 @@ def ARGUMENT(value: float) -> float:
     return value
 
 
-def _write_input(source: Source, entry: Input) -> None:
+def _write_input(source: Source, entry: Input, *, on_host: bool) -> None:
+    """Writes where an input comes from; numbers may stay on the host, as arrays of NumPy."""
     name = entry.value.name
     if isinstance(entry, State):
         source.line(f"{name} = {source.constant(entry.owner)}._array")
@@ -283,7 +274,8 @@ def _write_input(source: Source, entry: Input) -> None:
         source.line(f"{name} = {source.constant(entry.tensor)}._array")
     elif isinstance(entry, Host):
         dtype = source.constant(entry.dtype)
-        source.line(f"{name} = array_of({entry.number}, {dtype}, device)")
+        make = "host_array_of({}, {})" if on_host else "array_of({}, {}, device)"
+        source.line(f"{name} = {make.format(entry.number, dtype)}")
     elif isinstance(entry, Draw) and entry.part == "key":
         counter = name.removesuffix("key") + "counter"
         reserve = source.constant(entry.generator.reserve)
@@ -321,59 +313,3 @@ def _write_after(source: Source, graph: Graph) -> None:
             source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
         else:
             source.line(f"{source.constant(function)}({', '.join(parts)})")
-
-
-# ---------------------------------------------------------------------------------------------
-# Errors.
-
-
-class _Explained:
-    """Raises the error that the op of a failed call raises when it is called op by op."""
-
-    def __init__(self, graph: Graph, device: Device, text: str) -> None:
-        self._calls = graph.calls
-        self._constants = graph.constants
-        self._device = device
-        self._lines = text.splitlines()
-
-    def __call__(self, error: Exception) -> NoReturn:
-        call = self._call_of(error)
-        if call is None:
-            raise error
-        arrays = self._arrays(error)
-        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
-        attributes: dict[str, Any] = {
-            name: arrays.get(value.name) if isinstance(value, Value) else value
-            for name, value in call.attributes.items()
-        }
-        if "device" in attributes:
-            attributes["device"] = self._device
-        try:
-            raise_explained(call.op, error, inputs, attributes)
-        except errors.PullbackError as explained:
-            if call.origin:
-                explained.add_note(f"in a captured function: called at {call.origin}")
-            raise
-
-    def _call_of(self, error: Exception) -> Call | None:
-        at = error.__traceback__
-        assert at is not None
-        # A line of a call ends with the name of its op.
-        waiting = list(self._calls[::-1])
-        last: Call | None = None
-        for line in self._lines[: at.tb_lineno]:
-            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
-                last = waiting.pop()
-        return last
-
-    def _arrays(self, error: Exception) -> dict[str, Any]:
-        at = error.__traceback__
-        assert at is not None
-        return {**self._constants, **at.tb_frame.f_locals}
-
-    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
-        if operand is None:
-            return None
-        if isinstance(operand, tuple):
-            return [wrap(arrays[value.name], self._device) for value in operand]
-        return wrap(arrays[operand.name], self._device)

@@ -12,7 +12,7 @@ from pullback._dispatch.convert import as_tensor, from_any, from_host
 from pullback._dispatch.recording import CONSTANT, RECORDING, capturing
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.dtypes import DType, DTypeLike, as_dtype, same
+from pullback.dtypes import STORAGE, DType, DTypeLike, Operands, Resolution, as_dtype, same, uniform
 from pullback.plugins.backend import Backend
 from pullback.shapes import first
 from pullback.spec import EXACT
@@ -66,7 +66,11 @@ def asarray(
         if copy is False and device is not None and tensor.device is not device:
             raise _needs_copy(f"a tensor on {tensor.device} cannot move to {device}")
         result = from_any(tensor, dtype, device)
-        return result.__copy__() if copy and result is obj else result
+        if not copy or result is not obj:
+            return result
+        # In a captured function the copy is one of what the tensor holds at each run.
+        capture = capturing()
+        return (result if capture is None else capture.lift(result)).__copy__()
     if _is_elsewhere(obj):
         return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=copy)
     if copy is False:
@@ -182,13 +186,23 @@ def _taker(place: tuple[str, int]) -> Device | None:
 # Moves between devices.
 
 
-@op(shape=first, dtype=same, accuracy=EXACT, name="to_device")
+@uniform
+def any_dtype(operands: Operands, **_: object) -> Resolution:
+    """The dtype of the only input, which may be one for storage."""
+    (operand,) = operands
+    if operand in STORAGE:
+        assert isinstance(operand, np.dtype)
+        return Resolution((operand,), (operand,))
+    return same(operands)
+
+
+@op(shape=first, dtype=any_dtype, accuracy=EXACT, name="to_device")
 def _move(
     x: Tensor, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
 ) -> Tensor:
     """x on `device`; its gradient goes back to `source`, the device of x."""
     source, target = as_device(source), as_device(device)
-    if x.dtype not in target.backend.dtypes:
+    if not target.backend.holds(x.dtype):
         message = target.backend.unsupported_dtype_message(x.dtype)
         raise errors.DTypeError(f"{message}; convert the tensor with x.astype(...) first")
     backend = source.backend

@@ -8,7 +8,8 @@ tuple of them for several results and residuals. It never writes into its inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
@@ -16,7 +17,8 @@ import numpy as np
 
 from pullback import errors
 from pullback.dtypes import DType, as_dtype
-from pullback.spec import SPEC_VERSION, Tier
+from pullback.plugins.observation import observed
+from pullback.spec import SPEC_VERSION, Op, Tier
 
 #: The kinds of devices.
 KINDS = ("cpu", "gpu")
@@ -39,11 +41,15 @@ class Native(Protocol):
 
 
 class Memory(NamedTuple):
-    """Bytes on a device: used by arrays, held by the allocator, and in total."""
+    """Bytes on a device: used by arrays, held by the allocator, and in total.
+
+    `peak` is the most that arrays used since `Device.reset_peak`, or ever; None if unknown.
+    """
 
     used: int
     held: int
     total: int
+    peak: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,13 @@ class Deviation:
 Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
 
 
+class Kind(NamedTuple):
+    """The shape and the native dtype of an array that a kernel gets at every run of a program."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
 class RegisteredKernel(NamedTuple):
     """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
@@ -90,11 +103,24 @@ class RegisteredKernel(NamedTuple):
     dtypes: frozenset[DType] | None
 
 
+class Fuser(NamedTuple):
+    """Who makes fused kernels for captured functions: a backend or a kernel pack.
+
+    `fuse` is called with a graph of calls of `ops`.
+    """
+
+    fuse: Callable[[Any], Kernel | None]
+    ops: frozenset[str]
+    source: str
+    priority: int
+
+
 class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native dtype."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__((native, as_dtype(dtype)) for dtype, native in backend.dtypes.items())
+        every = {**backend.dtypes, **backend.storage_dtypes}
+        super().__init__((native, as_dtype(dtype)) for dtype, native in every.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
@@ -120,25 +146,30 @@ class Backend:
     #: The version shown by `pullback backends`.
     version: ClassVar[str] = ""
     #: The version of the op specification that the plugin was written for.
-    spec_version: ClassVar[int] = SPEC_VERSION
+    spec_version: ClassVar[str] = SPEC_VERSION
     #: The kinds of device it drives: "cpu", "gpu" or both.
     kinds: ClassVar[tuple[str, ...]] = ("cpu",)
     #: The tiers of primitives that it claims to support in full.
     tiers: ClassVar[frozenset[Tier]] = frozenset(Tier)
     #: Public dtype to native dtype, for every dtype that it supports.
     dtypes: Mapping[DType, Any] = {}
+    #: The same for dtypes of `pullback.dtypes.STORAGE`, which its `astype` and `to_host` take.
+    storage_dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
     #: Op name to the differences from the specification that are there on purpose.
     deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
+    #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
+    fallback: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self._pack_deviations: dict[str, Deviations] = {}
         self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
+        self._fusers: tuple[Fuser, ...] = ()
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
-        #: The number of times that kernels have to be looked up anew since.
+        #: Changes whenever kernels have to be looked up anew; below 0 while they are observed.
         self.changes = 0
         for op_name, kernel in self.kernels.items():
             self.register_kernel(op_name, kernel, source=self.name, priority=0)
@@ -186,9 +217,38 @@ class Backend:
         `pullback conform` calls it after each op.
         """
 
+    def annotate(self, op_name: str) -> AbstractContextManager[Any] | None:
+        """A range of the vendor's profiler around a kernel; called while a profiler runs only."""
+        return None
+
+    def compile(self, graph: Any) -> Callable[..., Sequence[Any]] | None:
+        """A function that runs a whole captured graph; None to have its calls run one by one.
+
+        Args:
+            graph: a `pullback.graph.graph.Graph` without writes: what is to be written to variables
+                is among its outputs. `pullback.plugins.compiling.as_function` makes a Python
+                function of it.
+
+        Returns:
+            A function of the graph's inputs in their order. It returns the outputs in theirs, and
+            may return one boolean more: false if values are not what kernels `require`.
+        """
+        return None
+
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""
         return None
+
+    def reset_peak(self, device: NativeDevice) -> None:
+        """Begins to measure the peak of `memory` anew.
+
+        Raises:
+            BackendError: if the backend does not measure it.
+        """
+        raise errors.BackendError(
+            f"the backend {self.name!r} does not measure the peak of memory; read "
+            f"device.memory.peak without a reset: it is None there"
+        )
 
     def native(self, value: Any) -> Native:
         """Converts the result of a kernel that is not a native array, such as a NumPy scalar."""
@@ -209,8 +269,51 @@ class Backend:
         """A native array from an object with `__dlpack__`, sharing memory where `copy` allows."""
         raise errors.BackendError(f"the backend {self.name!r} does not import DLPack")
 
+    def prepare(
+        self, op: Op, kernel: Kernel, kinds: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> Kernel | None:
+        """A kernel made ready for the shapes of a program, in place of `kernel`; None for none.
+
+        It is called as the kernel is, with arrays of these shapes and dtypes in any layout and with
+        these attributes, and gives the same bits. By default it is what the kernel's own attribute
+        `prepare` returns, if it has that: `kernel.prepare(kinds, attributes)`.
+
+        Args:
+            op: the op.
+            kernel: its kernel, of the backend or of a pack.
+            kinds: a `Kind` for each input; None for one that is absent, a list for a sequence.
+            attributes: the attributes, as the kernel gets them.
+        """
+        prepare = getattr(kernel, "prepare", None)
+        if prepare is None:
+            return None
+        prepared: Kernel | None = prepare(kinds, attributes)
+        return prepared
+
+    def fusible(self) -> Collection[str]:
+        """The names of the ops whose calls `fuse` takes; none by default."""
+        return ()
+
+    def fuse(self, region: Any) -> Kernel | None:
+        """A kernel for all calls of a region, a `pullback.graph.regions.Region`; None for none.
+
+        The kernel gets the inputs of the region by position, and returns its output, or a tuple of
+        several. Its results are those of the calls one by one, for inputs of any layout:
+        `region.op_by_op` is a kernel that makes these calls.
+        """
+        return None
+
+    def holds(self, dtype: DType) -> bool:
+        """True if an array can have the dtype, if only to store values."""
+        return dtype in self.dtypes or dtype in self.storage_dtypes
+
     def unsupported_dtype_message(self, dtype: object) -> str:
         """The message for a dtype that this backend does not support."""
+        if dtype in self.storage_dtypes:
+            return (
+                f"{dtype} stores values and does not compute; make a tensor of float32, and "
+                f"convert it with x.astype(pb.{dtype})"
+            )
         supported = ", ".join(map(str, self.dtypes))
         message = f"the backend {self.name!r} does not support {dtype}; it supports {supported}"
         complex_dtypes = [known for known in self.dtypes if known.kind == "c"]
@@ -246,8 +349,52 @@ class Backend:
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
         self.forget_kernels()
 
+    def register_fuser(
+        self,
+        fuse: Callable[[Any], Kernel | None],
+        ops: Collection[str],
+        *,
+        source: str,
+        priority: int,
+    ) -> None:
+        """Adds who makes fused kernels, as a kernel pack does: see `fuse` and `fusible`."""
+        fusers = (*self._fusers, Fuser(fuse, frozenset(ops), source, priority))
+        self._fusers = tuple(sorted(fusers, key=lambda fuser: -fuser.priority))
+        self.forget_kernels()
+
+    def fusers(self) -> Iterator[Fuser]:
+        """Who makes fused kernels, the highest priority first."""
+        yield from self._fusers
+        own = frozenset(self.fusible())
+        if own:
+            yield Fuser(self.fuse, own, self.name, 0)
+
+    def replace_kernel(
+        self,
+        op_name: str,
+        kernel: Kernel,
+        *,
+        source: str,
+        priority: int,
+        dtypes: frozenset[DType] | None = None,
+    ) -> None:
+        """Adds a kernel as `register_kernel` does, in place of that of the same source.
+
+        Args:
+            source: the name of who registers it: one kernel for the same dtypes and priority.
+            dtypes: the public dtypes of the first input that it is for; None for all.
+        """
+        own = (source, priority, dtypes)
+        self._registered[op_name] = tuple(
+            entry
+            for entry in self._registered.get(op_name, ())
+            if (entry.source, entry.priority, entry.dtypes) != own
+        )
+        self.register_kernel(op_name, kernel, source=source, priority=priority, dtypes=dtypes)
+
     def unregister_kernels(self, source: str) -> None:
-        """Removes every kernel that `source` has registered."""
+        """Removes every kernel that `source` has registered, and its fused kernels."""
+        self._fusers = tuple(fuser for fuser in self._fusers if fuser.source != source)
         for op_name, kernels in self._registered.items():
             self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
         self._pack_deviations.pop(source, None)
@@ -289,7 +436,20 @@ class Backend:
 
     def forget_kernels(self) -> None:
         """Has dispatch look all kernels up again."""
-        self.changes += 1
+        self.changes += 1 if self.changes >= 0 else -1
+        self._clear_tables()
+
+    def observe(self, on: bool) -> None:
+        """Hands out kernels whose calls profilers are told of, or the plain ones again.
+
+        What was made of the kernels before, such as a program of `pullback.function`, is good again
+        afterwards: `changes` has the value that it had.
+        """
+        if on is not (self.changes < 0):
+            self.changes = ~self.changes
+            self._clear_tables()
+
+    def _clear_tables(self) -> None:
         for i in range(len(self.tables)):
             # A new dict: another thread may be about to write into the old one.
             self.tables[i] = {}
@@ -308,7 +468,8 @@ class Backend:
         """The kernel that is called for `op_name` where the first input has `dtype`."""
         for entry in self._registered.get(op_name, ()):
             if entry.dtypes is None or dtype in entry.dtypes:
-                return entry.kernel
+                kernel = entry.kernel
+                return kernel if self.changes >= 0 else observed(self, op_name, kernel)
         return None
 
     def __repr__(self) -> str:

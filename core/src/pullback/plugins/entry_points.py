@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pullback import errors
+from pullback import errors, spec
 from pullback.plugins.hookspecs import PROJECT, manager
 from pullback.plugins.validation import check_spec_version
 
@@ -122,13 +122,20 @@ def load(entries: Sequence[EntryPoint], plugin: str) -> object:
     return loaded
 
 
-def call(loaded: object, hook: str, register: Callable[..., None], plugin: str) -> None:
+def call(
+    loaded: object,
+    hook: str,
+    register: Callable[..., None],
+    plugin: str,
+    entries: Sequence[EntryPoint],
+) -> None:
     """Calls one hook of a loaded plugin with `register`.
 
     Raises:
-        PluginError: when it needs a newer op specification or does not implement the hook.
+        PluginError: when it needs another op specification or does not implement the hook.
     """
-    check_spec_version(getattr(loaded, "spec_version", 0), plugin)
+    version = getattr(loaded, "spec_version", spec.SPEC_VERSION)
+    check_spec_version(version, plugin, origin(entries)[0])
     plugins = manager()
     plugins.register(loaded, plugin)
     caller = getattr(plugins.hook, hook)

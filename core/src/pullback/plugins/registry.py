@@ -339,7 +339,7 @@ class Registry:
             backends: list[Backend] = []
 
             def register(backend: Backend) -> None:
-                check_backend(backend, slot.name, plugin)
+                check_backend(backend, slot.name, plugin, entry_points.origin(slot.entries)[0])
                 if backends:
                     raise errors.PluginError(
                         f"{plugin} registers more than one backend; give each its own entry point"
@@ -348,7 +348,8 @@ class Registry:
 
             with entry_points.blame_plugin(plugin, slot.entries):
                 loaded = entry_points.load(slot.entries, plugin)
-                entry_points.call(loaded, "pullback_register_backend", register, plugin)
+                hook = "pullback_register_backend"
+                entry_points.call(loaded, hook, register, plugin, slot.entries)
                 if not backends:
                     raise errors.PluginError(
                         f"{plugin}: pullback_register_backend must call register(backend)"
@@ -397,8 +398,9 @@ class Registry:
             # A backend that was replaced and comes back still has the packs of that time.
             if name != backend.name:
                 backend.unregister_kernels(name)
+        owner = entry_points.origin(slot.entries)
         slot.packs = [
-            kernel_packs.load(backend, name, entries, used=self._uses(name))
+            kernel_packs.load(backend, name, entries, owner, used=self._uses(name))
             for name, entries in sorted(installed.items())
         ]
 

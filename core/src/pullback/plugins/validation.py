@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pullback import errors, spec
-from pullback.dtypes import DType, DTypeLike, NamedDType, as_dtype
+from pullback.dtypes import STORAGE, DType, DTypeLike, NamedDType, as_dtype
 from pullback.plugins.backend import KINDS, Backend, Kernel
 
 #: The kinds of device. The name of a backend must differ from them.
@@ -18,22 +18,49 @@ from pullback.plugins.backend import KINDS, Backend, Kernel
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 
 
-def check_spec_version(version: object, plugin: str) -> None:
-    """Checks that this core has the op specification that a plugin was written for.
+def check_spec_version(version: object, plugin: str, distribution: str = "") -> None:
+    """Checks that a plugin works with the op specification of this core.
+
+    It does if the major versions are the same and the plugin's minor version is not newer.
+
+    Args:
+        version: the version that the plugin was written for.
+        plugin: the name of the plugin in messages.
+        distribution: the package of the plugin, where it is installed.
 
     Raises:
-        PluginError: when the plugin needs a newer one, or `version` is not an int.
+        PluginError: when the plugin needs another one; the message says what to install.
     """
-    if not isinstance(version, int):
+    wanted = _version(version)
+    if wanted is None:
         raise errors.PluginError(
-            f"{plugin}: spec_version must be an int, the version of the op specification that the "
-            f"plugin was written for; got {version!r}"
+            f"{plugin}: spec_version must be a string 'major.minor', the version of the op "
+            f"specification that the plugin was written for, got {version!r}; write "
+            f"spec_version = {spec.SPEC_VERSION!r}"
         )
-    if version > spec.SPEC_VERSION:
-        raise errors.PluginError(
-            f"{plugin} was written for version {version} of the op specification, and this "
-            f"pullback has version {spec.SPEC_VERSION}; upgrade it: pip install --upgrade pullback"
-        )
+    own = _version(spec.SPEC_VERSION)
+    assert own is not None
+    if wanted[0] == own[0] and wanted[1] <= own[1]:
+        return
+    problem = (
+        f"{plugin} was written for version {version} of the op specification, and this "
+        f"pullback has version {spec.SPEC_VERSION}"
+    )
+    if wanted > own:
+        raise errors.PluginError(f"{problem}; upgrade it: pip install --upgrade pullback")
+    newer = f"pip install --upgrade {distribution}" if distribution else "change its kernels"
+    raise errors.PluginError(
+        f"{problem}, in which kernels of version {wanted[0]} may be wrong; use a version of the "
+        f"plugin for {own[0]}.*: {newer}"
+    )
+
+
+def _version(text: object) -> tuple[int, int] | None:
+    """The major and the minor number; None if `text` is not a version of the specification."""
+    if not isinstance(text, str) or not re.fullmatch(r"[0-9]+\.[0-9]+", text):
+        return None
+    major, minor = text.split(".")
+    return int(major), int(minor)
 
 
 def is_backend_name(name: object) -> bool:
@@ -41,7 +68,7 @@ def is_backend_name(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(_NAME, name) is not None and name not in KINDS
 
 
-def check_backend(backend: Any, name: str | None, plugin: str) -> None:
+def check_backend(backend: Any, name: str | None, plugin: str, distribution: str = "") -> None:
     """Checks that `backend` can be registered under `name`; None for its own name.
 
     Raises:
@@ -67,7 +94,8 @@ def check_backend(backend: Any, name: str | None, plugin: str) -> None:
         raise errors.PluginError(
             f"{plugin}: {type(backend).__name__}.__init__ must call super().__init__()"
         )
-    check_spec_version(backend.spec_version, f"the backend {own!r}" if name is None else plugin)
+    label = f"the backend {own!r}" if name is None else plugin
+    check_spec_version(backend.spec_version, label, distribution)
     kinds, tiers = backend.kinds, backend.tiers
     if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
         raise errors.PluginError(
@@ -85,12 +113,35 @@ def check_backend(backend: Any, name: str | None, plugin: str) -> None:
                 f"{plugin}: the keys of {type(backend).__name__}.dtypes must be public dtypes such "
                 f"as pullback.float32, got {dtype!r}"
             )
+    _check_fallback(backend, plugin)
+    stored = backend.storage_dtypes
+    if not set(stored) <= set(STORAGE) or not set(backend.dtypes).isdisjoint(STORAGE):
+        raise errors.PluginError(
+            f"{plugin}: {', '.join(map(str, STORAGE))} belong into "
+            f"{type(backend).__name__}.storage_dtypes, and all other dtypes into .dtypes"
+        )
     supported: dict[Any, DType] = {}
-    for dtype, native in backend.dtypes.items():
+    for dtype, native in {**backend.dtypes, **stored}.items():
         if supported.setdefault(native, dtype) is not dtype:
             raise errors.PluginError(
                 f"{plugin}: {type(backend).__name__}.dtypes maps both {supported[native]} and "
                 f"{dtype} to {native}; leave out dtypes that the library does not support"
+            )
+
+
+def _check_fallback(backend: Backend, plugin: str) -> None:
+    named = f"{plugin}: {type(backend).__name__}.fallback"
+    if not isinstance(backend.fallback, Mapping):
+        raise errors.PluginError(
+            f"{named} must be a dict of ops and devices, such as {{'eigh': 'cpu'}}; got "
+            f"{backend.fallback!r}"
+        )
+    for op_name, device in backend.fallback.items():
+        if op_name not in spec.OPS:
+            raise errors.PluginError(f"{named} has the unknown op {op_name!r}{nearest(op_name)}")
+        if not isinstance(device, str):
+            raise errors.PluginError(
+                f"{named}[{op_name!r}] must be the name of a device, such as 'cpu'; got {device!r}"
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ _QUERIES = 64
 _SPEED = 50
 _ROOM = "the scores of a few queries"
 
+_Shape: TypeAlias = tuple[int, ...]
+
 
 def _supports(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
     """Returns whether the loops take these arrays: float32, and not empty."""
@@ -41,78 +43,90 @@ def _supports(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
 
 def _in_rows(x: Array) -> Array:
     """x, or a copy of it, with the elements of a row next to each other."""
+    flags = x.flags
+    if flags.c_contiguous and flags.aligned:
+        return x
     steps = x.strides
-    return x if steps[-1] == 4 and not any(s % 4 for s in steps) and x.flags.aligned else plain(x)
+    return x if steps[-1] == 4 and not any(s % 4 for s in steps) and flags.aligned else plain(x)
 
 
-class _Layout(NamedTuple):
-    """The layout of an array in memory; steps and size of an element are in bytes."""
+def _offsets(shape: _Shape, steps: _Shape, itemsize: int, heads: int = 1) -> Array:
+    """The offsets of the matrices of a stack, in elements; each repeated `heads` times."""
+    begins = np.zeros((), np.int64)
+    for length, step in zip(shape[:-2], steps[:-2], strict=True):
+        begins = begins[..., None] + np.arange(length) * (step // itemsize)
+    return np.repeat(begins.reshape(-1), heads)
 
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
-    itemsize: int
 
-    def offsets(self, heads: int = 1) -> Array:
-        """The offsets of the matrices of a stack, in elements; each repeated `heads` times."""
-        begins = np.zeros((), np.int64)
-        for length, step in zip(self.shape[:-2], self.steps[:-2], strict=True):
-            begins = begins[..., None] + np.arange(length) * (step // self.itemsize)
-        return np.repeat(begins.reshape(-1), heads)
+class _Plan(NamedTuple):
+    """Values that follow from the layouts of the arrays."""
+
+    sizes: Sizes
+    offsets: Array
+    #: The shapes of the result and of its normalizers.
+    out: _Shape
+    normalizers: _Shape
+    #: Forward: the number of blocks, and the nanoseconds for each; then those of the gradient.
+    blocks: int
+    block_cost: float
+    groups: int
+    group_cost: float
 
 
 @lru_cache(maxsize=256)
 def _plan(
-    q: _Layout, k: _Layout, v: _Layout, mask: _Layout | None, is_causal: bool
-) -> tuple[Sizes, Array, float]:
-    """Sizes and offsets for the loops, and the nanoseconds for all of one head."""
-    heads = prod(q.shape[:-2]) // prod(k.shape[:-2])
-    stacks = [q.offsets(), k.offsets(heads), v.offsets(heads)]
+    q: _Shape, q_steps: _Shape, k: _Shape, k_steps: _Shape, v: _Shape, v_steps: _Shape,
+    mask: tuple[_Shape, _Shape, int] | None, is_causal: bool,
+) -> _Plan:  # fmt: skip
+    """The plan for arrays of these shapes; steps, and the size of an element, are in bytes."""
+    items, groups = prod(q[:-2]), prod(k[:-2])
+    heads = items // groups
+    stacks = [
+        _offsets(q, q_steps, 4),
+        _offsets(k, k_steps, 4, heads),
+        _offsets(v, v_steps, 4, heads),
+    ]
     row_step = column_step = 0
     if mask is not None:
-        stacks.append(mask.offsets())
-        row_step, column_step = (step // mask.itemsize for step in mask.steps[-2:])
-    (queries, depth), (keys, width) = q.shape[-2:], v.shape[-2:]
+        stacks.append(_offsets(*mask))
+        row_step, column_step = (step // mask[2] for step in mask[1][-2:])
+    (queries, depth), (keys, width) = q[-2:], v[-2:]
     sizes = {
         "keys": keys,
         "is_causal": is_causal,
         "queries": queries,
         "depth": depth,
         "value_depth": width,
-        "query_step": q.steps[-2] // 4,
-        "key_step": k.steps[-2] // 4,
-        "value_step": v.steps[-2] // 4,
+        "query_step": q_steps[-2] // 4,
+        "key_step": k_steps[-2] // 4,
+        "value_step": v_steps[-2] // 4,
         "mask_row_step": row_step,
         "mask_column_step": column_step,
-        "mask_is_boolean": mask is not None and mask.itemsize == 1,
-        "items": prod(q.shape[:-2]),
+        "mask_is_boolean": mask is not None and mask[2] == 1,
+        "items": items,
         "block_queries": min(queries, _QUERIES),
         "heads": heads,
     }
-    return sizes, np.concatenate(stacks), queries * keys * ((depth + width) / _SPEED + 1)
+    cost = queries * keys * ((depth + width) / _SPEED + 1)
+    blocks = -(-queries // _QUERIES)
+    return _Plan(
+        sizes, np.concatenate(stacks), (*q[:-1], width), (*q[:-1], 1),
+        items * blocks, cost / blocks, groups, 2.5 * heads * cost,
+    )  # fmt: skip
 
 
-class _Inputs(NamedTuple):
-    """Arrays in layouts that the loops take, with their plan."""
-
-    query: Array
-    key: Array
-    value: Array
-    mask: Array | None
-    sizes: Sizes
-    offsets: Array
-    cost: float
-
-
-def _prepared(q: Array, k: Array, v: Array, mask: Array | None, is_causal: bool) -> _Inputs:
-    """The inputs as the loops take them."""
+def _prepared(
+    q: Array, k: Array, v: Array, mask: Array | None, is_causal: bool
+) -> tuple[Array, Array, Array, Array | None, _Plan]:
+    """The inputs in layouts that the loops take, and their plan."""
     q, k, v = _in_rows(q), _in_rows(k), _in_rows(v)
-    layouts = [_Layout(x.shape, x.strides, 4) for x in (q, k, v)]
-    mask_layout = None
+    layout = None
     if mask is not None:
         mask = plain(mask)
         wide = np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
-        mask_layout = _Layout(wide.shape, wide.strides, mask.itemsize)
-    return _Inputs(q, k, v, mask, *_plan(*layouts, mask_layout, is_causal))
+        layout = wide.shape, wide.strides, mask.itemsize
+    plan = _plan(q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, layout, is_causal)
+    return q, k, v, mask, plan
 
 
 def _hides_infinities(query: Array, key: Array, is_causal: bool, *stacks: Array) -> bool:
@@ -127,14 +141,12 @@ def _attention(
     query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
 ) -> tuple[Array, Array]:
     if _supports(query, key, value, mask) and not _hides_infinities(query, key, is_causal, value):
-        y = empty((*query.shape[:-1], value.shape[-1]))
-        normalizers = empty((*query.shape[:-1], 1))
-        q, k, v, seen, sizes, offsets, cost = _prepared(query, key, value, mask, is_causal)
-        blocks = -(-query.shape[-2] // _QUERIES)
+        q, k, v, seen, plan = _prepared(query, key, value, mask, is_causal)
+        y, normalizers = empty(plan.out), empty(plan.normalizers)
         status = run(
-            _FORWARD, prod(query.shape[:-2]) * blocks, 1, cost / blocks, sizes,
+            _FORWARD, plan.blocks, 1, plan.block_cost, plan.sizes,
             query=q, key=k, value=v, mask=seen, y=y, normalizers=normalizers,
-            offsets=offsets, scale=scale,
+            offsets=plan.offsets, scale=scale,
         )  # fmt: skip
         if not needs_numpy(status, _ROOM):
             return y, normalizers
@@ -153,14 +165,12 @@ def _attention_gradient(
         and not _hides_infinities(query, key, is_causal, key, value)
     ):
         dquery, dkey, dvalue = empty(query.shape), empty(key.shape), empty(value.shape)
-        q, k, v, seen, sizes, offsets, cost = _prepared(query, key, value, mask, is_causal)
-        count = prod(key.shape[:-2])
-        heads = prod(query.shape[:-2]) // count
+        q, k, v, seen, plan = _prepared(query, key, value, mask, is_causal)
         status = run(
-            _GRADIENT, count, 1, 2.5 * heads * cost, sizes,
+            _GRADIENT, plan.groups, 1, plan.group_cost, plan.sizes,
             query=q, key=k, value=v, mask=seen,
             y=plain(out), normalizers=plain(normalizer), g=plain(g),
-            dquery=dquery, dkey=dkey, dvalue=dvalue, offsets=offsets, scale=scale,
+            dquery=dquery, dkey=dkey, dvalue=dvalue, offsets=plan.offsets, scale=scale,
         )  # fmt: skip
         if not needs_numpy(status, _ROOM):
             return dquery, dkey, dvalue

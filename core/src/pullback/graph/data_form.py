@@ -1,0 +1,378 @@
+"""Graphs as JSON and arrays, and back: what a saved program consists of.
+
+Values that JSON lacks are objects with two keys: "$" names the kind, "value" holds the rest. A
+graph among the attributes of a call is such a value as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import dtypes
+from pullback._array_files import Array, mapping
+from pullback._dispatch.arguments import canonicalize
+from pullback._dispatch.bodies import run_body
+from pullback._dispatch.plan import arrays_of, resolve
+from pullback.devices import Device
+from pullback.graph.check import check
+from pullback.graph.graph import Argument, Call, Graph, InvalidGraphError, Value
+from pullback.spec import OPS, Op
+from pullback.tensor import Tensor, wrap
+
+JSON: TypeAlias = Any
+#: What a value of JSON stands for, by its kind.
+Kinds: TypeAlias = "Mapping[str, Callable[[JSON], Any]]"
+
+_DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+#: How deep graphs may be nested.
+_DEPTH = 32
+
+
+class CannotBeSavedError(ValueError):
+    """A value or a graph that has no form as data; says why."""
+
+
+# ---------------------------------------------------------------------------------------------
+# Plain values.
+
+
+def encode(value: object, leaf: Callable[[object], JSON | None]) -> JSON:
+    """Returns a value as JSON.
+
+    Args:
+        value: numbers, texts, dtypes, slices, and lists, tuples and dicts of them.
+        leaf: what a value of another kind is as JSON; None for values that it does not know.
+
+    Raises:
+        CannotBeSavedError: for any other value.
+    """
+    known = leaf(value)
+    if known is not None:
+        return known
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        assert isinstance(value, float)
+        return value if math.isfinite(value) else _tagged("float", repr(value))
+    if kind is complex:
+        assert isinstance(value, complex)
+        return _tagged("complex", [encode(part, leaf) for part in (value.real, value.imag)])
+    if isinstance(value, np.dtype) and value in dtypes.ALL:
+        return _tagged("dtype", value.name)
+    if isinstance(value, list):
+        return [encode(item, leaf) for item in value]
+    if isinstance(value, tuple):
+        return _tagged("tuple", [encode(item, leaf) for item in value])
+    if isinstance(value, dict):
+        if not all(type(key) is str for key in value):
+            raise CannotBeSavedError(f"has a dict with keys that are not texts: {[*value]}")
+        return _tagged("dict", {key: encode(item, leaf) for key, item in value.items()})
+    if isinstance(value, slice):
+        parts = (value.start, value.stop, value.step)
+        return _tagged("slice", [encode(part, leaf) for part in parts])
+    if value is ...:
+        return _tagged("ellipsis", None)
+    raise CannotBeSavedError(f"has {value!r} of type {kind.__name__}, which is not data")
+
+
+def decode(data: JSON, kinds: Kinds) -> Any:
+    """Returns the value of JSON from `encode`.
+
+    Args:
+        data: the JSON.
+        kinds: for each kind that `leaf` made, what its value stands for.
+
+    Raises:
+        ValueError: for anything else; names the fault.
+    """
+    if isinstance(data, list):
+        return [decode(item, kinds) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if data.keys() != {"$", "value"}:
+        raise ValueError(f"it holds an object with the keys {sorted(data)}")
+    kind, value = data["$"], data["value"]
+    if not isinstance(kind, str):
+        raise ValueError(f"it holds a value of the kind {kind!r}")
+    if kind in kinds:
+        return kinds[kind](value)
+    if kind == "float" and value in ("nan", "inf", "-inf"):
+        return float(value)
+    if kind == "dtype" and isinstance(value, str) and value in _DTYPES:
+        return _DTYPES[value]
+    if kind == "dict" and isinstance(value, dict):
+        return {key: decode(item, kinds) for key, item in value.items()}
+    if kind == "ellipsis" and value is None:
+        return ...
+    if kind in ("complex", "slice", "tuple") and isinstance(value, list):
+        items = [decode(item, kinds) for item in value]
+        if kind == "tuple":
+            return tuple(items)
+        if kind == "slice" and len(items) == 3:
+            return slice(*items)
+        if kind == "complex" and len(items) == 2 and {*map(type, items)} <= {int, float}:
+            return complex(*items)
+    raise ValueError(f"it holds a value of the unknown kind {kind!r}: {str(value)[:80]}")
+
+
+def _tagged(kind: str, value: JSON) -> JSON:
+    return {"$": kind, "value": value}
+
+
+# ---------------------------------------------------------------------------------------------
+# Graphs as data.
+
+
+def data_of(
+    graph: Graph, arrays: dict[str, Array], stored: Mapping[str, tuple[str, Any]] | None = None
+) -> JSON:
+    """Returns a graph as JSON.
+
+    Args:
+        graph: the graph.
+        arrays: its constants are put here.
+        stored: inputs whose arrays are saved, by the names of their values: each with a name to
+            save it under, and the array.
+
+    Raises:
+        CannotBeSavedError: for a graph that is more than a function of its inputs.
+    """
+    if graph.writes or graph.after:
+        raise CannotBeSavedError("has effects")
+    stored = stored or {}
+    public, to_host = graph.device.backend.public_dtypes, graph.device.backend.to_host
+    constants = {}
+    for name, (wanted, array) in (
+        *stored.items(),
+        *((name, (name, array)) for name, array in graph.constants.items()),
+    ):
+        key, count = wanted or name, 1
+        while key in arrays:
+            count += 1
+            key = f"{wanted or name}.{count}"
+        arrays[key] = np.asarray(to_host(array))
+        constants[name] = key
+
+    def value_data(value: Value) -> JSON:
+        return {"name": value.name, "dtype": public[value.dtype].name, "shape": [*value.shape]}
+
+    def leaf(value: object) -> JSON | None:
+        if isinstance(value, Graph):
+            return _tagged("graph", data_of(value, arrays))
+        if isinstance(value, Value):
+            raise CannotBeSavedError("draws random numbers")
+        return None
+
+    def operand_data(operand: Any) -> JSON:
+        if isinstance(operand, tuple):
+            return [value.name for value in operand]
+        return None if operand is None else operand.name
+
+    def call_data(call: Call) -> JSON:
+        if OPS.get(call.op.name) is not call.op:
+            raise CannotBeSavedError(f"calls {call.op.name}, which is not an op of the op table")
+        return {
+            "op": call.op.name,
+            "inputs": [operand_data(operand) for operand in call.inputs],
+            "attributes": {
+                name: _tagged("device", None) if name == "device" else encode(value, leaf)
+                for name, value in call.attributes.items()
+            },
+            "results": [value_data(value) for value in call.results],
+            "origin": call.origin,
+        }
+
+    return {
+        "inputs": [value_data(e.value) for e in graph.inputs if e.value.name not in stored],
+        "constants": constants,
+        "calls": [call_data(call) for call in graph.calls],
+        "outputs": [value.name for value in graph.outputs],
+    }
+
+
+def graph_of(data: JSON, arrays: Mapping[str, Array], device: Device, depth: int = 0) -> Graph:
+    """Returns the graph of JSON from `data_of`. Its calls have no kernels yet.
+
+    Args:
+        data: the JSON.
+        arrays: the arrays that it names.
+        device: the device of the graph.
+        depth: how many graphs it is in.
+
+    Raises:
+        ValueError: for JSON that is not a graph, or one that breaks a rule; names the fault.
+    """
+    if depth > _DEPTH:
+        raise ValueError("its graphs are nested too deeply")
+    return _Reader(arrays, device, depth).graph(_keys(data, "a graph", _GRAPH))
+
+
+_GRAPH = {"inputs": list, "constants": dict, "calls": list, "outputs": list}
+_CALL = {"op": str, "inputs": list, "attributes": dict, "results": list, "origin": str}
+_VALUE = {"name": str, "dtype": str, "shape": list}
+
+
+def _keys(data: JSON, what: str, keys: Mapping[str, type]) -> dict[str, Any]:
+    found = mapping(data, what)
+    for key, kind in keys.items():
+        if not isinstance(found.get(key), kind):
+            raise ValueError(f"{what} has no {key}")
+    if len(found) != len(keys):
+        raise ValueError(f"{what} has more keys than {', '.join(keys)}")
+    return found
+
+
+class _Reader:
+    def __init__(self, arrays: Mapping[str, Array], device: Device, depth: int) -> None:
+        self._arrays = arrays
+        self._device = device
+        self._values: dict[str, Value] = {}
+        self._kinds: Kinds = {
+            "device": lambda value: device,
+            "graph": lambda value: graph_of(value, arrays, device, depth + 1),
+        }
+
+    def graph(self, data: dict[str, Any]) -> Graph:
+        backend, native = self._device.backend, self._device.native
+        inputs = [Argument(self._made(entry), i) for i, entry in enumerate(data["inputs"])]
+        constants = {}
+        for name, key in data["constants"].items():
+            if not isinstance(key, str) or key not in self._arrays:
+                raise ValueError(f"the array of the constant {name!r} is missing")
+            array = self._arrays[key]
+            description = {"name": name, "dtype": array.dtype.name, "shape": [*array.shape]}
+            self._made(description)
+            constants[name] = backend.from_host(array, native, copy=True)
+        graph = Graph(
+            self._device,
+            tuple(inputs),
+            tuple(self._call(_keys(call, "a call", _CALL)) for call in data["calls"]),
+            tuple(self._value(name) for name in data["outputs"]),
+            constants,
+        )
+        try:
+            check(graph)
+        except InvalidGraphError:
+            raise
+        except Exception as error:
+            # An op's rule, for attributes that it cannot read.
+            raise ValueError(f"a call does not fit its op: {error}") from error
+        return graph
+
+    def _made(self, data: JSON) -> Value:
+        entry = _keys(data, "a value", _VALUE)
+        name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
+        if name in self._values:
+            raise ValueError(f"{name!r} is made twice")
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"the shape of {name!r} is {shape}")
+        supported = self._device.backend.dtypes
+        if dtype not in _DTYPES:
+            raise ValueError(f"the dtype of {name!r} is {dtype!r}")
+        if _DTYPES[dtype] not in supported:
+            raise ValueError(
+                f"{name!r} is {dtype}, which the backend of {self._device} does not support"
+            )
+        value = self._values[name] = Value(name, tuple(shape), supported[_DTYPES[dtype]])
+        return value
+
+    def _value(self, name: JSON) -> Value:
+        if not isinstance(name, str) or name not in self._values:
+            raise ValueError(f"the value {name!r} is used before it is made")
+        return self._values[name]
+
+    def _call(self, data: dict[str, Any]) -> Call:
+        op = OPS.get(data["op"])
+        if op is None:
+            raise ValueError(
+                f"it calls the op {data['op']!r}, which is not defined here; import the module "
+                f"that defines it before, or upgrade pullback"
+            )
+        inputs = tuple(
+            tuple(map(self._value, operand))
+            if isinstance(operand, list)
+            else None
+            if operand is None
+            else self._value(operand)
+            for operand in data["inputs"]
+        )
+        try:
+            attributes = {name: decode(v, self._kinds) for name, v in data["attributes"].items()}
+            results = tuple(map(self._made, data["results"]))
+            call = Call(
+                op, _ByOp(op, self._device), inputs, attributes, results, (False,) * len(results)
+            )
+            self._check_attributes(call)
+        except Exception as error:
+            raise ValueError(f"a call of {op.name}: {error}") from error
+        return call._replace(origin=data["origin"])
+
+    def _check_attributes(self, call: Call) -> None:
+        """Raises an error for attributes that the op would not take from a caller."""
+        names = {attribute.name for attribute in call.op.attributes}
+        if names != call.attributes.keys() or len(call.inputs) != len(call.op.inputs):
+            raise ValueError("it has other inputs or attributes than the op")
+        # Shapes and dtypes are all that is asked of the tensors.
+        tensors = [
+            [wrap(value, self._device) for value in operand]
+            if isinstance(operand, tuple)
+            else None
+            if operand is None
+            else wrap(operand, self._device)
+            for operand in call.inputs
+        ]
+        canonicalize(call.op, tensors, call.attributes)
+
+
+class _ByOp:
+    """The kernel of a call that has none yet: the call of the op, wherever it finds a kernel."""
+
+    def __init__(self, op: Op, device: Device) -> None:
+        self._op = op
+        self._device = device
+
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        """The native arrays that the op gives for native arrays."""
+        op, device = self._op, self._device
+        tensors = [
+            [wrap(array, device) for array in value]
+            if isinstance(value, list)
+            else None
+            if value is None
+            else wrap(value, device)
+            for value in inputs
+        ]
+        results = called(op, tensors, attributes, device, hidden=bool(op.residuals))
+        arrays = tuple(tensor._array for tensor in results)
+        return arrays if len(arrays) > 1 else arrays[0]
+
+
+def called(
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], device: Device, *, hidden: bool
+) -> Sequence[Tensor]:
+    """The results of an op for tensors.
+
+    Args:
+        op: the op.
+        inputs: tensors; None for an input that is absent, a list for a sequence.
+        attributes: the attributes.
+        device: the device to run on.
+        hidden: whether the residuals are wanted as well.
+
+    Raises:
+        PullbackError: as the op does.
+    """
+    if "device" in attributes:
+        attributes = {**attributes, "device": device}
+    if not hidden:
+        results = op.function(*inputs, **attributes)
+        return (results,) if isinstance(results, Tensor) else tuple(results)
+    plan = resolve(op, inputs, attributes, device)
+    if plan.kernel is None:
+        return tuple(run_body(op, inputs, plan.attributes))
+    return [wrap(array, device) for array in plan.run(arrays_of(inputs))]

@@ -1,0 +1,49 @@
+"""Kernels that a backend has made ready for the shapes of a graph: numbers worked out once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from pullback.graph.graph import Call, Fused, Graph, Operand, Value
+from pullback.plugins.backend import Kind
+
+#: The backends and ops that were warned of, once in a process.
+_WARNED: set[tuple[str, str]] = set()
+
+
+def prepare(graph: Graph) -> Graph:
+    """The graph with a kernel that was made ready in place of each kernel that has one."""
+    return graph._replace(calls=tuple(_prepared(graph, call) for call in graph.calls))
+
+
+def _prepared(graph: Graph, call: Call) -> Call:
+    op: Any = call.op
+    symbolic = any(isinstance(value, Value) for value in call.attributes.values())
+    if isinstance(op, Fused) or symbolic:
+        return call
+    backend = graph.device.backend
+    kinds = [_kind(operand) for operand in call.inputs]
+    try:
+        kernel = backend.prepare(op, call.kernel, kinds, call.attributes)
+        if kernel is None:
+            return call
+        if not callable(kernel):
+            raise TypeError(f"it returned {type(kernel).__name__}, not a kernel or None")
+    except Exception as error:
+        if (backend.name, op.name) not in _WARNED:
+            _WARNED.add((backend.name, op.name))
+            warnings.warn(
+                f"the backend {backend.name!r} cannot make a kernel of {op.name} ready: its hook "
+                f"`prepare` raised {type(error).__name__}: {error}; the kernel itself is called",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return call
+    return call._replace(kernel=kernel)
+
+
+def _kind(operand: Operand) -> Any:
+    if isinstance(operand, tuple):
+        return [Kind(value.shape, value.dtype) for value in operand]
+    return None if operand is None else Kind(operand.shape, operand.dtype)

@@ -1,0 +1,316 @@
+"""Loads programs that `Program.save` wrote, and runs them without the code they were made of."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pullback import errors
+from pullback._array_files import (
+    Array,
+    LaterVersion,
+    check_description,
+    mapping,
+    opened,
+    read_arrays,
+    unsealed,
+)
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
+from pullback._symbols import HostNumber
+from pullback.devices import Device, as_device
+from pullback.graph.capture import Trace
+from pullback.graph.compiled import compiled
+from pullback.graph.data_form import JSON, called, decode, graph_of
+from pullback.graph.emit import emit, release_last_use
+from pullback.graph.graph import Call, Graph, Value
+from pullback.graph.host import array_of
+from pullback.graph.prepare import prepare
+from pullback.graph.regions import fuse
+from pullback.graph.saved_parameters import Binding, Leaf, Parameter, leaves, parameters_of
+from pullback.graph.saving import ARRAYS, FORMAT, PROGRAM, VERSION
+from pullback.graph.simplify import simplify
+from pullback.tensor import Tensor, wrap
+
+__all__ = ["LoadedProgram", "load_program"]
+
+
+class LoadedProgram:
+    """A program from a folder. Made by `pullback.load_program`; call it like the function."""
+
+    #: Its arrays are those of the folder.
+    opaque_state = True
+
+    def __init__(
+        self, name: str, parameters: list[Parameter], graph: Graph, result: Callable[..., Any]
+    ) -> None:
+        self.name = name
+        #: The saved graph. Its kernels are found at the first call.
+        self.graph = graph
+        self.device = graph.device
+        self._inputs = {entry.value.name: entry.value for entry in graph.inputs}
+        self._binding = Binding(name, parameters, self._describe)
+        self._result = result
+        self._constants = {key: wrap(array, self.device) for key, array in graph.constants.items()}
+        self._lock = threading.Lock()
+        #: The program for the device, and `changes` of its backend when it was made.
+        self._run: Callable[..., Sequence[Any]] | None = None
+        self._changes = -1
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Runs the program.
+
+        Raises:
+            InputTypeError: for other arguments than those it was saved for.
+            InputValueError: for another value in place of a number or a text.
+            ShapeError: for a tensor of another shape.
+            DTypeError: for a tensor of another dtype.
+            DeviceError: for a tensor on another device.
+        """
+        found: dict[str, Tensor] = {}
+        for path, leaf, value in self._binding(args, kwargs):
+            for name in leaf.names:
+                found[name] = self._tensor(path, leaf, name, value)
+        inputs = [found[name] for name in self._inputs]
+        outputs: Sequence[Tensor]
+        state = LOCAL.state
+        if RECORDING.count and (state.recording or state.capture is not None):
+            outputs = self._call_by_call(inputs, self.device, self._constants)
+        else:
+            outputs = self._compiled(inputs)
+        return self._result(outputs)
+
+    def __repr__(self) -> str:
+        return f"<saved program {self.name}({self._binding}) on {self.device}>"
+
+    def _describe(self, name: str) -> str:
+        return repr(self._inputs[name]).partition(": ")[2]
+
+    def _tensor(self, path: str, leaf: Leaf, name: str, value: Any) -> Tensor:
+        expected = self._inputs[name]
+        dtype = self.device.backend.public_dtypes[expected.dtype]
+        if leaf.kind == "number":
+            if type(value) is HostNumber:
+                number: Tensor = value.host.number_as_tensor(value, dtype)
+                return number
+            if type(value) not in (int, float):
+                raise errors.InputTypeError(
+                    f"{path} of the saved program {self.name} must be a float, got {value!r}"
+                )
+            return wrap(array_of(float(value), dtype, self.device), self.device)
+        tensor = from_any(value, None, None if hasattr(value, "_device") else self.device)
+        of = f"{path} of the saved program {self.name} must be {self._describe(name)}"
+        if tensor.shape != expected.shape:
+            raise errors.ShapeError(
+                f"{of}, got the shape {list(tensor.shape)}; a program is for the shapes that it "
+                f"was saved with: save one for each, with f.lower(...).save(folder)"
+            )
+        if tensor.dtype != dtype:
+            raise errors.DTypeError(f"{of}, got {tensor.dtype}; write x.astype({str(dtype)!r})")
+        if tensor._device is not self.device and LOCAL.state.capture is None:
+            raise errors.DeviceError(
+                f"{path} is on {tensor.device}, and the saved program {self.name} on "
+                f"{self.device}; write x.to({str(self.device)!r}), or load the program with "
+                f"pb.load_program(folder, device={str(tensor.device)!r})"
+            )
+        return tensor
+
+    def _compiled(self, inputs: list[Tensor]) -> list[Tensor]:
+        if self._changes != self.device.backend.changes:
+            with self._lock:
+                # Another thread may have made it meanwhile.
+                if self._changes != self.device.backend.changes:
+                    return self._trace(inputs)
+        run = self._run
+        if run is None:
+            return self._call_by_call(inputs, self.device, self._constants)
+        try:
+            arrays = run(*[tensor._array for tensor in inputs])
+        except Exception:
+            # Op by op the error is the one that the op explains.
+            return self._call_by_call(inputs, self.device, self._constants)
+        node = CONSTANT if RECORDING.count else None
+        return [wrap(array, self.device, node) for array in arrays]
+
+    def _trace(self, inputs: list[Tensor]) -> list[Tensor]:
+        """Runs the calls one by one, and makes a program of the kernels that they come to."""
+        changes = self.device.backend.changes
+        trace = Trace(self.device)
+        arguments = [trace.argument(t._array, f"x{i}") for i, t in enumerate(inputs)]
+        constants = {
+            name: wrap(trace._constant(array), trace.device)
+            for name, array in self.graph.constants.items()
+        }
+        try:
+            outputs = self._call_by_call(arguments, trace.device, constants)
+        finally:
+            trace.close()
+        self._run = None
+        if trace.sound:
+            graph = trace.graph([tensor._array.value for tensor in outputs])
+            self._run = self._made(simplify(simplify(graph)))
+        self._changes = changes
+        return [wrap(tensor._array.array, self.device) for tensor in outputs]
+
+    def _made(self, graph: Graph) -> Callable[..., Sequence[Any]]:
+        """The function of a graph's inputs that gives its outputs."""
+        whole = compiled(graph, self.name, emit)
+        if whole is not None and whole.graph.outputs == graph.outputs:
+            return whole
+        return emit(prepare(fuse(graph)))
+
+    def _call_by_call(
+        self, inputs: Sequence[Tensor], device: Device, constants: Mapping[str, Tensor]
+    ) -> list[Tensor]:
+        """The outputs, by calls of ops: tapes and traces record them."""
+        graph = self.graph
+        values: dict[str, Tensor] = {**constants, **dict(zip(self._inputs, inputs, strict=True))}
+        read = {value for call in graph.calls for value in call.values} | {*graph.outputs}
+        _, *released = release_last_use(graph)
+        for call, last in zip(graph.calls, released, strict=True):
+            results = self._called(call, values, device, read)
+            for value, result in zip(call.results, results, strict=False):
+                values[value.name] = self._checked(call, value, result)
+            for value in last:
+                values.pop(value.name, None)
+        return [values[value.name] for value in graph.outputs]
+
+    def _called(
+        self, call: Call, values: Mapping[str, Tensor], device: Device, read: set[Value]
+    ) -> Sequence[Tensor]:
+        op = call.op
+        inputs = [
+            [values[value.name] for value in operand]
+            if isinstance(operand, tuple)
+            else None
+            if operand is None
+            else values[operand.name]
+            for operand in call.inputs
+        ]
+        hidden = not read.isdisjoint(call.results[len(op.outputs) :])
+        if hidden and LOCAL.state.recording:
+            raise errors.NotDifferentiableError(
+                f"the saved program {self.name} computes gradients with {op.name} itself, so a "
+                f"tape cannot record it; call it while no tape records"
+            )
+        try:
+            return called(op, inputs, call.attributes, device, hidden=hidden)
+        except errors.PullbackError as error:
+            if call.origin:
+                error.add_note(f"in the saved program {self.name}: called at {call.origin}")
+            raise
+        except Exception as error:
+            raise self._damaged(call, str(error)) from error
+
+    def _checked(self, call: Call, value: Value, result: object) -> Tensor:
+        if not isinstance(result, Tensor):
+            raise self._damaged(call, f"the result is {type(result).__name__}")
+        array = result._array
+        if tuple(array.shape) != value.shape or array.dtype != value.dtype:
+            raise self._damaged(call, f"the result is {result.dtype}{list(result.shape)}")
+        return result
+
+    def _damaged(self, call: Call, reason: str) -> errors.CheckpointError:
+        return errors.CheckpointError(
+            f"the saved program {self.name} cannot call {call}: {reason}; save it again"
+        )
+
+
+def load_program(
+    folder: str | os.PathLike[str], *, device: str | Device | None = None
+) -> LoadedProgram:
+    """Loads a program that was saved with `pb.function(f).lower(...).save(folder)`.
+
+    It needs none of the code that it was made of, and runs on any backend: kernels are found at the
+    first call, and an op that a backend has no kernel for runs as the ops of its body. It is for
+    arguments of the shapes and dtypes that it was saved for; tapes record it. Nothing in the folder
+    is run as code.
+
+    Args:
+        folder: the folder.
+        device: the device to run on; by default the active one.
+
+    Returns:
+        The program, to be called like the function. Arguments that were numbers or texts may be
+        left out.
+
+    Raises:
+        CheckpointError: if it is missing, damaged, of a later version, or needs an op or a dtype
+            that is not here.
+
+    >>> import tempfile
+    >>> kernel = pb.Variable([[1.0], [2.0]])
+    >>> folder = tempfile.mkdtemp()
+    >>> pb.function(lambda x: x @ kernel).lower(pb.ones((1, 2))).save(folder)
+    >>> program = pb.load_program(folder)
+    >>> program
+    <saved program <lambda>(x: float32[1, 2]) on cpu:0>
+    >>> program(pb.asarray([[3.0, 4.0]])).tolist()
+    [[11.0]]
+    """
+    path = Path(folder)
+    target = as_device(device)
+    try:
+        with opened(path / PROGRAM) as file:
+            data = file.read()
+    except (OSError, ValueError) as error:
+        raise errors.CheckpointError(
+            f"there is no saved program {str(path)!r}: {error}; write one with "
+            f"pb.function(f).lower(...).save(folder)"
+        ) from None
+    try:
+        content = unsealed(data, FORMAT, VERSION)
+        descriptions = mapping(content.get("arrays"), "arrays")
+        for name, description in descriptions.items():
+            check_description(name, description)
+        return program_of(content, read_arrays(path / ARRAYS, descriptions), target)
+    except LaterVersion as error:
+        raise errors.CheckpointError(
+            f"the saved program {str(path)!r} has version {error}, and this pullback reads up to "
+            f"{VERSION}; upgrade it: pip install --upgrade pullback"
+        ) from None
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise errors.CheckpointError(
+            f"the saved program {str(path)!r} cannot be loaded: {error}; if it is damaged, save it "
+            f"again"
+        ) from error
+
+
+def program_of(
+    content: Mapping[str, Any], arrays: Mapping[str, Array], device: Device
+) -> LoadedProgram:
+    """Returns the program of JSON and arrays.
+
+    Raises:
+        ValueError: for JSON of another form; names the fault.
+    """
+    name = content.get("name")
+    if type(name) is not str or content.keys() - {"arrays"} != {
+        "name", "arguments", "graph", "result",
+    }:  # fmt: skip
+        raise ValueError("it lacks its name, its arguments, its graph or its result")
+    graph = graph_of(content["graph"], arrays, device)
+    parameters = parameters_of(content["arguments"])
+    of_arguments = [n for p in parameters for leaf in leaves(p.form) for n in leaf.names]
+    if sorted(of_arguments) != sorted(entry.value.name for entry in graph.inputs):
+        raise ValueError("its arguments are not the inputs of its graph")
+    return LoadedProgram(name, parameters, graph, _result_of(content["result"], graph))
+
+
+def _result_of(data: JSON, graph: Graph) -> Callable[[Sequence[Tensor]], Any]:
+    """Returns what makes the result of the outputs of a run."""
+    count = len(graph.outputs)
+
+    def checked(position: JSON) -> None:
+        if type(position) is not int or not 0 <= position < count:
+            raise ValueError(f"its result has the output {position!r}, and there are {count}")
+
+    decode(data, {"output": checked})
+
+    def result(outputs: Sequence[Tensor]) -> Any:
+        return decode(data, {"output": outputs.__getitem__})
+
+    return result
