@@ -89,6 +89,13 @@ def test_functions_with_the_names_of_numpy_are_found():
     assert kernels["permute_dims"](np.ones((2, 3)), axes=(1, 0)).shape == (3, 2)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_stack_is_made_of_concat(axis):
+    arrays = [np.ones((2, 3)), np.zeros((2, 3))]
+    made = completed(Lacking("stack")).stack(arrays, axis=axis)
+    np.testing.assert_array_equal(made, np.stack(arrays, axis=axis))
+
+
 @pytest.mark.parametrize("norm", ["backward", "forward", "ortho"])
 @pytest.mark.parametrize("name", ["hfft", "ihfft"])
 def test_transforms_of_hermitian_signals_are_made_of_the_others(name, norm):

@@ -98,6 +98,15 @@ def _matrix_transpose(xp: Any) -> Callable[..., Any]:
     return lambda x: xp.permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+def _stack(xp: Any) -> Callable[..., Any]:
+    def stack(arrays: Any, *, axis: int = 0) -> Any:
+        shape = list(arrays[0].shape)
+        shape.insert(axis % (len(shape) + 1), 1)
+        return xp.concat([xp.reshape(x, tuple(shape)) for x in arrays], axis=axis)
+
+    return stack
+
+
 def _flip(xp: Any) -> Callable[..., Any]:
     return lambda x, *, axis: x[(slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)]
 
@@ -116,6 +125,7 @@ _MADE: dict[str, tuple[tuple[str, ...], Callable[[Any], Callable[..., Any]]]] = 
     "reciprocal": ((), lambda xp: lambda x: 1 / x),
     "signbit": ((), _signbit),
     "square": ((), lambda xp: lambda x: x * x),
+    "stack": (("concat", "reshape"), _stack),
     "trunc": (("ceil", "floor", "where"), _trunc),
     "zeros_like": (("zeros",), lambda xp: lambda x: xp.zeros(x.shape, dtype=x.dtype)),
 }
