@@ -27,6 +27,7 @@ HERE: dict[str, Any] = {"venv_backend": "none"}
 TYPED = (
     "core/src",
     "backends/cupy/src",
+    "backends/jax/src",
     "backends/native/src",
     "backends/native/tests/fuzz.py",
     "backends/native/tests/sanitize.py",
@@ -157,6 +158,17 @@ def torch(session: nox.Session) -> None:
         *("torch==2.13.0", "pytest", "pytest-xdist", "scikit-learn", "matplotlib", "scipy"),
     )
     session.run("pytest", "backends/torch/tests", "-n", "2", env=CLEAN)
+
+
+@nox.session(requires=["wheels"], venv_params=["--seed"])
+def jax(session: nox.Session) -> None:
+    """The JAX backend, as installed."""
+    session.run_install(
+        *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+        *wheels_of("pullback", "pullback-numpy", "pullback-jax"),
+        *("jax==0.10.2", "pytest", "scipy"),
+    )
+    session.run("pytest", "backends/jax/tests", "tests/backends/test_jax_compile.py", env=CLEAN)
 
 
 @nox.session(**HERE)

@@ -45,6 +45,13 @@ BINARY = {
 }
 
 index = st.integers(0, 99)
+
+
+def part(inner):
+    """What a branch or a step of a loop does."""
+    return st.lists(inner, min_size=1, max_size=3)
+
+
 step = st.one_of(
     st.tuples(st.just("unary"), st.sampled_from(sorted(UNARY)), index),
     st.tuples(st.just("binary"), st.sampled_from(sorted(BINARY)), index, index),
@@ -61,10 +68,33 @@ step = st.one_of(
     st.tuples(st.just("metric"), index),
     st.tuples(st.just("set"), index, index),
 )
+pure = st.one_of(
+    st.tuples(st.just("unary"), st.sampled_from(sorted(UNARY)), index),
+    st.tuples(st.just("binary"), st.sampled_from(sorted(BINARY)), index, index),
+    st.tuples(st.just("number"), st.sampled_from(NUMBERS), index),
+    st.tuples(st.just("argument"), st.sampled_from(("factor", "shift")), index),
+    st.tuples(st.just("read"), index),
+    st.tuples(st.just("outside"), st.just(0)),
+    st.tuples(st.just("set"), index, index),
+)
+writes = st.one_of(pure, st.tuples(st.just("count"), index))
+#: Branches and loops, in each other, of steps that draw nothing and train nothing.
+branching = st.recursive(
+    writes,
+    lambda inner: st.one_of(
+        st.tuples(st.just("cond"), index, part(inner), part(inner)),
+        st.tuples(st.just("switch"), index, st.lists(part(inner), min_size=1, max_size=3)),
+        st.tuples(st.just("scan"), index, part(inner), st.booleans()),
+        st.tuples(st.just("repeat"), index, part(inner), st.integers(0, 3), st.booleans()),
+        st.tuples(st.just("while"), index, part(inner), st.integers(0, 3)),
+    ),
+    max_leaves=5,
+)
 block = st.lists(step, min_size=1, max_size=5)
 program = st.lists(
     st.one_of(
         step,
+        branching,
         st.tuples(st.just("gradient"), block, st.booleans(), index),
         st.tuples(st.just("second"), block, index),
         st.tuples(st.just("train"), block, index),
@@ -74,8 +104,40 @@ program = st.lists(
 )
 
 
+def scanned(x, inside, instructions, reverse):
+    def step(carry, row):
+        carry = inside(instructions, carry + row)
+        return carry, carry[0] * row
+
+    last, rows = pb.scan(step, x, x, reverse=reverse)
+    return last + rows
+
+
+def repeated(x, inside, instructions, count, known):
+    last = count if known else (pb.sum(x * 0) + count).astype("int32")
+    return pb.fori_loop(0, last, lambda i, carry: inside(instructions, carry * 0.5 + i), x)
+
+
+CONTROL = {
+    "cond": lambda x, inside, yes, no: pb.cond(
+        pb.sum(x) > 0.1, lambda y: inside(yes, y), lambda y: inside(no, y), x
+    ),
+    "switch": lambda x, inside, branches: pb.switch(
+        pb.sum(x > 0.1).astype("int32") - 3, [lambda b=b: inside(b) for b in branches]
+    ),
+    "scan": scanned,
+    "repeat": repeated,
+    "while": lambda x, inside, instructions, maximum: pb.while_loop(
+        lambda carry: carry[0, 0] < 0.9, lambda carry: inside(instructions, carry), x, maximum
+    ),
+}
+
+
 class World:
     """All that a program reads and writes besides its arguments."""
+
+    #: True if a tape outside records: a loop of any number of steps does not have a gradient.
+    taped = False
 
     def __init__(self, optimizer):
         rng = np.random.default_rng(7)
@@ -83,6 +145,7 @@ class World:
             pb.Variable(rng.standard_normal((SIZE, SIZE)).astype(np.float32)) for _ in range(2)
         ]
         self.table = pb.asarray(rng.standard_normal((SIZE, SIZE)).astype(np.float32))
+        self.count = pb.Variable(0.0, trainable=False)
         self.generator = pb.Generator(11)
         self.metric = pb.metrics.Mean()
         self.optimizer = (
@@ -92,7 +155,7 @@ class World:
         )[optimizer]()
 
     def state(self):
-        tensors = [*self.variables, *self.optimizer.variables]
+        tensors = [*self.variables, self.count, *self.optimizer.variables]
         return (
             [v.numpy().tobytes() for v in tensors],
             self.generator.state,
@@ -137,6 +200,17 @@ def run(world, instructions, values, factor):
             x = pb.asarray(pick(rest[0]), copy=True)
             x[1] = pick(rest[1])[0]
             values.append(x)
+        elif name == "count":
+            world.count.assign_add(pb.sum(pb.tanh(pick(rest[0]))))
+        elif name in CONTROL:
+            x = pick(rest[0])
+
+            def inside(instructions, *more, x=x):
+                return pb.tanh(run(world, instructions, [x, *more], factor)[-1])
+
+            if name == "repeat" and world.taped:
+                rest[-1] = True
+            values.append(CONTROL[name](x, inside, *rest[1:]))
         elif name == "gradient":
             inner, persistent, i = rest
             source = pick(i)
@@ -220,6 +294,8 @@ def compare_under_a_tape(instructions, factors):
     """Calls that a tape outside records: results, state and gradients."""
     inputs = np.random.default_rng(3).standard_normal((len(factors), SIZE, SIZE))
     worlds = [World(0), World(0)]
+    for world in worlds:
+        world.taped = True
     captured = pb.function(lambda x, factor: run(worlds[1], instructions, [x], factor))
     functions = [lambda x, factor: run(worlds[0], instructions, [x], factor), captured]
     for array, factor in zip(inputs.astype(np.float32), factors, strict=True):
@@ -256,3 +332,114 @@ def test_random_programs_under_a_tape(instructions, factors):
 )
 def test_many_random_programs_under_a_tape(instructions, factors):
     compare_under_a_tape(instructions, factors)
+
+
+SMOOTH = {
+    "tanh": pb.tanh,
+    "sin": pb.sin,
+    "square": lambda x: x * x * 0.3,
+    "norm": pb.layer_norm,
+    "softmax": pb.softmax,
+    "matmul": lambda x: x @ x.T * 0.3,
+    "stop": lambda x: pb.stop_gradient(x) + x,
+    "part": lambda x: pb.concat([x[:1], x[1:] * 2], axis=0),
+}
+smooth = st.recursive(
+    st.one_of(
+        st.tuples(st.just("unary"), st.sampled_from(sorted(SMOOTH)), index),
+        st.tuples(st.just("product"), index, index),
+        st.tuples(st.just("read"), index),
+        st.tuples(st.just("count"), index),
+    ),
+    lambda inner: st.one_of(
+        st.tuples(st.just("cond"), index, part(inner), part(inner)),
+        st.tuples(st.just("switch"), index, st.lists(part(inner), min_size=1, max_size=3)),
+        st.tuples(st.just("scan"), index, part(inner), st.booleans()),
+        st.tuples(st.just("repeat"), index, part(inner), st.integers(0, 3), st.just(True)),
+        st.tuples(st.just("while"), index, part(inner), st.integers(0, 3)),
+    ),
+    max_leaves=6,
+)
+
+
+def smoothly(world, instructions, values):
+    """Runs a program of functions with derivatives of every order."""
+
+    def pick(i):
+        return values[i % len(values)]
+
+    for name, *rest in instructions:
+        if name == "unary":
+            values.append(SMOOTH[rest[0]](pick(rest[1])))
+        elif name == "product":
+            values.append(pick(rest[0]) * pick(rest[1]) + 0.1)
+        elif name == "read":
+            values.append(world[rest[0] % 2] * 1.0)
+        elif name == "count":
+            world[2].assign_add(pb.sum(pb.tanh(pick(rest[0]))))
+            values.append(pick(rest[0]) * world[2])
+        else:
+            x = pick(rest[0])
+
+            def inside(instructions, *more, x=x):
+                return pb.tanh(smoothly(world, instructions, [x, *more])[-1])
+
+            values.append(CONTROL[name](x, inside, *rest[1:]))
+    return values
+
+
+def compare_gradients(instructions, order):
+    """First or second derivatives of a program with branches and loops."""
+    rng = np.random.default_rng(5)
+    arrays = [rng.standard_normal((SIZE, SIZE)) * 0.5 for _ in range(2)]
+    world = [*map(pb.Variable, arrays), pb.Variable(0.5, trainable=False, dtype="float64")]
+
+    def first(x):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = sum(pb.sum(pb.sin(v)) for v in smoothly(world, instructions, [x]))
+        sources = [x, *world[:2]]
+        return [y, *tape.gradient(y, sources, unconnected_gradients="zero")]
+
+    def second(x):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            found = first(x)
+            y = sum(pb.sum(pb.sin(v)) for v in found[1:])
+        sources = [x, *world[:2]]
+        return [*found, *tape.gradient(y, sources, unconnected_gradients="zero")]
+
+    function = (first, second)[order]
+    captured = pb.function(function)
+    for i in range(4):
+        found = []
+        for f in (function, captured):
+            world[2].assign(0.5)
+            results = f(pb.asarray(arrays[i % 2] + 0.1 * i))
+            found.append([*(v.numpy() for v in results), world[2].numpy()])
+        for one, other in zip(*found, strict=True):
+            # Cotangents are added in another order.
+            size = np.abs(one).max() + 1
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * size)
+    for each in captured._all():
+        check(each.graph)
+
+
+PROGRAMS = st.lists(smooth, min_size=1, max_size=4)
+
+
+@given(PROGRAMS, st.integers(0, 1))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_branches_and_loops_under_tapes(instructions, order):
+    compare_gradients(instructions, order)
+
+
+@pytest.mark.slow
+@given(PROGRAMS, st.integers(0, 1))
+@settings(
+    max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")) // 2,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_many_random_branches_and_loops_under_tapes(instructions, order):
+    compare_gradients(instructions, order)

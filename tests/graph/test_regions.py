@@ -17,13 +17,18 @@ from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
-from pullback.graph.regions import fuse, op_by_op
+from pullback.graph.regions import Region, fuse
 from pullback.graph.simplify import simplify
 from pullback.tensor import Tensor
 
 ELEMENTWISE = {"add", "subtract", "multiply", "negative", "exp", "tanh", "where", "less", "maximum"}
-OPS = ELEMENTWISE | {"sum", "mean", "broadcast_to"}
+OPS = ELEMENTWISE | {"sum", "mean", "broadcast_to", "tanh_gradient"}
 X = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+
+
+def op_by_op(region):
+    assert type(region) is Region
+    return region.op_by_op
 
 
 @pytest.fixture
@@ -179,7 +184,8 @@ def test_kernels_of_a_higher_priority_are_not_replaced(fuser):
 
 def test_a_group_without_a_kernel_is_tried_in_halves(fuser):
     def without_tanh(region):
-        return None if any(call.op.name == "tanh" for call in region.calls) else op_by_op(region)
+        has_tanh = any(call.op.name == "tanh" for call in region.calls)
+        return None if has_tanh else region.op_by_op
 
     taken = fuser(without_tanh)
     graph = fused(lambda x: pb.tanh(pb.exp(-pb.exp(-x))), X)
@@ -249,7 +255,17 @@ def test_the_backward_pass_of_a_captured_function_is_fused(fuser):
     expected = pb.grad(lambda x: pb.sum(pb.exp(pb.tanh(x * x))))(x)
     for _ in range(3):
         assert (pb.grad(captured)(x).numpy() == expected.numpy()).all()
-    assert taken
+    assert any("tanh_gradient" in [call.op.name for call in region.calls] for region in taken)
+
+
+def test_compiled_backward_passes_are_fused(fuser):
+    x = pb.asarray(X)
+    expected = pb.grad(lambda x: pb.sum(pb.exp(pb.tanh(x * x) * 0.25)))(x).numpy()
+    taken = fuser()
+    for _ in range(4):
+        gradient = pb.grad(lambda x: pb.sum(pb.exp(pb.tanh(x * x) * 0.25)))(x)
+        assert (gradient.numpy() == expected).all()
+    assert any("tanh_gradient" in [call.op.name for call in region.calls] for region in taken)
 
 
 def test_a_kernel_that_fails_names_the_ops(fuser):

@@ -43,6 +43,13 @@ typedef struct {
     ptrdiff_t x1_is_number, x2_is_number;
 } WhereArgs;
 
+/* Comparisons; either operand may be a single number. */
+typedef struct {
+    const float *x1, *x2;
+    unsigned char *y;
+    ptrdiff_t x1_is_number, x2_is_number;
+} CompareArgs;
+
 /* Optimizers: a parameter p, its gradient g and its slots, then the new values. */
 
 typedef struct {
@@ -167,12 +174,13 @@ typedef struct {
 
 /* x is (outer, rows, inner), and rows are summed, in `pieces` pieces of `piece_rows` rows; columns
  * are taken in `blocks` blocks. With several pieces their sums go to `partial`, (outer, pieces,
- * inner); otherwise `partial` is NULL and the sums, times `factor`, go to y. */
+ * inner); otherwise `partial` is NULL and the sums, times `factor`, go to y. Of x the first
+ * `skipped` elements may be missing, where they are not summed. */
 typedef struct {
     const float *x;
     double *partial;
     float *y;
-    ptrdiff_t rows, inner, piece_rows, pieces, blocks;
+    ptrdiff_t rows, inner, piece_rows, pieces, blocks, skipped;
     double factor;
 } SumArgs;
 

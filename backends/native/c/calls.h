@@ -64,6 +64,13 @@ LOOPS(RUN)
 /* The number of threads for work of so many nanoseconds; -1 with an error set. */
 int threads_for(double cost);
 
+/* Nanoseconds of work from which on it pays to release the GIL. */
+#define WORTH_THE_LOCK 3e3
+
+/* Adds the sums of the pieces of rows, in their order: `partial` is (outer, pieces, inner). */
+void add_sums(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
+              double factor, float *result);
+
 /* Returns y, or releases it and returns NULL if the loop that fills it failed. */
 static inline PyObject *unless(int failed, PyObject *y) {
     if (failed)

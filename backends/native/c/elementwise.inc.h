@@ -170,6 +170,33 @@ LOOP(where, WhereArgs) {
     }
 }
 
+#define COMPARE(name, operator)                                                                    \
+    LOOP(name, CompareArgs) {                                                                      \
+        const float *restrict first = args->x1, *restrict second = args->x2;                       \
+        unsigned char *restrict target = args->y;                                                  \
+        float number1 = *first, number2 = *second;                                                 \
+        if (args->x1_is_number) {                                                                  \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = from; i < to; i++)                                                  \
+                target[i] = number1 operator second[i];                                            \
+        } else if (args->x2_is_number) {                                                           \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = from; i < to; i++)                                                  \
+                target[i] = first[i] operator number2;                                             \
+        } else {                                                                                   \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = from; i < to; i++)                                                  \
+                target[i] = first[i] operator second[i];                                           \
+        }                                                                                          \
+    }
+
+COMPARE(less, <)
+COMPARE(less_equal, <=)
+COMPARE(greater, >)
+COMPARE(greater_equal, >=)
+COMPARE(equal, ==)
+COMPARE(not_equal, !=)
+
 /* Each row of an array with another row. */
 #define WITH_ROW(name, expression)                                                                 \
     LOOP(name, RowArgs) {                                                                          \

@@ -33,6 +33,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(elu, NumberArgs) X(add_number, NumberArgs) X(multiply_number, NumberArgs)                   \
     X(divide_number, NumberArgs) X(subtract_from, NumberArgs) X(divide_from, NumberArgs)          \
     X(add_row, RowArgs) X(multiply_row, RowArgs) X(where, WhereArgs)                              \
+    X(less, CompareArgs) X(less_equal, CompareArgs) X(greater, CompareArgs)                       \
+    X(greater_equal, CompareArgs) X(equal, CompareArgs) X(not_equal, CompareArgs)                 \
     X(sgd, SgdArgs) X(momentum, MomentumArgs) X(adam, AdamArgs)                                   \
     X(softmax, SoftmaxArgs) X(log_softmax, SoftmaxArgs)                                           \
     X(softmax_gradient, SoftmaxGradientArgs) X(log_softmax_gradient, SoftmaxGradientArgs)         \

@@ -38,9 +38,8 @@ static int threads_here(void) {
     return threads < 1 ? 1 : threads > POOL_MOST ? POOL_MOST : (int)threads;
 }
 
-/* Nanoseconds of work from which on it pays to release the GIL, to wake a second thread, and to use
- * a thread that is awake. */
-#define WORTH_THE_LOCK 3e3
+/* Nanoseconds of work from which on it pays to wake a second thread, and to use a thread that is
+ * awake. */
 #define WORTH_A_THREAD 6e4
 #define WORTH_AN_AWAKE_ONE 1.5e4
 
@@ -61,9 +60,10 @@ int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, doubl
     Py_END_ALLOW_THREADS return 0;
 }
 
-/* In run.c. */
+/* In run.c, and in fused_make.c. */
 PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, PyObject *names);
 int add_fields(PyObject *module);
+int add_fused(PyObject *module);
 
 /* empty(shape): a new array of float32, for kernels written in Python. */
 static PyObject *empty(PyObject *module, PyObject *shape) {
@@ -171,7 +171,8 @@ static int fill(PyObject *module) {
         return -1;
     }
     import_array1(-1);
-    return add_loops(module) || add_fields(module) || add_kernels(module) ? -1 : 0;
+    return add_loops(module) || add_fields(module) || add_kernels(module) || add_fused(module) ? -1
+                                                                                               : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

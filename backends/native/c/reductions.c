@@ -38,9 +38,8 @@ static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep) {
     return new_array(axes, shape);
 }
 
-/* Adds the sums of the pieces of rows, in their order. */
-static void add_pieces(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
-                       double factor, float *result) {
+void add_sums(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
+              double factor, float *result) {
     for (ptrdiff_t item = 0; item < outer; item++, partial += pieces * inner)
         for (ptrdiff_t i = 0; i < inner; i++) {
             double total = partial[i];
@@ -81,7 +80,7 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) 
             run_sum(&args, sizes[0] * pieces * blocks, 1 + PIECE / unit, 5 + 0.15 * (double)unit),
             y);
         if (y && partial)
-            add_pieces(partial, sizes[0], pieces, inner, args.factor, data(y));
+            add_sums(partial, sizes[0], pieces, inner, args.factor, data(y));
     }
     PyMem_Free(partial);
     return y;

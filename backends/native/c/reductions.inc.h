@@ -101,7 +101,7 @@ LOOP(sum, SumArgs) {
     ptrdiff_t blocks = args->blocks;
     double sums[COLUMNS];
     if (inner == 1 && rows < SHORT) {
-        const float *x = args->x + from * rows;
+        const float *x = args->x + (from * rows - args->skipped);
         short_sums(x, to - from, rows, args->factor, args->y + from);
         return;
     }
@@ -111,7 +111,7 @@ LOOP(sum, SumArgs) {
         ptrdiff_t first = piece * grain, column = block * COLUMNS;
         ptrdiff_t some = rows - first < grain ? rows - first : grain;
         ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
-        const float *x = args->x + (outer * rows + first) * inner + column;
+        const float *x = args->x + ((outer * rows + first) * inner + column - args->skipped);
         if (inner == 1)
             sums[0] = run_sum(x, some);
         else

@@ -135,7 +135,9 @@ if TYPE_CHECKING:
     from pullback.checkpoint import Checkpoint as Checkpoint
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
+    from pullback.graph.control import *
     from pullback.graph.function import function as function
+    from pullback.graph.py_function import py_function as py_function
     from pullback.graph.saved_program import load_program as load_program
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
@@ -162,8 +164,10 @@ _LAZY = {
     "Sequential": "pullback.layers",
     "Variable": "pullback.variable",
     "backends": "pullback.plugins.public",
+    "cond": "pullback.graph.control",
     "custom_gradient": "pullback._autodiff.custom_gradient",
     "default_dtype": "pullback._namespace.defaults",
+    "fori_loop": "pullback.graph.control",
     "function": "pullback.graph.function",
     "grad": "pullback._autodiff.functional",
     "hessian": "pullback._autodiff.functional",
@@ -176,12 +180,16 @@ _LAZY = {
     "load_program": "pullback.graph.saved_program",
     "ops_plugins": "pullback.plugins.public",
     "profile": "pullback.profiling",
+    "py_function": "pullback.graph.py_function",
     "register_backend": "pullback.plugins.public",
+    "scan": "pullback.graph.control",
     "set_default_dtype": "pullback._namespace.defaults",
     "stop_gradient": "pullback._autodiff.functional",
+    "switch": "pullback.graph.control",
     "use_kernel_packs": "pullback.plugins.public",
     "value_and_grad": "pullback._autodiff.functional",
     "vjp": "pullback._autodiff.functional",
+    "while_loop": "pullback.graph.control",
 }
 _LAZY_MODULES = frozenset(
     {

@@ -8,11 +8,18 @@ from collections.abc import Callable
 from pullback.errors import BackendError
 from pullback.plugins.hookspecs import hookimpl
 from pullback_native import _native
+from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.kernels import KERNELS
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
-__all__ = ["INSTRUCTIONS", "INSTRUCTION_SETS", "VARIABLE", "pullback_register_kernels"]
+__all__ = [
+    "INSTRUCTIONS",
+    "INSTRUCTION_SETS",
+    "VARIABLE",
+    "pullback_register_fuser",
+    "pullback_register_kernels",
+]
 
 #: The environment variable that chooses the instruction set; the best of the processor by default.
 VARIABLE = "PULLBACK_NATIVE_ISA"
@@ -61,3 +68,9 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     for name, kernel in (compiled | KERNELS).items():
         # The dtype of the first input.
         register(name, kernel, dtypes=["bool" if name == "where" else "float32"])
+
+
+@hookimpl
+def pullback_register_fuser(register: Callable[..., None]) -> None:
+    """Registers what makes fused kernels of captured functions."""
+    register(fuse, FUSIBLE)

@@ -30,6 +30,9 @@ def run(
 def empty(shape: tuple[int, ...], /) -> npt.NDArray[np.float32]:
     """A new float32 array; a large one begins at a cache line."""
 
+def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
+    """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not."""
+
 def prepare(kernels: dict[str, Callable[..., Any]], threads: Callable[[], int], /) -> None:
     """Takes NumPy's kernels, and a function that returns how many threads to use."""
 

@@ -12,7 +12,7 @@ from pullback._autodiff.functional import whole
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.general_vjp import pairs
-from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, reachable
+from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, capturing, reachable
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -73,6 +73,9 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
 
     @functools.wraps(f)
     def function(*args: P.args, **kwargs: P.kwargs) -> R:
+        capture = capturing()
+        if capture is not None:
+            capture.custom_gradient(name)
         if not LOCAL.state.recording:
             return cast("R", _pair(name, f(*args, **kwargs))[0])
         _reject_tracked(name, kwargs)

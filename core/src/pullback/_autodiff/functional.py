@@ -9,7 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING
+from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING, capturing
 from pullback._tree import leaves, like
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
@@ -392,6 +392,9 @@ def stop_gradient(x: object) -> Any:
     if isinstance(whole(x), (list, tuple, dict)):
         return like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
     tensor = from_any(x)
+    capture = capturing()
+    if capture is not None:
+        return capture.stop_gradient(tensor)
     return wrap(tensor._array, tensor._device, CONSTANT if RECORDING.count else None)
 
 

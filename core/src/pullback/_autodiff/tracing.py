@@ -27,6 +27,7 @@ from pullback.graph.call_graph import CallGraph
 from pullback.graph.capture import Trace, Traced
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import NotTraceableError, Value, frozen
+from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
@@ -128,7 +129,8 @@ class _Comparison:
             for node, name in self._names.items():
                 if type(node) is not Output:
                     source.line(f"{name}.saved = None; {name}.parents = ()")
-        graph = simplify(self._trace.graph([result for result in results if result is not None]))
+        outputs = [result for result in results if result is not None]
+        graph = fuse(simplify(self._trace.graph(outputs)))
         texts = iter(write_calls(source, graph))
         tensors = []
         for i, result in enumerate(results):

@@ -45,6 +45,12 @@ class Capturing(Protocol):
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
 
+    def stop_gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor as a constant for all tapes."""
+
+    def custom_gradient(self, name: str) -> None:
+        """Ends the trace where the gradient of a function would be lost."""
+
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one; ends the trace for another one."""
 

@@ -68,7 +68,7 @@ _FIRST = {
         "write `pb.set_default_device(\"gpu:0\")`",
     "compile jit script trace":
         "write `pb.function`, or leave it out: ops run one by one",
-    "vmap pmap scan":
+    "vmap pmap":
         "not here: ops run one by one. Write ops over a batch axis in place of vmap",
     "distributed distribute": "not here: training uses one device",
     "onnx export":
@@ -123,7 +123,8 @@ _SECOND = {
     "gather_nd": "write `x[i, j]`",
     "tensor_scatter_nd_update": "write `pb.scatter_update(x, indices, updates)`",
     "segment_mean segment_max": "write `pb.segment_sum`, `pb.scatter_max`",
-    "while_loop cond case map_fn": "write plain Python: ops run at once",
+    "case": "write `pb.switch(index, branches)`, or plain Python: ops run at once",
+    "map_fn": "write plain Python: ops run at once",
     "placeholder Session global_variables_initializer":
         "not here: ops run at once; TensorFlow's names are in pullback.compat.tensorflow",
     "get_variable": "write `pb.Variable(x)`, or `layer.add_variable(name, shape)`",
@@ -136,7 +137,7 @@ _SECOND = {
     "strings": "write `pb.StringTensor`",
     "config": "write `pb.devices()`, `pb.set_default_device(\"cpu:0\")`",
     "debugging": "write an assertion, such as `pb.all(pb.isfinite(x))`",
-    "py_function numpy_function": "write plain Python: ops run at once",
+    "numpy_function": "write plain Python; in a captured function `pb.py_function`",
     "activations": "write `pb.relu`, `pb.silu`: activations are ops",
     "initializers": "write `pb.layers.initializers`",
     "regularizers": "write `pb.layers.regularizers`",

@@ -7,7 +7,15 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.general_vjp import pairs
-from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, may_record, reachable
+from pullback._dispatch.recording import (
+    HOOKS,
+    LOCAL,
+    Node,
+    Output,
+    capturing,
+    may_record,
+    reachable,
+)
 from pullback.devices import Device
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import function_of
@@ -123,7 +131,10 @@ def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
     values: dict[str, Any] = {
         entry.value.name: value for entry, value in zip(graph.inputs, inputs, strict=True)
     }
-    values.update({name: wrap(array, device) for name, array in graph.constants.items()})
+    capture: Any = capturing()
+    for name, array in graph.constants.items():
+        constant = wrap(array, device)
+        values[name] = constant if capture is None else capture.constant(constant)
 
     def value_of(operand: Any) -> Any:
         if isinstance(operand, tuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.devices import Device
 from pullback.dtypes import DType
+from pullback.graph.check_control import check_control
 from pullback.graph.graph import Call, Fused, Graph, InvalidGraphError, Operand, Value, frozen
 from pullback.plugins.backend import Native
 from pullback.spec import Arity
@@ -86,9 +87,16 @@ def _check_call(device: Device, call: Call) -> None:
     if not {*call.attributes} <= {attribute.name for attribute in op.attributes}:
         raise InvalidGraphError(f"{call} has attributes that the op does not have")
     symbols = [value for value in call.attributes.values() if isinstance(value, Value)]
+    nested = {name.partition("[")[0] for name in call.graphs}
     for name, value in call.attributes.items():
-        if not isinstance(value, Value) and name != "device":
+        if not isinstance(value, Value) and name != "device" and call.op.index >= 0:
             frozen(value)
+    for graph in call.graphs.values():
+        if graph.device is not device or graph.writes or graph.after:
+            raise InvalidGraphError(f"{call} has a graph with effects, or on another device")
+        check(graph)
+    if nested:
+        check_control(call)
     if len(call.results) != len(op.outputs) + len(op.residuals) or len(call.foreign) != len(
         call.results
     ):

@@ -143,6 +143,8 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
     backend = graph.device.backend
     if type(backend).compile is Backend.compile:
         return None
+    if any(call.op.index < 0 for call in graph.calls):
+        return None  # branches, loops and Python are not ops that a backend knows
     made = {value for call in graph.calls for value in call.results}
     outputs = tuple(value for value in dict.fromkeys(graph.ends) if value in made)
     if not outputs:

@@ -19,6 +19,7 @@ from pullback._dispatch.bodies import run_body
 from pullback._dispatch.plan import arrays_of, resolve
 from pullback.devices import Device
 from pullback.graph.check import check
+from pullback.graph.control_op import KINDS, control_op
 from pullback.graph.graph import Argument, Call, Graph, InvalidGraphError, Value
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -174,15 +175,19 @@ def data_of(
         return None if operand is None else operand.name
 
     def call_data(call: Call) -> JSON:
-        if OPS.get(call.op.name) is not call.op:
+        if OPS.get(call.op.name) is not call.op and call.op.name not in KINDS:
             raise CannotBeSavedError(f"calls {call.op.name}, which is not an op of the op table")
+        try:
+            attributes = {
+                name: _tagged("device", None) if name == "device" else encode(value, leaf)
+                for name, value in call.attributes.items()
+            }
+        except CannotBeSavedError as error:
+            raise CannotBeSavedError(f"calls {call.op.name}, which {error}") from None
         return {
             "op": call.op.name,
             "inputs": [operand_data(operand) for operand in call.inputs],
-            "attributes": {
-                name: _tagged("device", None) if name == "device" else encode(value, leaf)
-                for name, value in call.attributes.items()
-            },
+            "attributes": attributes,
             "results": [value_data(value) for value in call.results],
             "origin": call.origin,
         }
@@ -288,6 +293,8 @@ class _Reader:
 
     def _call(self, data: dict[str, Any]) -> Call:
         op = OPS.get(data["op"])
+        if op is None and data["op"] in KINDS:
+            op = control_op(data["op"], len(data["results"]))
         if op is None:
             raise ValueError(
                 f"it calls the op {data['op']!r}, which is not defined here; import the module "

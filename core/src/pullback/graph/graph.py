@@ -165,13 +165,32 @@ class Call(NamedTuple):
             elif isinstance(operand, tuple):
                 yield from (value for value in operand if isinstance(value, Value))
 
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """The graphs among the attributes, which branches and loops have."""
+        found: dict[str, Graph] = {}
+        for name, value in self.attributes.items():
+            if isinstance(value, Graph):
+                found[name] = value
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                found.update({f"{name}[{i}]": graph for i, graph in enumerate(value)})
+        return found
+
     def __str__(self) -> str:
         arguments = [_operand_text(operand) for operand in self.inputs]
-        arguments += [f"{name}={_operand_text(v)}" for name, v in self.attributes.items()]
+        nested = {name.partition("[")[0] for name in self.graphs}
+        arguments += [
+            f"{name}={_operand_text(v)}"
+            for name, v in self.attributes.items()
+            if name not in nested
+        ]
         results = ", ".join(map(repr, self.results))
         text = f"{results} = {self.op.name}({', '.join(arguments)})"
         if isinstance(self.op, Fused):
             text += "".join(f"\n  {call}" for call in self.op.graph.calls)
+        for name, graph in self.graphs.items():
+            lines = [f"{name}:", *str(graph).splitlines()[1:]]
+            text += "".join(f"\n  {line}" for line in lines)
         return text
 
 

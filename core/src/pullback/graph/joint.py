@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from pullback._autodiff.functional import stop_gradient
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.recording import Leaf
 from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph
 from pullback.graph.capture import Traced
+from pullback.graph.control_op import STOP_GRADIENT
 from pullback.graph.graph import Argument, Call, Graph, Value
 from pullback.graph.record import Recorder
 from pullback.graph.signature import Part
 from pullback.graph.simplify import drop_dead, simplify
 from pullback.tensor import Tensor
+
+STOP_GRADIENT.function = stop_gradient
 
 
 class JointTape(GradientTape):

@@ -6,31 +6,18 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback import dtypes, errors
+from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
-from pullback.devices import Device, as_device
+from pullback.devices import as_device
 from pullback.graph.compiled import compiled, write_compiled
-from pullback.graph.emit import write_calls
-from pullback.graph.graph import (
-    Attribute,
-    Call,
-    Draw,
-    Fused,
-    Graph,
-    Handle,
-    Host,
-    Input,
-    State,
-    Value,
-)
+from pullback.graph.explain import Explained, emit_explained, write_explained
+from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.prepare import prepare
@@ -41,7 +28,7 @@ from pullback.graph.saving import save
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
 from pullback.graph.updates import early_writes, updates_last
-from pullback.tensor import Tensor, wrap
+from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.
 MISS = object()
@@ -88,7 +75,7 @@ class Program:
         self.result = returned.structure
         self.numbers = tuple(recorder.numbers)
         #: The graph as the backend has compiled it; None where its calls run one by one.
-        self.compiled = compiled(self.graph, recorder.function_name, _line)
+        self.compiled = compiled(self.graph, recorder.function_name, emit_explained)
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
         self.fused = self.graph
         if self.compiled is None:
@@ -166,7 +153,7 @@ def _compiled(
     early: dict[Value, list[State]] = {}
     if program.compiled is None:
         early = early_writes(graph)
-        texts = iter(_write_line(source, graph, early))
+        texts = iter(write_explained(source, graph, _targets(source, early)))
     else:
         texts = iter(write_compiled(source, graph, program.compiled))
     outputs = [next(texts) for _ in graph.outputs]
@@ -186,32 +173,16 @@ def _compiled(
     if program.joint is not None:
         _write_node(source, leaves, program.joint, saved)
     source.line(f"return {returned.text(source, returned.structure)}")
-    source.names["explain"] = _Explained(graph, device, str(source))
+    source.names["explain"] = Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
 
 
-def _write_line(
-    source: Source, graph: Graph, early: Mapping[Value, list[State]] | None = None
-) -> list[str]:
-    """Writes the calls one by one, with the errors that they raise outside of a program."""
-    targets = {
+def _targets(source: Source, early: Mapping[Value, list[State]]) -> dict[Value, list[str]]:
+    """The text of what each early write is assigned to."""
+    return {
         value: [f"{source.constant(state.owner)}._array" for state in states]
-        for value, states in (early or {}).items()
+        for value, states in early.items()
     }
-    with source.block("try:"):
-        source.line("pass")
-        texts = write_calls(source, graph, targets)
-    with source.block("except Exception as error:"):
-        source.line("explain(error)")
-    return texts
-
-
-def _line(graph: Graph) -> FunctionType:
-    """A function of a graph's inputs that runs the calls one by one."""
-    source = Source("line", ", ".join(entry.value.name for entry in graph.inputs), {})
-    source.line(f"return {tuple_of(_write_line(source, graph))}")
-    source.names["explain"] = _Explained(graph, graph.device, str(source))
-    return source.compile()
 
 
 def _write_guard(source: Source, guard: Guard) -> None:
@@ -342,66 +313,3 @@ def _write_after(source: Source, graph: Graph) -> None:
             source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
         else:
             source.line(f"{source.constant(function)}({', '.join(parts)})")
-
-
-# ---------------------------------------------------------------------------------------------
-# Errors.
-
-
-class _Explained:
-    """Raises the error that the op of a failed call raises when it is called op by op."""
-
-    def __init__(self, graph: Graph, device: Device, text: str) -> None:
-        self._calls = graph.calls
-        self._constants = graph.constants
-        self._device = device
-        self._lines = text.splitlines()
-
-    def __call__(self, error: Exception) -> NoReturn:
-        call = self._call_of(error)
-        if call is None:
-            raise error
-        if isinstance(call.op, Fused):
-            if is_from_signal_handler(error):
-                raise error
-            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
-            short = isinstance(error, MemoryError)
-            kind = errors.OutOfMemoryError if short else errors.BackendError
-            raise kind(f"the fused kernel of {names} failed: {error}") from error
-        arrays = self._arrays(error)
-        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
-        attributes: dict[str, Any] = {
-            name: arrays.get(value.name) if isinstance(value, Value) else value
-            for name, value in call.attributes.items()
-        }
-        if "device" in attributes:
-            attributes["device"] = self._device
-        try:
-            raise_explained(call.op, error, inputs, attributes)
-        except errors.PullbackError as explained:
-            if call.origin:
-                explained.add_note(f"in a captured function: called at {call.origin}")
-            raise
-
-    def _call_of(self, error: Exception) -> Call | None:
-        at = error.__traceback__
-        assert at is not None
-        # A line of a call ends with the name of its op.
-        waiting = list(self._calls[::-1])
-        last: Call | None = None
-        for line in self._lines[: at.tb_lineno]:
-            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
-                last = waiting.pop()
-        return last
-
-    def _arrays(self, error: Exception) -> dict[str, Any]:
-        at = error.__traceback__
-        assert at is not None
-        return {**self._constants, **at.tb_frame.f_locals}
-
-    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
-        if operand is None:
-            return None
-        if isinstance(operand, tuple):
-            return [wrap(arrays[value.name], self._device) for value in operand]
-        return wrap(arrays[operand.name], self._device)

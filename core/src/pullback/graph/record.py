@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import errors
-from pullback._dispatch.recording import LOCAL, RECORDING, reachable
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable
 from pullback._symbols import Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced
+from pullback.graph.control_op import STOP_GRADIENT
 from pullback.graph.graph import (
     Attribute,
     Draw,
@@ -99,6 +100,28 @@ class Recorder(Trace):
             entry = self._handles[id(tensor)] = (tensor, traced)
         # The node is that of now: a tape in the function may have begun to watch the tensor.
         return wrap(entry[1], self.device, tensor._node)
+
+    def stop_gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor as a constant for all tapes.
+
+        Where the graph may be differentiated later, a call says so.
+        """
+        array = self.lift(tensor)._array
+        if self.is_differentiated:
+            array = self._run(STOP_GRADIENT, _unchanged, array)
+        return wrap(array, self.device, CONSTANT)
+
+    def custom_gradient(self, name: str) -> None:
+        """Allows a function with a gradient of its own: the tapes of the trace record that."""
+
+    @property
+    def is_differentiated(self) -> bool:
+        """True if a tape outside records the function."""
+        return self.oldest_outside is not None
+
+    def constant(self, tensor: Tensor) -> Tensor:
+        """A constant of the trace with the value of a tensor of the real device."""
+        return wrap(self._constant(tensor._array), self.device)
 
     def _reject_recorded(self, tensor: Tensor, oldest: int) -> None:
         if tensor._node is not None and reachable(tensor._node, oldest) is not None:
@@ -224,7 +247,9 @@ class Recorder(Trace):
         if traced is None:
             array = array_of(number.value, dtype, self.real_device)
             traced = self._host_arrays[key] = self._input(Host, "e", array, number.name, dtype)
-        return wrap(traced, self.device)
+        tensor = wrap(traced, self.device)
+        capture = LOCAL.state.capture
+        return tensor if capture is None else capture.lift(tensor)
 
     # The trace ---------------------------------------------------------------------------------
 
@@ -262,12 +287,22 @@ class Recorder(Trace):
     def suspended(self) -> Iterator[None]:
         """Calls what does not belong to the trace, such as a schedule."""
         state = LOCAL.state
-        state.capture = None
+        capture, state.capture = state.capture, None
         try:
             with self.real_device:
                 yield
         finally:
-            state.capture = self
+            state.capture = capture
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Computes on the real device."""
+        state = LOCAL.state
+        capture, state.capture = state.capture, None
+        try:
+            yield
+        finally:
+            state.capture = capture
 
     def graph_of(self, outputs: list[Value]) -> Graph:
         """The graph, with what it writes; `after` has values in place of tensors."""
@@ -394,6 +429,10 @@ class Recorder(Trace):
     def _break(self, reason: str, way_out: str) -> NoReturn:
         self.broken = error = Break(reason, way_out)
         raise error
+
+
+def _unchanged(x: Native) -> Native:
+    return x
 
 
 def _label(variable: Any) -> str:

@@ -79,3 +79,17 @@ def redirected() -> Iterator[None]:
                 # Where kernels have changed meanwhile, there is a new table.
                 if backend.tables[i] is table:
                     backend.tables[i] = table.table
+
+
+@contextmanager
+def hidden(trace: Backend) -> Iterator[None]:
+    """Has the thread of a trace find no kernels of an enclosing trace."""
+    tables = trace.tables
+    ours = [_Table(table) for table in tables]
+    tables[:] = ours
+    try:
+        yield
+    finally:
+        for i, table in enumerate(ours):
+            if tables[i] is table:
+                tables[i] = table.table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from pullback.graph.emit import emit
@@ -39,15 +40,17 @@ def fuse(graph: Graph) -> Graph:
     return graph
 
 
-def op_by_op(region: Graph) -> Kernel:
-    """A kernel that gives the results of a region by calling its kernels one after the other.
+class Region(Graph):
+    """The calls of a group as a graph of their own, as `fuse` of a backend gets them."""
 
-    `fuse` of a backend may return it, or call it for inputs that its own loops do not take.
-    """
-    run = emit(region, "region")
-    if len(region.outputs) > 1:
-        return run
-    return lambda *inputs: run(*inputs)[0]
+    @cached_property
+    def _run(self) -> Kernel:
+        return emit(self, "region")
+
+    def op_by_op(self, *inputs: Any) -> Any:
+        """A kernel that calls those of the region one after the other."""
+        results = self._run(*inputs)
+        return results if len(results) > 1 else results[0]
 
 
 # Groups ------------------------------------------------------------------------------------------
@@ -246,7 +249,7 @@ def _fused_calls(
     yield members, Call(op, kernel, inputs, {}, region.outputs, foreign)
 
 
-def _region(graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]) -> Graph:
+def _region(graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]) -> Region:
     """The calls of a group as a graph of their own, with the numbers that they repeat."""
     calls = [graph.calls[i] for i in members]
     made = {value for call in calls for value in call.results}
@@ -266,7 +269,7 @@ def _region(graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]) -
         if value in users.ends or not users.readers.get(value, set()) <= inside
     ]
     inputs = [value for value in read if value.name not in graph.constants]
-    return Graph(
+    return Region(
         graph.device,
         tuple(Argument(value, i) for i, value in enumerate(inputs)),
         tuple(calls),

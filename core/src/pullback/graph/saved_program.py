@@ -22,6 +22,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
 from pullback._symbols import HostNumber
 from pullback.devices import Device, as_device
+from pullback.graph import control
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import compiled
 from pullback.graph.data_form import JSON, called, decode, graph_of
@@ -36,6 +37,8 @@ from pullback.graph.simplify import simplify
 from pullback.tensor import Tensor, wrap
 
 __all__ = ["LoadedProgram", "load_program"]
+
+assert control  # it defines the ops of branches and loops
 
 
 class LoadedProgram:
@@ -138,6 +141,10 @@ class LoadedProgram:
     def _trace(self, inputs: list[Tensor]) -> list[Tensor]:
         """Runs the calls one by one, and makes a program of the kernels that they come to."""
         changes = self.device.backend.changes
+        if any(call.op.index < 0 for call in self.graph.calls):
+            # Branches and loops look at values.
+            self._run, self._changes = None, changes
+            return self._call_by_call(inputs, self.device, self._constants)
         trace = Trace(self.device)
         arguments = [trace.argument(t._array, f"x{i}") for i, t in enumerate(inputs)]
         constants = {

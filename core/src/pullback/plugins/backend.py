@@ -290,11 +290,11 @@ class Backend:
         return ()
 
     def fuse(self, region: Any) -> Kernel | None:
-        """A kernel for all calls of a region, a `pullback.graph.graph.Graph`; None for none.
+        """A kernel for all calls of a region, a `pullback.graph.regions.Region`; None for none.
 
         The kernel gets the inputs of the region by position, and returns its output, or a tuple of
         several. Its results are those of the calls one by one, for inputs of any layout:
-        `pullback.graph.regions.op_by_op(region)` is a kernel that makes these calls.
+        `region.op_by_op` is a kernel that makes these calls.
         """
         return None
 

@@ -1,0 +1,119 @@
+"""The JAX backend of pullback: `jax:cpu` and `jax:gpu`, and captured functions compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from pullback import dtypes
+from pullback.dtypes import DType
+from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.compiling import as_function
+from pullback.plugins.hookspecs import RegisterBackend, hookimpl
+from pullback_jax.kernels import KERNELS
+from pullback_jax.settings import settings, with_settings
+
+__all__ = ["JaxBackend", "pullback_register_backend"]
+
+
+class JaxBackend(Backend):
+    """Native arrays are `jax.Array`; JAX's own gradients are not used."""
+
+    name = "jax"
+    version = jax.__version__
+    kinds = ("cpu", "gpu")
+    dtypes: Mapping[DType, np.dtype[Any]] = {d: np.dtype(d) for d in dtypes.ALL}
+    kernels = KERNELS
+
+    def _devices(self, kind: str) -> list[jax.Device]:
+        """JAX's devices: "gpu" means all accelerators, a TPU among them."""
+        try:
+            if kind == "cpu":
+                return jax.devices("cpu")
+            return [device for device in jax.devices() if device.platform != "cpu"]
+        except RuntimeError:  # no such platform in this process
+            return []
+
+    def device_count(self, kind: str) -> int:
+        """The number of devices that JAX finds."""
+        return len(self._devices(kind))
+
+    def native_device(self, kind: str, index: int) -> jax.Device:
+        """The device of JAX."""
+        return self._devices(kind)[index]
+
+    @with_settings
+    def from_host(
+        self, array: np.ndarray[Any, Any], device: jax.Device, *, copy: bool
+    ) -> jax.Array:
+        """An array on `device`; JAX may share the memory of what it is given."""
+        return jax.device_put(np.array(array, order="C") if copy else array, device)
+
+    def to_host(self, array: jax.Array) -> np.ndarray[Any, Any]:
+        """The values on the host; a read-only view if they are there already."""
+        host = np.asarray(array)
+        if host.flags.writeable:
+            host = host.view()
+            host.flags.writeable = False
+        return host
+
+    @with_settings
+    def copy_to_device(self, array: jax.Array, device: jax.Device) -> jax.Array:
+        """Copies from device to device."""
+        return jax.device_put(array, device)
+
+    def synchronize(self, device: jax.Device) -> None:
+        """Waits for the arrays that there are on the device."""
+        jax.block_until_ready([array for array in jax.live_arrays() if device in array.devices()])
+
+    def clear_caches(self) -> None:
+        """Frees compiled functions, of which JAX keeps one for each shape."""
+        jax.clear_caches()
+
+    def memory(self, device: jax.Device) -> Memory | None:
+        """The memory of JAX's allocator; None for the CPU."""
+        stats = device.memory_stats()
+        if not stats:
+            return None
+        used = stats["bytes_in_use"]
+        return Memory(used, stats.get("pool_bytes", used), stats.get("bytes_limit", 0))
+
+    def compile(self, graph: Any) -> Callable[..., Sequence[jax.Array]]:
+        """The graph compiled by XLA when it first runs."""
+        # Of 16-bit floats every result is rounded, as without compilation.
+        options = {"xla_allow_excess_precision": False}
+        run = jax.jit(as_function(graph), compiler_options=options)
+
+        def compiled(*inputs: Any) -> Sequence[jax.Array]:
+            with settings():
+                if any(isinstance(array, jax.Array) for array in inputs):
+                    return run(*inputs)
+                # No array says on which device it runs.
+                with jax.default_device(graph.device.native):
+                    return run(*inputs)
+
+        return compiled
+
+    def to_dlpack(self, array: jax.Array, **kwargs: Any) -> Any:
+        """A read-only capsule on the array: NumPy's, since JAX has none."""
+        on_host = array.device.platform == "cpu" and array.dtype != dtypes.bfloat16
+        if on_host and tuple(kwargs.get("max_version") or ()) >= (1, 0):
+            return self.to_host(array).__dlpack__(**kwargs)
+        # Else a copy, or with copy=False the array itself, which must not be written to.
+        shared = kwargs.pop("copy", None) is False
+        arguments = {name: value for name, value in kwargs.items() if value is not None}
+        return (array if shared else jax.numpy.array(array)).__dlpack__(**arguments)
+
+    @with_settings
+    def from_dlpack(self, value: Any, device: jax.Device, *, copy: bool | None) -> jax.Array:
+        """Shares memory unless told to copy."""
+        return jax.numpy.from_dlpack(value, device=device, copy=copy)
+
+
+@hookimpl
+def pullback_register_backend(register: RegisterBackend) -> None:
+    """Registers the backend with pullback."""
+    register(JaxBackend())

@@ -1,0 +1,87 @@
+"""The kernels: those of `pullback.array_api` over JAX, and its own where JAX differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from pullback import array_api
+from pullback.casting import HALF
+from pullback.plugins.backend import Kernel
+from pullback.plugins.compiling import require
+from pullback_jax import indexing, neural
+from pullback_jax.neural import narrowed, widened
+from pullback_jax.settings import with_settings
+
+GENERIC = array_api.kernels(jnp)
+
+#: Functions that JAX computes in several steps, each of which it rounds to 16 bits.
+ROUNDED_OFTEN = """
+    acos acosh asin asinh atan atan2 atanh cos cosh exp expm1 hypot log log10 log1p log2 logaddexp
+    pow reciprocal remainder sin sinh sqrt tan tanh
+"""
+
+
+def _in_float32(kernel: Kernel) -> Kernel:
+    """A kernel that computes 16-bit floats in float32, and rounds once."""
+
+    def computed(*arrays: jax.Array) -> Any:
+        if arrays[0].dtype not in HALF:
+            return kernel(*arrays)
+        return narrowed(kernel(*map(widened, arrays)), arrays[0])
+
+    return computed
+
+
+def _of_integers(name: str) -> Kernel:
+    """A quotient or remainder, which is 0 for integers divided by 0."""
+    function = GENERIC[name]
+
+    def kernel(x1: jax.Array, x2: jax.Array) -> jax.Array:
+        if not jnp.issubdtype(x1.dtype, jnp.integer):
+            found: jax.Array = function(x1, x2)
+            return found
+        zero = x2 == 0
+        found = function(x1, jnp.where(zero, jnp.ones_like(x2), x2))
+        return jnp.where(zero, jnp.zeros_like(found), found)
+
+    return kernel
+
+
+def _matmul(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    product = jnp.matmul(widened(x1), widened(x2), precision=jax.lax.Precision.HIGHEST)
+    return narrowed(product, x1)
+
+
+def _cholesky(x: jax.Array, *, upper: bool) -> jax.Array:
+    factor: jax.Array = GENERIC["cholesky"](x, upper=upper)
+    require(
+        jnp.all(jnp.isfinite(factor)), ValueError("the matrix is not positive definite")
+    )  # JAX returns NaN
+    return factor
+
+
+def _solve(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    found: jax.Array = GENERIC["solve"](x1, x2)
+    given = jnp.all(jnp.isfinite(x1)) & jnp.all(jnp.isfinite(x2))
+    require(jnp.all(jnp.isfinite(found)) | ~given, ValueError("the matrix is singular"))
+    return found
+
+
+KERNELS: dict[str, Kernel] = {
+    name: with_settings(kernel)
+    for name, kernel in {
+        **GENERIC,
+        **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
+        "cholesky": _cholesky,
+        "floor_divide": _of_integers("floor_divide"),
+        "integer_floor_divide": _of_integers("integer_floor_divide"),
+        "matmul": _matmul,
+        "remainder": _in_float32(_of_integers("remainder")),
+        "solve": _solve,
+        **indexing.KERNELS,
+        **neural.KERNELS,
+    }.items()
+}

@@ -1,0 +1,44 @@
+"""JAX's settings in the calls of the backend, without changing those of the process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import jax
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+#: Settings that change results, and what the kernels are written for. They are rarely set.
+_OTHERS = (
+    ("jax_numpy_rank_promotion", "allow", jax.numpy_rank_promotion),
+    ("jax_numpy_dtype_promotion", "standard", jax.numpy_dtype_promotion),
+    ("jax_debug_nans", False, jax.debug_nans),
+)
+
+
+@contextlib.contextmanager
+def settings() -> Iterator[None]:
+    """Has JAX compute as the backend needs it in the `with` block, in this thread alone.
+
+    Numbers may have 64 bits, shapes and dtypes are promoted, and NaN is a value like others.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(True))
+        for name, value, context in _OTHERS:
+            if getattr(jax.config, name) != value:
+                stack.enter_context(context(value))
+        yield
+
+
+def with_settings(function: _F) -> _F:
+    """The function, called with `settings`."""
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **attributes: Any) -> Any:
+        with settings():
+            return function(*arguments, **attributes)
+
+    return called  # type: ignore[return-value]

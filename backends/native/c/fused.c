@@ -1,0 +1,298 @@
+/* Fused kernels: a list of loops that run one after the other over blocks of a few thousand
+ * elements, so that what they hand to each other stays in the first-level cache.
+ *
+ * The loops are those of the kernels, and sums are added in the same pieces, so that the results
+ * have the bits that the kernels give one by one. Arrays that the loops do not take, such as
+ * transposed ones, go to `fallback`, which calls the kernels. */
+#include "fused.h"
+#include "pool.h"
+
+#include <stdatomic.h>
+
+/* A call. */
+typedef struct {
+    const Fused *fused;
+    char *base[MOST_ARRAYS];
+    ptrdiff_t item[MOST_ARRAYS];
+    double number[MOST_NUMBERS];
+    float single[MOST_NUMBERS];
+    double *partial[MOST_SUMS];
+    float *summed[MOST_SUMS];
+    char *buffers;
+    size_t buffers_size; /* of one thread */
+    atomic_ullong taken; /* whose are in use, by bits */
+} Launch;
+
+static size_t block_size(const Fused *fused) { return (size_t)fused->block * sizeof(float); }
+
+static size_t wide_size(const Fused *fused) {
+    return ((size_t)fused->unit * sizeof(float) + 63) / 64 * 64;
+}
+
+/* x1 or x2 is the row; the elements are those from `from` on. */
+static void row_step(const Fused *fused, const Step *step, char *const *at, ptrdiff_t from,
+                     ptrdiff_t count) {
+    ptrdiff_t width = fused->width;
+    int row_side = step->in[2];
+    const float *x = (float *)at[step->in[1 - row_side]], *row = (float *)at[step->in[row_side]];
+    float *y = (float *)at[step->out];
+    for (ptrdiff_t done = 0; done < count;) {
+        ptrdiff_t column = (from + done) % width, some = width - column, left = count - done;
+        if (!column && left >= width && step->row_loop >= 0) {
+            some = left / width * width;
+            RowArgs args = {.x = x + done, .row = row, .y = y + done, .width = width};
+            loops[step->row_loop](0, left / width, &args);
+        } else {
+            some = some < left ? some : left;
+            const float *whole = x + done, *part = row + column;
+            BinaryArgs args = {
+                .x1 = row_side ? whole : part, .x2 = row_side ? part : whole, .y = y + done};
+            loops[step->loop](0, some, &args);
+        }
+        done += some;
+    }
+}
+
+static void block_steps(const Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t count) {
+    const Fused *fused = launch->fused;
+    for (const Step *step = fused->step; step < fused->step + fused->steps; step++) {
+        const int *in = step->in;
+        char *y = at[step->out];
+#define OPERAND(i) ((const float *)(in[i] < 0 ? (char *)&launch->single[-1 - in[i]] : at[in[i]]))
+        switch (step->code) {
+        case UNARY: {
+            UnaryArgs args = {.x = (float *)at[in[0]], .y = (float *)y};
+            loops[step->loop](0, count, &args);
+            break;
+        }
+        case BINARY: {
+            BinaryArgs args = {.x1 = (float *)at[in[0]], .x2 = (float *)at[in[1]], .y = (float *)y};
+            loops[step->loop](0, count, &args);
+            break;
+        }
+        case WITH_NUMBER: {
+            NumberArgs args = {
+                .x = (float *)at[in[0]], .y = (float *)y, .number = launch->number[-1 - in[1]]};
+            loops[step->loop](0, count, &args);
+            break;
+        }
+        case WITH_ROW:
+            row_step(fused, step, at, from, count);
+            break;
+        case SELECT: {
+            WhereArgs args = {.condition = (unsigned char *)at[in[0]],
+                              .x1 = OPERAND(1),
+                              .x2 = OPERAND(2),
+                              .y = (float *)y,
+                              .x1_is_number = in[1] < 0,
+                              .x2_is_number = in[2] < 0};
+            loops[step->loop](0, count, &args);
+            break;
+        }
+        default: {
+            CompareArgs args = {.x1 = OPERAND(0),
+                                .x2 = OPERAND(1),
+                                .y = (unsigned char *)y,
+                                .x1_is_number = in[0] < 0,
+                                .x2_is_number = in[1] < 0};
+            loops[step->loop](0, count, &args);
+        }
+        }
+#undef OPERAND
+    }
+}
+
+/* Adds up what a unit has of the sums: rows of their own, or a piece of the rows. */
+static void unit_sums(const Launch *launch, char *const *wide, ptrdiff_t unit, ptrdiff_t begin,
+                      ptrdiff_t end) {
+    const Fused *fused = launch->fused;
+    for (int i = 0; i < fused->sums; i++) {
+        const Sum *sum = &fused->sum[i];
+        int in_wide = sum->of >= fused->arrays + fused->outputs;
+        char *x = in_wide ? wide[sum->of - fused->arrays - fused->outputs] : launch->base[sum->of];
+        SumArgs args = {.x = (float *)x,
+                        .partial = launch->partial[i],
+                        .y = launch->summed[i],
+                        .rows = fused->rows,
+                        .inner = fused->inner,
+                        .piece_rows = fused->piece_rows,
+                        .pieces = fused->pieces,
+                        .blocks = 1,
+                        .skipped = in_wide ? begin : 0,
+                        .factor = sum->factor};
+        if (fused->outer > 1)
+            loops[LOOP_sum](begin / fused->rows, end / fused->rows, &args);
+        else
+            loops[LOOP_sum](unit, unit + 1, &args);
+    }
+}
+
+static int take_buffers(Launch *launch) {
+    unsigned long long taken = atomic_load(&launch->taken);
+    for (;;) {
+        int free = 0;
+        while (taken >> free & 1)
+            free++;
+        if (atomic_compare_exchange_weak(&launch->taken, &taken, taken | 1ull << free))
+            return free;
+    }
+}
+
+/* As a loop over units, for the pool. */
+static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
+    Launch *launch = (Launch *)args;
+    const Fused *fused = launch->fused;
+    int arrays = fused->arrays + fused->outputs, mine = take_buffers(launch);
+    char *buffers = launch->buffers + (size_t)mine * launch->buffers_size;
+    char *at[MOST_REGISTERS], *wide[MOST_BUFFERS];
+    for (int i = 0; i < fused->buffers; i++) {
+        int is_wide = i < fused->wide;
+        at[arrays + i] = wide[i] = buffers;
+        buffers += is_wide ? wide_size(fused) : block_size(fused);
+    }
+    for (ptrdiff_t unit = from; unit < to; unit++) {
+        ptrdiff_t begin = unit * fused->unit;
+        ptrdiff_t end = fused->total - begin < fused->unit ? fused->total : begin + fused->unit;
+        for (ptrdiff_t block = begin; block < end; block += fused->block) {
+            for (int i = 0; i < arrays; i++)
+                at[i] = launch->base[i] + block * launch->item[i];
+            for (int i = 0; i < fused->wide; i++)
+                at[arrays + i] = wide[i] + (block - begin) * (ptrdiff_t)sizeof(float);
+            ptrdiff_t left = end - block;
+            block_steps(launch, at, block, left < fused->block ? left : fused->block);
+        }
+        unit_sums(launch, wide, unit, begin, end);
+    }
+    atomic_fetch_and(&launch->taken, ~(1ull << mine));
+}
+
+static int fits(const Fused *fused, int kind, PyObject *x) {
+    if (kind == BOOLEANS ? !PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_BOOL
+                               || !PyArray_ISCARRAY_RO(as_array(x))
+                         : !is_plain(x))
+        return 0;
+    int ndim = PyArray_NDIM(as_array(x));
+    if (kind == ONE_NUMBER)
+        return ndim == 0;
+    if (kind == ONE_ROW)
+        return ndim == 1 && size(x) == fused->width;
+    return ndim == fused->ndim
+        && PyArray_CompareLists(PyArray_DIMS(as_array(x)), fused->shape, ndim);
+}
+
+static void take_input(Launch *launch, int i, PyObject *x) {
+    static const ptrdiff_t items[] = {
+        [FLOATS] = sizeof(float), [BOOLEANS] = 1, [ONE_NUMBER] = 0, [ONE_ROW] = 0};
+    launch->base[i] = data(x);
+    launch->item[i] = items[launch->fused->kinds[i]];
+    /* A row begins where the array's row does: `row_step` looks for the column. */
+}
+
+static int run_launch(Launch *launch) {
+    const Fused *fused = launch->fused;
+    ptrdiff_t units = (fused->total + fused->unit - 1) / fused->unit;
+    double time = fused->cost * (double)fused->total;
+    _Alignas(64) char few[16384];
+    launch->buffers_size = (size_t)fused->wide * wide_size(fused)
+                         + (size_t)(fused->buffers - fused->wide) * block_size(fused);
+    int here = time < WORTH_THE_LOCK, threads = here ? 1 : threads_for(time);
+    if (threads < 0)
+        return -1;
+    if (threads > units)
+        threads = (int)units;
+    void *memory = NULL;
+    launch->buffers = few;
+    size_t size = (size_t)threads * launch->buffers_size;
+    if (size > sizeof few) {
+        memory = PyMem_RawMalloc(size + 64);
+        if (!memory) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        launch->buffers = (char *)(((uintptr_t)memory + 63) / 64 * 64);
+    }
+    ptrdiff_t grain = fused->unit < PIECE ? PIECE / fused->unit : 1;
+    if (here) {
+        run_units(0, units, launch);
+    } else {
+        Py_BEGIN_ALLOW_THREADS pool_run(run_units, launch, units, grain, threads);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_RawFree(memory);
+    return 0;
+}
+
+/* Fills `made` with new arrays for the outputs and sums; false with an error set. */
+static int make_results(Launch *launch, PyObject **made) {
+    const Fused *fused = launch->fused;
+    for (int i = 0; i < fused->outputs + fused->sums; i++)
+        made[i] = NULL;
+    for (int i = 0; i < fused->outputs; i++) {
+        npy_intp *shape = (npy_intp *)fused->shape;
+        made[i] = fused->booleans[i] ? PyArray_SimpleNew(fused->ndim, shape, NPY_BOOL)
+                                     : new_array(fused->ndim, shape);
+        if (!made[i])
+            return 0;
+        launch->base[fused->arrays + i] = data(made[i]);
+        launch->item[fused->arrays + i] = fused->booleans[i] ? 1 : (ptrdiff_t)sizeof(float);
+    }
+    size_t partials = fused->pieces > 1 ? (size_t)(fused->pieces * fused->inner) : 0;
+    for (int i = 0; i < fused->sums; i++) {
+        PyObject *y = new_array(fused->sum[i].ndim, fused->sum[i].shape);
+        if (!(made[fused->outputs + i] = y))
+            return 0;
+        launch->summed[i] = data(y);
+        launch->partial[i] = partials ? PyMem_Malloc(partials * sizeof(double)) : NULL;
+        if (partials && !launch->partial[i]) {
+            PyErr_NoMemory();
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *as_result(const Fused *fused, PyObject **made) {
+    if (fused->results == 1)
+        return Py_NewRef(made[fused->order[0]]);
+    PyObject *all = PyTuple_New(fused->results);
+    for (int i = 0; all && i < fused->results; i++)
+        PyTuple_SET_ITEM(all, i, Py_NewRef(made[fused->order[i]]));
+    return all;
+}
+
+PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject *names) {
+    const Fused *fused = (Fused *)self;
+    int fit = PyVectorcall_NARGS(flags) == fused->inputs && !names;
+    for (int i = 0; fit && i < fused->inputs; i++)
+        fit = fits(fused, fused->kinds[i], x[i]);
+    if (!fit)
+        return PyObject_Vectorcall(fused->fallback, x, flags, names);
+    Launch launch;
+    launch.fused = fused;
+    atomic_init(&launch.taken, 0);
+    for (int i = 0; i < fused->arrays; i++)
+        take_input(&launch, i,
+                   i < fused->inputs ? x[i] : PyTuple_GET_ITEM(fused->bound, i - fused->inputs));
+    for (int i = 0; i < fused->numbers; i++) {
+        const Number *number = &fused->number[i];
+        double value =
+            number->input < 0 ? number->constant : (double)*(float *)launch.base[number->input];
+        launch.number[i] = number->negative ? -value : value;
+        launch.single[i] = (float)launch.number[i];
+    }
+    for (int i = 0; i < fused->sums; i++)
+        launch.partial[i] = NULL;
+    PyObject *made[MOST_ARRAYS + MOST_SUMS], *result = NULL;
+    if (make_results(&launch, made) && !run_launch(&launch)) {
+        for (int i = 0; i < fused->sums; i++)
+            if (launch.partial[i])
+                add_sums(launch.partial[i], 1, fused->pieces, fused->inner, fused->sum[i].factor,
+                         launch.summed[i]);
+        result = as_result(fused, made);
+    }
+    for (int i = 0; i < fused->sums; i++)
+        PyMem_Free(launch.partial[i]);
+    for (int i = 0; i < fused->outputs + fused->sums; i++)
+        Py_XDECREF(made[i]);
+    return result;
+}

@@ -1,0 +1,144 @@
+/* Making fused kernels: everything about one comes from Python, as tuples of numbers. */
+#include "fused.h"
+
+#include <structmember.h>
+
+/* Reads a tuple of at most `most` integers; their number, or -1 with an error set. */
+static int integers(PyObject *from, int *to, int most) {
+    Py_ssize_t count = PyTuple_Check(from) ? PyTuple_GET_SIZE(from) : most + 1;
+    if (count > most) {
+        PyErr_Format(PyExc_ValueError, "expected at most %d integers in a tuple", most);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        to[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(from, i));
+        if (to[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    return (int)count;
+}
+
+static int sizes(PyObject *from, npy_intp *to) {
+    Py_ssize_t count = PyTuple_Check(from) ? PyTuple_GET_SIZE(from) : NPY_MAXDIMS + 1;
+    if (count > NPY_MAXDIMS) {
+        PyErr_SetString(PyExc_ValueError, "expected a shape");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        to[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(from, i));
+    return PyErr_Occurred() ? -1 : (int)count;
+}
+
+static int is_register(const Fused *fused, int i) {
+    return i >= 0 && i < fused->arrays + fused->outputs + fused->buffers;
+}
+
+/* Each is (code, loop, row_loop, in, in, in, out). */
+static int take_steps(Fused *fused, PyObject *steps) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); i++) {
+        Step *step = &fused->step[fused->steps++];
+        int all[7] = {0};
+        if (integers(PyTuple_GET_ITEM(steps, i), all, 7) < 0)
+            return -1;
+        *step = (Step){all[0], all[1], all[2], {all[3], all[4], all[5]}, all[6]};
+        int right = step->code >= 0 && step->code < CODES && step->loop >= 0
+                 && step->loop < LOOP_COUNT && step->row_loop < LOOP_COUNT
+                 && is_register(fused, step->out) && step->out >= fused->arrays;
+        static const int operands[] = {1, 2, 2, 2, 3, 2};
+        for (int k = 0; right && k < operands[step->code]; k++)
+            right = step->in[k] < 0 ? -1 - step->in[k] < fused->numbers
+                                    : is_register(fused, step->in[k]);
+        if (!right) {
+            PyErr_SetString(PyExc_ValueError, "a step of a fused kernel names what is not there");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Numbers are (input, negative, constant), sums (register, factor, shape). */
+static int take_numbers_and_sums(Fused *fused, PyObject *numbers, PyObject *sums) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        Number *number = &fused->number[fused->numbers++];
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(numbers, i), "iid", &number->input,
+                              &number->negative, &number->constant))
+            return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sums); i++) {
+        Sum *sum = &fused->sum[fused->sums++];
+        PyObject *shape;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(sums, i), "idO", &sum->of, &sum->factor, &shape)
+            || (sum->ndim = sizes(shape, sum->shape)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyTypeObject *fused_type;
+
+/* fused(fallback, bound, shape, kinds, booleans, (wide, buffers), order, steps, numbers, sums,
+ * (outer, rows, inner, piece_rows, pieces, unit, block, width), cost). */
+static PyObject *make_fused(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *fallback, *bound, *shape, *kinds, *booleans, *order, *steps, *numbers, *sums;
+    int wide, buffers;
+    Fused *fused = PyObject_New(Fused, fused_type);
+    if (!fused)
+        return NULL;
+    memset((char *)fused + sizeof(PyObject), 0, sizeof *fused - sizeof(PyObject));
+    fused->call = fused_call;
+    if (!PyArg_ParseTuple(args, "OO!OOO(ii)OO!O!O!(nnnnnnnn)d", &fallback, &PyTuple_Type, &bound,
+                          &shape, &kinds, &booleans, &wide, &buffers, &order, &PyTuple_Type, &steps,
+                          &PyTuple_Type, &numbers, &PyTuple_Type, &sums, &fused->outer,
+                          &fused->rows, &fused->inner, &fused->piece_rows, &fused->pieces,
+                          &fused->unit, &fused->block, &fused->width, &fused->cost))
+        goto failed;
+    fused->fallback = Py_NewRef(fallback);
+    fused->bound = Py_NewRef(bound);
+    fused->wide = wide, fused->buffers = buffers;
+    if (PyTuple_GET_SIZE(steps) > MOST_STEPS || PyTuple_GET_SIZE(numbers) > MOST_NUMBERS
+        || PyTuple_GET_SIZE(sums) > MOST_SUMS || buffers > MOST_BUFFERS) {
+        PyErr_SetString(PyExc_ValueError, "too much for a fused kernel");
+        goto failed;
+    }
+    if ((fused->ndim = sizes(shape, fused->shape)) < 0
+        || (fused->arrays = integers(kinds, fused->kinds, MOST_ARRAYS)) < 0
+        || (fused->outputs = integers(booleans, fused->booleans, MOST_ARRAYS - fused->arrays)) < 0
+        || (fused->results = integers(order, fused->order, MOST_ARRAYS + MOST_SUMS)) < 0
+        || take_numbers_and_sums(fused, numbers, sums) || take_steps(fused, steps))
+        goto failed;
+    fused->inputs = fused->arrays - (int)PyTuple_GET_SIZE(bound);
+    fused->total = 1;
+    for (int i = 0; i < fused->ndim; i++)
+        fused->total *= fused->shape[i];
+    return (PyObject *)fused;
+failed:
+    Py_DECREF(fused);
+    return NULL;
+}
+
+static void forget_fused(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((Fused *)self)->fallback);
+    Py_XDECREF(((Fused *)self)->bound);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Fused, call), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, forget_fused},
+                              {Py_tp_call, PyVectorcall_Call},
+                              {Py_tp_members, members},
+                              {0, NULL}};
+static PyType_Spec spec = {
+    "pullback_native._native.Fused", sizeof(Fused), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+static PyMethodDef methods[] = {{"fused", make_fused, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+
+int add_fused(PyObject *module) {
+    if (!fused_type && !(fused_type = (PyTypeObject *)PyType_FromSpec(&spec)))
+        return -1;
+    return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,210 @@
+"""Fused kernels: the calls of a region as loops over blocks that stay in the cache (c/fused.c).
+
+A region that has something else than the loops take has no kernel, and the rest of it is tried in
+parts. What a kernel computes has the bits of its calls one by one: it is made for the arrays for
+which the kernels run the same loops, and hands all others to these.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.plugins.backend import Kernel
+from pullback_native import _native
+from pullback_native.fused_plan import Plan, Unsupported
+from pullback_native.loops import FLOAT32, LOOPS, Array
+
+#: Loops of one array, and nanoseconds an element.
+UNARY = {
+    "exp": 0.5, "expm1": 0.6, "tanh": 0.7, "sigmoid": 0.7, "silu": 0.7, "softplus": 0.8,
+    "log_sigmoid": 0.8, "relu": 0.1, "negative": 0.1, "abs": 0.1, "square": 0.1, "sqrt": 0.2,
+}  # fmt: skip
+#: Loops of two arrays of one shape: the cotangent, and what the slope is a function of.
+GRADIENTS = {
+    "relu_gradient": 0.1, "tanh_gradient": 0.1, "sigmoid_gradient": 0.1, "silu_gradient": 0.8,
+}  # fmt: skip
+#: Loops with a number, which is an attribute.
+WITH_ATTRIBUTE = {"leaky_relu": ("negative_slope", 0.1), "elu": ("alpha", 0.6)}
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+SUMS = ("sum", "mean")
+
+
+class _Arithmetic(NamedTuple):
+    """The loops of an op of two numbers: with a number on the right and on the left, and rows."""
+
+    right: str
+    left: str
+    row: str = ""
+    #: Whether any loop rounds alike, also NumPy's.
+    exact: bool = True
+
+
+ARITHMETIC = {
+    "add": _Arithmetic("add_number", "add_number", "add_row"),
+    "subtract": _Arithmetic("add_number", "subtract_from"),
+    "multiply": _Arithmetic("multiply_number", "multiply_number", "multiply_row"),
+    "divide": _Arithmetic("divide_number", "divide_from"),
+    # The sign of a zero depends on the loop.
+    "maximum": _Arithmetic("maximum_number", "maximum_number", exact=False),
+    "minimum": _Arithmetic("minimum_number", "minimum_number", exact=False),
+}
+
+#: The ops that regions may have.
+FUSIBLE = frozenset({
+    *UNARY, *GRADIENTS, *WITH_ATTRIBUTE, *ARITHMETIC, *COMPARISONS, *SUMS,
+    "gelu", "gelu_gradient", "where", "broadcast_to",
+})  # fmt: skip
+
+
+def fuse(region: Any) -> Kernel | None:
+    """A kernel of all calls of a region; None if there is a call that the loops do not take.
+
+    Args:
+        region: a `pullback.graph.regions.Region`.
+    """
+    try:
+        return _Builder(region).kernel()
+    except Unsupported:
+        return None
+
+
+class _Builder:
+    """Translates the calls of a region, one after the other, into steps of a plan."""
+
+    def __init__(self, region: Any) -> None:
+        self._region = region
+        self._shape = next(
+            call.inputs[0].shape if call.op.name in SUMS else call.results[0].shape
+            for call in region.calls
+            if call.op.name != "broadcast_to"
+        )
+        self._plan = Plan(self._shape)
+        #: Registers of the plan; numbers are -1 - their index.
+        self._operands: dict[Any, int] = {}
+        #: Numbers that stand for an array of the region's shape, and inputs that are rows.
+        self._repeated: set[int] = set()
+        self._rows: set[int] = set()
+
+    def kernel(self) -> Kernel:
+        for entry in self._region.inputs:
+            self._operands[entry.value] = self._input(entry.value)
+        for call in self._region.calls:
+            self._add(call)
+        outputs = [self._operands[value] for value in self._region.outputs]
+        kernel: Kernel = _native.fused(self._region.op_by_op, *self._plan.finished(outputs))
+        return kernel
+
+    # Operands ----------------------------------------------------------------------------------
+
+    def _input(self, value: Any) -> int:
+        if value.shape == self._shape:
+            if value.dtype == np.bool_:
+                return self._plan.input("booleans")
+            _require(value.dtype == FLOAT32)
+            return self._plan.input("floats")
+        _require(value.dtype == FLOAT32)
+        if value.shape == ():
+            return self._plan.number_input()
+        if len(self._shape) > 1 and value.shape == self._shape[-1:]:
+            register = self._plan.input("row")
+            self._rows.add(register)
+            return register
+        raise Unsupported
+
+    def _constant(self, value: Any, array: Array) -> int:
+        _require(array.dtype == FLOAT32 and array.size > 0)
+        if array.ndim == 0 or array.size == 1 or not any(array.strides):
+            _require(value.shape in ((), self._shape))
+            number = self._plan.number(float(array.flat[0]))
+            if value.shape == self._shape and value.shape != ():
+                self._repeated.add(number)
+            return number
+        _require(value.shape == self._shape and array.flags.carray)
+        return self._plan.bound(array)
+
+    def _operand(self, value: Any) -> int:
+        if value not in self._operands:
+            array: Any = self._region.constants[value.name]
+            self._operands[value] = self._constant(value, array)
+        return self._operands[value]
+
+    def _array(self, value: Any) -> int:
+        """The register of an operand that is an array of the region's shape."""
+        operand = self._operand(value)
+        _require(operand >= 0 and operand not in self._rows)
+        return operand
+
+    # Calls -------------------------------------------------------------------------------------
+
+    def _add(self, call: Any) -> None:
+        name, result = call.op.name, call.results[0]
+        if name in SUMS:
+            self._operands[result] = self._sum(call)
+        elif name == "broadcast_to":
+            [value] = call.values
+            operand = self._operand(value)
+            _require(operand < 0 and result.shape == self._shape)
+            again = self._plan.again(operand)
+            self._repeated.add(again)
+            self._operands[result] = again
+        elif name in ARITHMETIC:
+            self._operands[result] = self._arithmetic(call, ARITHMETIC[name])
+        else:
+            self._operands[result] = self._elementwise(call)
+
+    def _elementwise(self, call: Any) -> int:
+        name, attributes = call.op.name, call.attributes
+        if name in COMPARISONS:
+            _require(all(value.dtype == FLOAT32 for value in call.values))
+            x1, x2 = map(self._operand, call.inputs)
+            _require(max(x1, x2) >= 0 and self._rows.isdisjoint((x1, x2)))
+            return self._plan.step("compare", LOOPS[name], (x1, x2), 0.15, boolean=True)
+        if name == "where":
+            condition, x1, x2 = map(self._operand, call.inputs)
+            _require(condition >= 0 and self._rows.isdisjoint((condition, x1, x2)))
+            return self._plan.step("select", LOOPS[name], (condition, x1, x2), 0.2)
+        inputs = tuple(map(self._array, call.inputs))
+        if name in WITH_ATTRIBUTE:
+            attribute, cost = WITH_ATTRIBUTE[name]
+            number = self._plan.number(attributes[attribute])
+            return self._plan.step("with_number", LOOPS[name], (*inputs, number), cost)
+        if name.startswith("gelu"):
+            form = "gelu_tanh" if attributes["approximate"] else "gelu_exact"
+            loop, cost = LOOPS[form + name.removeprefix("gelu")], 0.9
+        else:
+            loop, cost = LOOPS[name], (UNARY | GRADIENTS)[name]
+        return self._plan.step("unary" if len(inputs) == 1 else "binary", loop, inputs, cost)
+
+    def _arithmetic(self, call: Any, loops: _Arithmetic) -> int:
+        x1, x2 = map(self._operand, call.inputs)
+        name = call.op.name
+        _require(max(x1, x2) >= 0 and not {x1, x2} <= self._rows)
+        if x1 in self._rows or x2 in self._rows:
+            _require(loops.exact and min(x1, x2) >= 0)
+            row_loop = LOOPS[loops.row] if loops.row else -1
+            inputs = (x1, x2, 0 if x1 in self._rows else 1)
+            return self._plan.step("with_row", LOOPS[name], inputs, 0.15, row_loop)
+        if min(x1, x2) >= 0:
+            return self._plan.step("binary", LOOPS[name], (x1, x2), 0.15)
+        number, x = min(x1, x2), max(x1, x2)
+        if name == "multiply" and number in self._repeated and self._plan.constant(number) == 1:
+            return x  # as the kernel does
+        if x2 < 0 and name == "subtract":
+            number = self._plan.again(number, negative=True)
+        loop = LOOPS[loops.right if x2 < 0 else loops.left]
+        return self._plan.step("with_number", loop, (x, number), 0.1)
+
+    def _sum(self, call: Any) -> int:
+        [value] = call.values
+        axis, shape = call.attributes["axis"], value.shape
+        _require(call.attributes.get("dtype") is None and value.dtype == FLOAT32)
+        axes = range(len(shape)) if axis is None else axis
+        result = call.results[0].shape
+        return self._plan.sum(self._array(value), axes, result, mean=call.op.name == "mean")
+
+
+def _require(condition: object) -> None:
+    if not condition:
+        raise Unsupported

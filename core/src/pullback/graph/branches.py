@@ -1,0 +1,188 @@
+"""`cond` and `switch` in a captured function: one call with a graph for each branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback._dispatch.recording import LOCAL
+from pullback._tree import leaves, like
+from pullback.dtypes import DType
+from pullback.graph.call_graph import run_ops
+from pullback.graph.control_call import lifted, one_or_all, record_call, trace_now
+from pullback.graph.control_op import define, kinds_of
+from pullback.graph.explain import emit_explained
+from pullback.graph.graph import Graph
+from pullback.graph.regions import fuse
+from pullback.graph.simplify import simplify
+from pullback.graph.structures import check_alike, tensors
+from pullback.graph.subtrace import joined, section
+from pullback.plugins.backend import Native
+from pullback.shapes import Shape
+from pullback.spec import Arity
+from pullback.tensor import Tensor
+
+_ADVICE = "both must be alike: convert with x.astype(...), reshape, or return pb.zeros_like(x)"
+
+
+def cond(pred: Tensor, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
+    """Calls one of two functions in a trace, by a boolean."""
+    return branches("cond", pred, functions, operands, ("true_fn", "false_fn"))
+
+
+def switch(
+    index: Tensor, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
+) -> Any:
+    """Calls one of several functions in a trace, by a number."""
+    names = [f"branches[{i}]" for i in range(len(functions))]
+    return branches("switch", index, functions, operands, names)
+
+
+def branches(
+    name: str,
+    choice: Tensor,
+    functions: Sequence[Callable[..., Any]],
+    operands: tuple[Any, ...],
+    names: Sequence[str],
+) -> Any:
+    """Traces functions, and records the call of one of them.
+
+    Args:
+        name: the name of the op.
+        choice: what it chooses by, in the trace.
+        functions: the branches, which take the operands.
+        operands: structures of tensors.
+        names: the names of the branches, for messages.
+    """
+    results: list[Any] = []
+
+    def of(f: Callable[..., Any]) -> Callable[[], Any]:
+        def run() -> list[Any]:
+            # Each branch gets handles of its own, so that it may assign parts of its operands.
+            result = tensors(f(*_own(operands)))
+            results.append(result)
+            return leaves(result)
+
+        return run
+
+    # A branch that raises is traced twice.
+    found = traced_branches(name, choice, list(map(of, functions)), names, results)
+    return like(results[0], iter(found))
+
+
+def traced_branches(
+    name: str,
+    choice: Tensor,
+    functions: Sequence[Callable[[], Any]],
+    names: Sequence[str],
+    structures: Sequence[Any] = (),
+) -> list[Tensor]:
+    """Traces functions without arguments, and records the call of one of them.
+
+    Args:
+        name: the name of the op.
+        choice: what it chooses by, in the trace.
+        functions: the branches; they return lists of tensors.
+        names: the names of the branches, for messages.
+        structures: what the branches returned, for messages, when they have been traced.
+    """
+    trace = trace_now()
+    assert trace is not None
+    sections = [
+        section(trace, f"{label} of pb.{name}", f, ())
+        for f, label in zip(functions, names, strict=True)
+    ]
+    first, *rest = structures or [each.result for each in sections]
+    for result, label in zip(rest, names[1:], strict=True):
+        check_alike(f"pb.{name}", f"{names[0]} returns", first, f"and {label}", result, _ADVICE)
+    outside, graphs = joined(sections, 0)
+    # A branch that does not write a variable hands on what it was.
+    written = {id(v): v for each in sections for v in each.written}
+    count = len(sections[0].result)
+    complete = []
+    for graph, each in zip(graphs, sections, strict=True):
+        own = dict(zip(map(id, each.written), graph.outputs[count:], strict=True))
+        values = {
+            id(entry.variable): source.value
+            for entry, source in zip(outside, graph.inputs, strict=True)
+            if entry.variable is not None
+        }
+        states = [own.get(key) or values[key] for key in written]
+        with trace.at_rest():
+            complete.append(simplify(graph._replace(outputs=(*graph.outputs[:count], *states))))
+    operands = [entry.tensor for entry in outside]
+    results = CALLS[name](lifted(trace, [choice])[0], operands, branches=tuple(complete))
+    for variable, value in zip(written.values(), results[count:], strict=True):
+        trace.write(variable, value)
+    found: list[Tensor] = results[:count]
+    return found
+
+
+def _own(structures: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Structures with new handles of their tensors, in the trace that runs now."""
+    capture = LOCAL.state.capture
+    assert capture is not None
+    return tuple(
+        like(
+            structure,
+            iter([capture.lift(x) if type(x) is Tensor else x for x in leaves(structure)]),
+        )
+        for structure in structures
+    )
+
+
+class BranchKernel:
+    """Runs one of several graphs."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._codes = [emit_explained(fuse(graph), "branch") for graph in graphs]
+        self._item = graphs[0].device.backend.item
+
+
+class CondKernel(BranchKernel):
+    """Runs the first of two graphs if a boolean is true."""
+
+    def __call__(self, pred: Native, operands: list[Native], **_: object) -> Any:
+        """Returns the native arrays of the results."""
+        return one_or_all(self._codes[0 if self._item(pred) else 1](*operands))
+
+
+class SwitchKernel(BranchKernel):
+    """Runs the graph of a number, or the nearest one."""
+
+    def __call__(self, index: Native, operands: list[Native], **_: object) -> Any:
+        """Returns the native arrays of the results."""
+        number = min(max(self._item(index), 0), len(self._codes) - 1)
+        return one_or_all(self._codes[number](*operands))
+
+
+def _call_cond(pred: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
+    trace = trace_now()
+    if trace is None:
+        return run_ops(branches[0 if bool(pred) else 1], operands)
+    kernel, attributes = CondKernel(branches), {"branches": branches}
+    inputs = lifted(trace, [pred, operands])
+    return record_call(trace, "cond", kernel, inputs, attributes, len(branches[0].outputs))
+
+
+def _call_switch(index: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
+    trace = trace_now()
+    if trace is None:
+        return run_ops(branches[min(max(int(index), 0), len(branches) - 1)], operands)
+    kernel, attributes = SwitchKernel(branches), {"branches": branches}
+    inputs = lifted(trace, [index, operands])
+    return record_call(trace, "switch", kernel, inputs, attributes, len(branches[0].outputs))
+
+
+def _kinds(*, branches: tuple[Graph, ...]) -> list[tuple[Shape, DType]]:
+    return kinds_of(branches[0], branches[0].outputs)
+
+
+#: The functions that call graphs, by the name of the op.
+CALLS = {"cond": _call_cond, "switch": _call_switch}
+
+_WHY = "Which graph runs is known at the run alone."
+define("cond", {"pred": Arity.ONE, "operands": Arity.MANY}, ["branches"], _kinds, _call_cond, _WHY)
+define(
+    "switch", {"index": Arity.ONE, "operands": Arity.MANY}, ["branches"], _kinds, _call_switch, _WHY
+)

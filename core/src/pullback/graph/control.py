@@ -1,0 +1,270 @@
+"""Control flow: branches and loops that a captured function may take by the values of tensors.
+
+Called op by op these are Python's `if` and `for`, so tapes record what they call as always. In a
+captured function each is one call of the graph, whose attributes are the graphs of its functions.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import capturing
+from pullback._tree import leaves, like
+from pullback.graph import branches as captured_branches
+from pullback.graph import control_vjp, loops
+from pullback.graph.predicates import integer, predicate
+from pullback.graph.structures import check_alike, operands, tensors
+from pullback.ops.joining import stack, unstack
+from pullback.tensor import Tensor
+
+__all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
+
+assert control_vjp  # it says how branches and loops are differentiated
+
+R = TypeVar("R")
+C = TypeVar("C")
+
+
+def cond(pred: object, true_fn: Callable[..., R], false_fn: Callable[..., R], *operands_: Any) -> R:
+    """Calls one of two functions, by the value of a boolean.
+
+    In a captured function both are traced, and the program chooses each time it runs.
+
+    Args:
+        pred: a boolean tensor of shape (), or a Python bool or int, by which the choice is made at
+            once.
+        true_fn: is called with the operands if `pred` is true.
+        false_fn: is called otherwise. Both return the same structure, shapes and dtypes.
+        operands_: structures of tensors. The functions may also use tensors and variables from
+            outside.
+
+    Returns:
+        What the function returns, with tensors in place of numbers and arrays.
+
+    >>> x = pb.asarray([1.0, -3.0])
+    >>> pb.cond(pb.sum(x) > 0, lambda x: x, lambda x: -x, x).tolist()
+    [-1.0, 3.0]
+
+    Raises:
+        DTypeError: for a `pred` that is not boolean, such as a float, whose NaN is neither.
+        ShapeError: for a `pred` of several elements.
+        InputValueError: in a captured function, for functions that return other structures.
+    """
+    choice = predicate("pb.cond", "pred", pred)
+    given = tuple(map(operands, operands_))
+    if isinstance(choice, bool):
+        result: R = tensors((true_fn if choice else false_fn)(*given))
+        return result
+    found: R = captured_branches.cond(choice, (true_fn, false_fn), given)
+    return found
+
+
+def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any) -> R:
+    """Calls one of several functions, by its number.
+
+    Args:
+        index: an integer tensor of shape (), or an int, by which the choice is made at once. Below
+            0 it is the first function, beyond the last one the last.
+        branches: the functions, of the operands. All return the same structure, shapes and dtypes.
+        operands_: structures of tensors.
+
+    Returns:
+        What the function returns, with tensors in place of numbers and arrays.
+
+    >>> pb.switch(1, [lambda x: x + 1, lambda x: x * 10], pb.asarray(3.0)).item()
+    30.0
+
+    Raises:
+        InputValueError: without branches; in a captured function, for branches that return other
+            structures.
+        DTypeError: for an index that is not an integer.
+        ShapeError: for an index of several elements.
+    """
+    functions = tuple(branches)
+    if not functions:
+        raise errors.InputValueError("pb.switch: branches is empty; give one function or more")
+    choice = integer("pb.switch", "index", index)
+    given = tuple(map(operands, operands_))
+    if isinstance(choice, int):
+        chosen = functions[min(max(choice, 0), len(functions) - 1)]
+        result: R = tensors(chosen(*given))
+        return result
+    found: R = captured_branches.switch(choice, functions, given)
+    return found
+
+
+def scan(
+    f: Callable[[C, Any], tuple[C, Any]],
+    init: C,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    recompute: bool = False,
+) -> tuple[C, Any]:
+    """Calls a function with each element of `xs` and what it returned for the one before.
+
+    As `carry, y = f(carry, x)` in a loop over the first axis of `xs`.
+
+    Args:
+        f: takes the carry and an element; returns the next carry, of the same structure, shapes and
+            dtypes, and a result.
+        init: the first carry: a structure of tensors.
+        xs: a structure of tensors with one size along their first axis. None: `f` gets None.
+        length: the number of calls; needed only without `xs`.
+        reverse: whether to begin with the last element; the results are in the order of `xs`.
+        recompute: whether a captured function keeps some of the carries for its gradient, and
+            computes the others once more: memory for the square root of the number of steps.
+
+    Returns:
+        The last carry, and the results stacked along a new first axis.
+
+    >>> pb.scan(lambda total, x: (total + x, total), 0.0, pb.asarray([1.0, 2.0, 4.0]))[0].item()
+    7.0
+    >>> pb.scan(lambda total, x: (total + x, total), 0.0, pb.asarray([1.0, 2.0, 4.0]))[1].tolist()
+    [0.0, 1.0, 3.0]
+
+    Raises:
+        InputValueError: if `f` does not return a pair, or another structure; without `xs` and
+            `length`; for a `length` that is not the size of `xs`.
+        ShapeError: for a carry of another shape, or elements of `xs` of other sizes.
+        DTypeError: for a carry of another dtype.
+    """
+    carry, elements = tensors(init), tensors(xs)
+    count = _length(elements, length)
+    if capturing() is not None:
+        return loops.scan(f, carry, elements, count, bool(reverse), bool(recompute))
+    if count == 0:
+        return carry, loops.empty_results(f, carry, elements)
+    columns = [unstack(x) for x in leaves(elements)]
+    results: list[Any] = []
+    for i in reversed(range(count)) if reverse else range(count):
+        x = like(elements, iter([column[i] for column in columns]))
+        pair = loops.pair(f(carry, x))
+        carry, result = loops.next_carry("pb.scan", "f", carry, pair[0]), tensors(pair[1])
+        if results:
+            before = "before it returned"
+            advice = "all results have one structure, shape and dtype"
+            check_alike("pb.scan", "f returned the result", result, before, results[0], advice)
+        results.append(result)
+    if reverse:
+        results.reverse()
+    rows = [leaves(result) for result in results]
+    return carry, like(results[0], iter([stack(column) for column in zip(*rows, strict=True)]))
+
+
+def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], init: C) -> C:
+    """Calls a function for each number of a range, as `carry = body_fn(i, carry)` in a loop.
+
+    Args:
+        lower: the first number: an int, or an integer tensor of shape ().
+        upper: the number behind the last one. With `lower` at or above it `init` is the result.
+        body_fn: takes the number, an integer tensor, and the carry; returns the next carry, of the
+            same structure, shapes and dtypes.
+        init: the first carry: a structure of tensors.
+
+    Returns:
+        The last carry.
+
+    >>> pb.fori_loop(0, 4, lambda i, x: x + i, 10).item()
+    16
+
+    Raises:
+        InputValueError, ShapeError, DTypeError: for a carry of another structure, shape or dtype;
+            for bounds that are not integers.
+    """
+    first, last = integer("pb.fori_loop", "lower", lower), integer("pb.fori_loop", "upper", upper)
+    carry = tensors(init)
+    if capturing() is not None:
+        return loops.fori_loop(first, last, body_fn, carry)  # type: ignore[no-any-return]
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    device = next((x._device for x in leaves(carry)), None)
+    for i in range(first, last):
+        number = from_any(np.asarray(i, dtypes.DEFAULT_INT), None, device)
+        carry = loops.next_carry("pb.fori_loop", "body_fn", carry, body_fn(number, carry))
+    result: C = carry
+    return result
+
+
+def while_loop(
+    cond_fn: Callable[[C], object],
+    body_fn: Callable[[C], C],
+    init: C,
+    maximum: int | None = None,
+) -> C:
+    """Calls a function while a condition holds, as `while cond_fn(carry): carry = body_fn(carry)`.
+
+    Args:
+        cond_fn: takes the carry, and returns a boolean tensor of shape ().
+        body_fn: takes the carry, and returns the next one, of the same structure, shapes and
+            dtypes.
+        init: the first carry: a structure of tensors.
+        maximum: the largest number of calls, after which the loop ends. In a captured function a
+            loop that is differentiated needs it.
+
+    Returns:
+        The last carry.
+
+    >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, 1).item()
+    243
+    >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, 1, maximum=2).item()
+    9
+
+    Raises:
+        DTypeError: for a condition that is not boolean; for a carry of another dtype.
+        ShapeError: for a condition of several elements; for a carry of another shape.
+        InputValueError: for a carry of another structure, or a negative `maximum`.
+    """
+    limit = None if maximum is None else _index("pb.while_loop", "maximum", maximum)
+    carry = tensors(init)
+    if capturing() is not None:
+        return loops.while_loop(cond_fn, body_fn, carry, limit)  # type: ignore[no-any-return]
+    steps = 0
+    while (limit is None or steps < limit) and predicate(
+        "pb.while_loop", "the result of cond_fn", cond_fn(carry)
+    ):
+        carry = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
+        steps += 1
+    result: C = carry
+    return result
+
+
+def _length(elements: object, length: object) -> int:
+    """The number of steps of a scan."""
+    sizes = []
+    for x in leaves(elements):
+        if not x.ndim:
+            raise errors.ShapeError(
+                "pb.scan: xs holds a tensor of shape (), which does not have elements to go "
+                "through; use it in f as a tensor from outside"
+            )
+        sizes.append(x.shape[0])
+    if length is not None:
+        sizes.append(_index("pb.scan", "length", length))
+    if not sizes:
+        raise errors.InputValueError("pb.scan: without xs, write length=, the number of calls of f")
+    if len(set(sizes)) > 1:
+        kind = errors.InputValueError if length is not None else errors.ShapeError
+        raise kind(
+            f"pb.scan: the first axes of xs (and length) have the sizes "
+            f"{', '.join(map(str, sizes))}; all must be equal"
+        )
+    return int(sizes[0])
+
+
+def _index(name: str, argument: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise errors.InputTypeError(
+            f"{name}: {argument} must be an int, got {type(value).__name__}"
+        ) from None
+    if number < 0:
+        raise errors.InputValueError(f"{name}: {argument} must not be negative, got {number}")
+    return number

@@ -1,0 +1,144 @@
+"""Calls of graphs: in a trace one call with a node for its gradient, elsewhere op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from pullback._dispatch.general_vjp import pairs
+from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, capturing, reachable
+from pullback.dtypes import is_floating
+from pullback.graph.control_op import control_op
+from pullback.graph.record import Recorder
+from pullback.ops.creation import full
+from pullback.spec import Op
+from pullback.tensor import Tensor, wrap
+
+#: An input of such an op: a tensor, or a list of them.
+Operand = Any
+
+#: The cotangents of the tensors among the inputs, in order, None where there is none, by the name
+#: of the op: `derivative(inputs, attributes, results, cotangents, wanted)`. The cotangents are
+#: those of the results by position, `wanted` says of each tensor whether its cotangent is.
+DERIVATIVES: dict[str, Callable[..., list[Tensor | None]]] = {}
+
+
+def flat(inputs: Sequence[Operand]) -> list[Tensor]:
+    """The tensors among inputs, in order."""
+    tensors: list[Tensor] = []
+    for operand in inputs:
+        tensors += operand if isinstance(operand, list) else [operand]
+    return tensors
+
+
+def lifted(capture: Any, inputs: Sequence[Operand]) -> list[Operand]:
+    """Inputs on the device of a trace."""
+    return [
+        [capture.lift(tensor) for tensor in operand]
+        if isinstance(operand, (list, tuple))
+        else capture.lift(operand)
+        for operand in inputs
+    ]
+
+
+def is_tracked(inputs: Sequence[Operand]) -> bool:
+    """Returns whether a tape that records now sees any of the inputs."""
+    state = LOCAL.state
+    return state.recording and any(
+        tensor._node is not None and reachable(tensor._node, state.oldest_serial) is not None
+        for tensor in flat(inputs)
+    )
+
+
+def one_or_all(results: Sequence[Any]) -> Any:
+    """The results as a kernel returns them: a single one is not in a tuple."""
+    return results[0] if len(results) == 1 else results
+
+
+def trace_now() -> Recorder | None:
+    """The trace that runs in this thread."""
+    capture: Any = capturing()
+    return capture  # type: ignore[no-any-return]
+
+
+def record_call(
+    trace: Recorder,
+    name: str,
+    kernel: Callable[..., Any],
+    inputs: Sequence[Operand],
+    attributes: Mapping[str, Any],
+    outputs: int,
+) -> list[Tensor]:
+    """Records a call, and the node of its results if a tape sees its inputs.
+
+    Args:
+        trace: the trace that runs now.
+        name: the name of the op.
+        kernel: what runs, from native arrays.
+        inputs: tensors of the trace.
+        attributes: the graphs of the call, and numbers.
+        outputs: the number of results.
+    """
+    if not outputs:
+        return []
+    op = control_op(name, outputs)
+    arrays = [
+        [tensor._array for tensor in operand] if isinstance(operand, list) else operand._array
+        for operand in inputs
+    ]
+    results = trace._run(op, kernel, *arrays, **attributes)
+    several = results if isinstance(results, tuple) else (results,)
+    tensors = [wrap(array, trace.device, CONSTANT) for array in several]
+    if is_tracked(inputs):
+        _attach(op, inputs, attributes, tensors)
+    return tensors
+
+
+def _attach(
+    op: Op, inputs: Sequence[Operand], attributes: Mapping[str, Any], results: list[Tensor]
+) -> None:
+    state = LOCAL.state
+    oldest = state.oldest_serial
+    node = Node()
+    node.serial = state.next_serial()
+    node.op = ControlNode(op, attributes)  # type: ignore[assignment]
+    node.parents = tuple(
+        None
+        if tensor._node is None or not is_floating(tensor.dtype)
+        else reachable(tensor._node, oldest)
+        for tensor in flat(inputs)
+    )
+    node.device = results[0]._device
+    for position, result in enumerate(results):
+        if is_floating(result.dtype):
+            result._node = Output(state.next_serial(), node, position)
+    kept = [
+        [tensor.__copy__() for tensor in operand]
+        if isinstance(operand, list)
+        else operand.__copy__()
+        for operand in inputs
+    ]
+    node.saved = kept, [tensor.__copy__() for tensor in results]
+
+
+class ControlNode:
+    """The op of such a node. Nodes save the tensors that went in and came out."""
+
+    def __init__(self, op: Op, attributes: Mapping[str, Any]) -> None:
+        self.op = op
+        self.name = op.name
+        self.attributes = attributes
+
+    def vjp(
+        self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None
+    ) -> list[tuple[Node, Tensor]]:
+        """The cotangents of the inputs, from those of the results by position."""
+        inputs, results = node.saved
+        wanted = [parent is not None for parent in node.parents]
+        derivative = DERIVATIVES[self.name]
+        return pairs(node, derivative(inputs, self.attributes, results, g, wanted))
+
+
+def zeros_like(tensor: Tensor) -> Tensor:
+    """Zeros of the shape and dtype of a tensor."""
+    return full(tensor.shape, 0, dtype=tensor.dtype, device=tensor._device)

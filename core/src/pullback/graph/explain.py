@@ -1,0 +1,108 @@
+"""Errors of the calls in generated code: as the ops raise them, with the line of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import Any, NoReturn
+
+from pullback import errors
+from pullback._codegen.source import Source, tuple_of
+from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
+from pullback.devices import Device
+from pullback.graph.emit import write_calls
+from pullback.graph.graph import Call, Fused, Graph, Value
+from pullback.tensor import wrap
+
+
+class Explained:
+    """Raises the error that the op of a failed call raises when it is called op by op."""
+
+    def __init__(self, graph: Graph, device: Device, text: str) -> None:
+        self._calls = graph.calls
+        self._constants = graph.constants
+        self._device = device
+        self._lines = text.splitlines()
+
+    def __call__(self, error: Exception) -> NoReturn:
+        """Raises the error for what a call in the code raised."""
+        call = self._call_of(error)
+        if call is None:
+            raise error
+        if isinstance(call.op, Fused):
+            if is_from_signal_handler(error):
+                raise error
+            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
+            short = isinstance(error, MemoryError)
+            kind = errors.OutOfMemoryError if short else errors.BackendError
+            raise kind(f"the fused kernel of {names} failed: {error}") from error
+        if call.op.index < 0:
+            raise error  # what a branch or a loop calls has been explained there
+        arrays = self._arrays(error)
+        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
+        attributes: dict[str, Any] = {
+            name: arrays.get(value.name) if isinstance(value, Value) else value
+            for name, value in call.attributes.items()
+        }
+        if "device" in attributes:
+            attributes["device"] = self._device
+        try:
+            raise_explained(call.op, error, inputs, attributes)
+        except errors.PullbackError as explained:
+            if call.origin:
+                explained.add_note(f"in a captured function: called at {call.origin}")
+            raise
+
+    def _call_of(self, error: Exception) -> Call | None:
+        at = error.__traceback__
+        assert at is not None
+        # A line of a call ends with the name of its op.
+        waiting = list(self._calls[::-1])
+        last: Call | None = None
+        for line in self._lines[: at.tb_lineno]:
+            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
+                last = waiting.pop()
+        return last
+
+    def _arrays(self, error: Exception) -> dict[str, Any]:
+        at = error.__traceback__
+        assert at is not None
+        return {**self._constants, **at.tb_frame.f_locals}
+
+    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
+        if operand is None:
+            return None
+        if isinstance(operand, tuple):
+            return [wrap(arrays[value.name], self._device) for value in operand]
+        return wrap(arrays[operand.name], self._device)
+
+
+def write_explained(
+    source: Source, graph: Graph, early: Mapping[Value, Sequence[str]] | None = None
+) -> list[str]:
+    """Writes the calls one by one, with the errors that they raise outside of a program.
+
+    The name `explain` of the code is to be an `Explained` of it.
+
+    Args:
+        source: the code.
+        graph: the graph.
+        early: for results that are written at once, the text of what they are assigned to.
+
+    Returns:
+        What `write_calls` returns.
+    """
+    with source.block("try:"):
+        source.line("pass")
+        texts = write_calls(source, graph, early)
+    with source.block("except Exception as error:"):
+        source.line("explain(error)")
+    return texts
+
+
+def emit_explained(graph: Graph, name: str = "line") -> FunctionType:
+    """A function of the inputs of a graph, whose errors are those of the ops."""
+    source = Source(name, ", ".join(entry.value.name for entry in graph.inputs), {})
+    source.line(f"return {tuple_of(write_explained(source, graph))}")
+    source.names["explain"] = Explained(graph, graph.device, str(source))
+    return source.compile()

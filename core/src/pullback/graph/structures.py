@@ -1,0 +1,112 @@
+"""Structures of tensors, which control flow takes and returns, and their comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import capturing
+from pullback._tree import leaves, like
+from pullback.tensor import Tensor, wrap
+
+
+def handle(value: object) -> Tensor:
+    """The tensor of a value, in a handle of its own: `x[0] = 1` on it leaves the value as it is.
+
+    Raises:
+        ConversionError: for something that is not an array of numbers.
+    """
+    tensor = value if type(value) is Tensor else from_any(value)
+    capture = capturing()
+    if capture is not None:
+        # Before the new handle: what the user assigns to a tensor from outside is seen.
+        tensor = capture.lift(tensor)
+    return wrap(tensor._array, tensor._device, tensor._node)
+
+
+def tensors(structure: object) -> Any:
+    """The structure with a tensor for each value."""
+    return like(structure, iter([handle(value) for value in leaves(structure)]))
+
+
+def operands(structure: object) -> Any:
+    """The structure with new handles of its tensors and arrays; other values are as they are."""
+    return like(
+        structure,
+        iter(
+            [
+                handle(value) if type(value) in (Tensor, np.ndarray) else value
+                for value in leaves(structure)
+            ]
+        ),
+    )
+
+
+def form(structure: object) -> Any:
+    """A description of a structure without its values; equal for structures that are alike.
+
+    >>> form({"a": (1, None)}) == form({"a": (2, None)}), form([1]) == form((1,))
+    (True, False)
+    """
+    if isinstance(structure, dict):
+        return dict, tuple((key, form(item)) for key, item in structure.items())
+    if isinstance(structure, (list, tuple)):
+        return type(structure), tuple(map(form, structure))
+    return "None" if structure is None else "*"
+
+
+def paths(structure: object, path: str = "") -> Iterator[str]:
+    """The paths of the values of a structure: "[0]['a']"."""
+    if isinstance(structure, dict):
+        for key, item in structure.items():
+            yield from paths(item, f"{path}[{key!r}]")
+    elif isinstance(structure, (list, tuple)):
+        for i, item in enumerate(structure):
+            yield from paths(item, f"{path}[{i}]")
+    elif structure is not None:
+        yield path
+
+
+def check_alike(
+    name: str, first: str, one: object, second: str, other: object, advice: str
+) -> None:
+    """Compares two structures of tensors.
+
+    Args:
+        name: the function that the user called: "pb.cond".
+        first: what the first structure is: "true_fn returns".
+        one: the first structure.
+        second: what the second one is: "false_fn returns".
+        other: the second structure.
+        advice: what to do about a difference.
+
+    Raises:
+        InputValueError: for another structure.
+        ShapeError: for a tensor of another shape.
+        DTypeError: for a tensor of another dtype.
+    """
+    if form(one) != form(other):
+        raise errors.InputValueError(
+            f"{name}: {first} {_text(one)}, {second} {_text(other)}; {advice}"
+        )
+    for path, x, y in zip(paths(one), leaves(one), leaves(other), strict=True):
+        kind = errors.ShapeError if x.shape != y.shape else errors.DTypeError
+        if x.shape != y.shape or x.dtype != y.dtype:
+            at = f" at {path}" if path else ""
+            raise kind(f"{name}: {first} {_text(x)}, {second} {_text(y)}{at}; {advice}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_text(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, tuple):
+        items = ", ".join(map(_text, value))
+        name = type(value).__name__ if hasattr(value, "_fields") else ""
+        return f"{name}({items}{',' if len(value) == 1 else ''})"
+    return "None" if value is None else f"{value.dtype}{list(value.shape)}"

@@ -1,0 +1,292 @@
+"""The trace of a function inside the trace of another one, such as a branch of `cond`.
+
+What the function reads from outside (tensors of the enclosing trace, variables, tensors of the real
+device) becomes further inputs of its graph, which the enclosing trace gives to the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
+from pullback._symbols import Break
+from pullback._tree import leaves
+from pullback.devices import Device, as_device
+from pullback.graph.capture import Traced
+from pullback.graph.graph import Argument, Graph, Input, Value
+from pullback.graph.record import Recorder, _Held
+from pullback.graph.redirect import hidden
+from pullback.graph.structures import tensors
+from pullback.ops.creation import full
+from pullback.plugins.backend import Native
+from pullback.tensor import Tensor, wrap
+
+
+class Outside(NamedTuple):
+    """Something that a function reads from outside, as an input of its graph."""
+
+    #: Equal for what two functions read alike.
+    key: Any
+    #: In the enclosing trace.
+    tensor: Tensor
+    #: In the graph of the function.
+    value: Value
+    #: The variable that was read; None for a tensor.
+    variable: Any
+
+
+class Section(NamedTuple):
+    """A function that was traced: its graph, and what the call of it needs."""
+
+    graph: Graph
+    #: What the function returned, with tensors of the ended trace: for its structure and kinds.
+    result: Any
+    #: The first inputs are the arguments; these come behind them, in order.
+    outside: tuple[Outside, ...]
+    #: The variables that were written; their values are the last outputs.
+    written: tuple[Any, ...]
+
+
+class Subtrace(Recorder):
+    """The trace of a function in another trace.
+
+    Args:
+        parent: the trace that runs now.
+        what: the function, for messages: "a branch of pb.cond".
+        zeros: whether it computes with zeros in place of the values of the enclosing trace.
+    """
+
+    def __init__(self, parent: Recorder, what: str, *, zeros: bool = False) -> None:
+        super().__init__(parent.real_device, parent.function_name)
+        self.parent = parent
+        self.what = what
+        self.outside_inputs: list[Outside] = []
+        self._zeros = zeros
+        self._lifted: dict[Any, Traced] = {}
+        self._alive: list[Any] = []
+        state = LOCAL.state
+        self._context = state.tapes, state.recording, state.oldest_serial
+        #: Whether a tape of an enclosing trace records.
+        self.recorded: bool = state.recording or getattr(parent, "recorded", False)
+
+    @property
+    def is_differentiated(self) -> bool:
+        """True if a tape of an enclosing trace records the call."""
+        return self.recorded
+
+    # What the function reads from outside --------------------------------------------------------
+
+    def example(self, array: Native) -> Native:
+        """The array to trace with, in place of one of the enclosing trace."""
+        if not self._zeros:
+            return array
+        device = self.real_device
+        dtype = device.backend.public_dtypes[array.dtype]
+        with self.at_rest():
+            zeros: Native = full(tuple(array.shape), 0, dtype=dtype, device=device)._array
+        return zeros
+
+    def lift(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside, on the trace's device."""
+        if tensor._device is self.device:
+            return tensor
+        with self._in_parent():
+            outer = self.parent.lift(tensor)
+        key = id(outer._array.value), id(outer._node)
+        traced = self._lifted.get(key)
+        if traced is None:
+            if outer._array.value.name in self.parent._constants and outer._node in (
+                None,
+                CONSTANT,
+            ):
+                traced = self._constant(outer._array.array)
+            else:
+                traced = self._read_outside(key, outer, None)
+            self._lifted[key] = traced
+            self._alive.append((outer._array, outer._node))
+        # A tape in the function may have begun to watch the tensor.
+        return wrap(traced, self.device, tensor._node)
+
+    def _read_outside(self, key: Any, outer: Tensor, variable: object) -> Traced:
+        array = self.example(outer._array.array)
+        value = Value(f"o{len(self.outside_inputs)}", tuple(array.shape), array.dtype)
+        kept = wrap(outer._array, outer._device, outer._node)
+        self.outside_inputs.append(Outside(key, kept, value, variable))
+        return Traced(array, value)
+
+    def _hold(self, variable: Any) -> _Held:
+        held = self._held.get(id(variable))
+        if held is None:
+            with self._in_parent():
+                outer = variable.__pullback_tensor__()
+            # Two variables with one value are two inputs: one of them may be written.
+            traced = self._read_outside(("variable", id(variable)), outer, variable)
+            source: Any = None
+            held = self._held[id(variable)] = _Held(variable, source, traced)
+        return held
+
+    def read(self, variable: Any) -> Tensor:
+        """The value of a variable at this point of the function."""
+        tensor = super().read(variable)
+        # As op by op: no gradient flows through what a variable was assigned.
+        return self.stop_gradient(tensor) if self._hold(variable).written else tensor
+
+    def write(self, variable: Any, value: Tensor) -> None:
+        """Has the call set a variable."""
+        if self.recorded and variable._watched:
+            self._break(
+                f"assigns a trainable variable in {self.what}, while a tape records",
+                "return the value, and assign it after the call",
+            )
+        super().write(variable, value)
+
+    def traced_device(self, device: Device) -> Device:
+        """The trace's device for the real one."""
+        trace: Any = self
+        while isinstance(trace, Subtrace):
+            trace = trace.parent
+            if device is trace.device:
+                return self.device
+        return super().traced_device(device)
+
+    # What only a whole function may do ------------------------------------------------------------
+
+    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
+        """Has the program run only while a function returns what it returns now."""
+        self.parent.guard(function, what, *arguments)
+
+    def number(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """The number that a function of other numbers gives at each run."""
+        return self.parent.number(function, *arguments)
+
+    def number_of(self, owner: object, attribute: str) -> Any:
+        """An attribute with a number that is another one at each run."""
+        return self.parent.number_of(owner, attribute)
+
+    def _only_outside(self, *_: object) -> NoReturn:
+        self._break(
+            f"changes an optimizer, a metric or other state in {self.what}",
+            "return the values, and call the optimizer or the metric after it",
+        )
+
+    set_attribute = keep = after = change = _only_outside  # type: ignore[assignment]
+
+    def reserve(self, generator: object, words: int) -> NoReturn:
+        """Ends the trace: how much is drawn would depend on values."""
+        self._break(
+            f"draws random numbers in {self.what}",
+            "draw before, for all steps at once, and use the numbers as an operand or as xs",
+        )
+
+    def custom_gradient(self, name: str) -> None:
+        """Ends the trace if its graph is differentiated: that has the ops of the function."""
+        if self.recorded:
+            self._break(
+                f"calls {name}, which has a gradient of its own, in {self.what}, while a tape "
+                f"records",
+                "use pb.where for the choice, or Python's for for the loop",
+            )
+
+    # The trace -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Records what this thread calls in the `with` block."""
+        state = LOCAL.state
+        made_here = as_device(None) is self.parent.device
+        state.tapes, state.recording = [], False
+        RECORDING.count += 1
+        state.capture = self
+        try:
+            with hidden(self.parent), self.device if made_here else nullcontext():
+                yield
+        except Break as error:
+            self.broken = error
+            raise
+        finally:
+            state.tapes, state.recording, state.oldest_serial = self._context
+            state.capture = self.parent
+            self.parent.broken = self.parent.broken or self.broken
+            RECORDING.count -= 1
+            self._ended = True
+            self.close()
+
+    @contextmanager
+    def _in_parent(self) -> Iterator[None]:
+        """Does something as the enclosing trace does it, for its tapes."""
+        state = LOCAL.state
+        here = state.tapes, state.recording, state.oldest_serial
+        state.tapes, state.recording, state.oldest_serial = self._context
+        state.capture = self.parent
+        try:
+            yield
+        finally:
+            state.tapes, state.recording, state.oldest_serial = here
+            state.capture = self
+
+
+def section(
+    parent: Recorder, what: str, f: Callable[..., Any], arguments: Sequence[Native]
+) -> Section:
+    """Traces a function of tensors in a trace.
+
+    The values of the arguments are examples. A function that raises for them is traced with zeros:
+    it may be a branch that is not taken, or a loop without steps.
+
+    Args:
+        parent: the trace that runs now.
+        what: the function, for messages.
+        f: takes a tensor for each argument, and returns a structure of tensors.
+        arguments: native arrays of the arguments.
+    """
+    try:
+        return _section(Subtrace(parent, what), f, arguments)
+    except Exception as error:
+        try:
+            return _section(Subtrace(parent, what, zeros=True), f, arguments)
+        except Exception:
+            raise error from None
+
+
+def _section(trace: Subtrace, f: Callable[..., Any], arguments: Sequence[Native]) -> Section:
+    handles = [trace.argument(trace.example(x), f"x{i}") for i, x in enumerate(arguments)]
+    # What is computed with the examples may be a branch that no run takes: it does not warn.
+    with trace.running(), np.errstate(all="ignore"):
+        result = tensors(f(*handles))
+        outputs = [trace.lift(tensor) for tensor in leaves(result)]
+    held = trace._written()
+    graph = trace.graph([tensor._array.value for tensor in outputs] + [h.now.value for h in held])
+    inputs: tuple[Input, ...] = graph.inputs + tuple(
+        Argument(entry.value, len(arguments) + i) for i, entry in enumerate(trace.outside_inputs)
+    )
+    written = tuple(h.variable for h in held)
+    outside = tuple(trace.outside_inputs)
+    return Section(graph._replace(inputs=inputs), result, outside, written)
+
+
+def joined(sections: Sequence[Section], explicit: int) -> tuple[list[Outside], list[Graph]]:
+    """Gives graphs of sections the same inputs: the arguments, and what any of them reads.
+
+    Returns:
+        What they read, and the graphs.
+    """
+    together: dict[Any, Outside] = {}
+    for each in sections:
+        for entry in each.outside:
+            together.setdefault(entry.key, entry)
+    graphs = []
+    for each in sections:
+        own = {entry.key: entry.value for entry in each.outside}
+        values = [
+            own.get(key) or Value(f"unused{i}", entry.value.shape, entry.value.dtype)
+            for i, (key, entry) in enumerate(together.items())
+        ]
+        inputs = each.graph.inputs[:explicit] + tuple(
+            Argument(value, explicit + i) for i, value in enumerate(values)
+        )
+        graphs.append(each.graph._replace(inputs=inputs))
+    return list(together.values()), graphs
