@@ -23,6 +23,7 @@ BACKENDS = ROOT / "backends"
 LEVELS = (
     (
         "errors",
+        "_storage_dtypes",
         "dtypes",
         "_array_files",
         "_namespace.dtypes",
@@ -60,6 +61,7 @@ LEVELS = (
         "plugins.registry",
         "plugins.public",
         "devices",
+        "plugins.own_kernels",
         "profiling",
     ),
     ("_dispatch",),

@@ -202,6 +202,7 @@ def test_an_attribute_of_ones_own_takes_the_place_of_a_foreign_one() -> None:
     [
         (pb.layers.Dense(3), "requires_grad", "write `layer.trainable = False`"),
         (pb.Sequential([]), "requires_grad", "write `layer.trainable = False`"),
+        (pb.Sequential([]), "training", "write `layer(x, training=True)`"),
         (pb.optimizers.Adam(), "lr", "write `optimizer.learning_rate`"),
         (pb.optimizers.Adam(), "param_groups", "write `optimizer.learning_rate`"),
     ],
@@ -259,6 +260,7 @@ def test_no_suggestion_misleads(name: str) -> None:
         ("pullback", "Adam", "pb.optimizers.Adam"),
         ("pullback", "hinge", "pb.losses.hinge"),
         ("pullback", "rfft", "pb.fft.rfft"),
+        ("pullback", "Dataset", "pb.data.Dataset"),
         ("pullback", "sigmiod", "pb.sigmoid"),
         ("pullback", "adam_update", "pb.ops.adam_update"),
         ("pullback", "cat", "pb.concat"),

@@ -195,10 +195,10 @@ class TestProgram:
         assert (done.returncode, done.stdout) == (0, f"pullback {__version__}\n")
         assert pullback.__version__ == __version__
 
-    def test_without_a_command(self):
+    def test_without_a_command_the_help_is_shown(self):
         done = self.run()
-        assert done.returncode == 2
-        assert "usage: pullback" in done.stderr
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == self.run("--help").stdout
 
     def test_help_names_the_commands(self):
         assert "backends" in self.run("--help").stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance_faults.faults import Fault, of_result
+from conformance_faults.faults import Fault, other, via
 
 from pullback import dtypes
 
@@ -39,22 +39,15 @@ INTEGERS = {
     "unique values of int64 as float64": Fault("argmax", through_float, "int64"),
     "multiply of uint32 saturates": Fault(
         "multiply",
-        of_result(
-            lambda y, a, b: (
-                np.minimum(a.astype(np.uint64) * b, 2**32 - 1).astype(np.uint32)
-                if a.dtype == np.uint32
-                else y
-            )
+        other(
+            lambda a, b: np.minimum(a.astype(np.uint64) * b, 2**32 - 1).astype(np.uint32),
+            lambda a, b: a.dtype == np.uint32,
         ),
         "uint32",
     ),
     "less of uint64 as int64": Fault(
         "less",
-        lambda right: (
-            lambda a, b: (
-                right(a.view(I64), b.view(I64)) if a.dtype == np.uint64 and a.ndim else right(a, b)
-            )
-        ),
+        via(lambda a, b: (a.view(I64), b.view(I64)), lambda a, b: a.dtype == np.uint64 and a.ndim),
         "uint64",
     ),
 }
@@ -66,84 +59,28 @@ def truncated(x, dtype):
     return bits.view(F32).astype(dtype)
 
 
+def converts(source, target, change):
+    """Conversions between two dtypes go by another array."""
+
+    def where(x, *, dtype):
+        return x.dtype == source and dtype == target
+
+    says = f"{np.dtype(source)} to {np.dtype(target)}"
+    return Fault("astype", via(lambda x: (change(x),), where), says)
+
+
 CONVERSIONS = {
     "float32 to bfloat16 truncates": Fault(
         "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                truncated(x, dtype)
-                if x.dtype == F32 and dtype == dtypes.bfloat16
-                else right(x, dtype=dtype)
-            )
-        ),
+        other(truncated, lambda x, *, dtype: x.dtype == F32 and dtype == dtypes.bfloat16),
         "float32 to bfloat16",
     ),
-    "float64 to float16 rounds twice": Fault(
-        "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                right(x.astype(F32), dtype=dtype)
-                if x.dtype == F64 and dtype == np.float16
-                else right(x, dtype=dtype)
-            )
-        ),
-        "float64 to float16",
-    ),
-    "float64 to bfloat16 rounds twice": Fault(
-        "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                right(x.astype(F32), dtype=dtype)
-                if x.dtype == F64 and dtype == dtypes.bfloat16
-                else right(x, dtype=dtype)
-            )
-        ),
-        "float64 to bfloat16",
-    ),
-    "int64 to float32 rounds twice": Fault(
-        "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                right(x.astype(F64), dtype=dtype)
-                if x.dtype == I64 and dtype == F32
-                else right(x, dtype=dtype)
-            )
-        ),
-        "int64 to float32",
-    ),
-    "float to int rounds": Fault(
-        "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                right(np.rint(x), dtype=dtype)
-                if x.dtype == F32 and dtype == np.int32
-                else right(x, dtype=dtype)
-            )
-        ),
-        "float32 to int32",
-    ),
-    "uint32 to float32 as int32": Fault(
-        "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                right(x.astype(np.int32), dtype=dtype)
-                if x.dtype == np.uint32 and dtype == F32
-                else right(x, dtype=dtype)
-            )
-        ),
-        "uint32 to float32",
-    ),
-    "float to bool by truncation": Fault(
-        "astype",
-        lambda right: (
-            lambda x, *, dtype: (
-                right(np.trunc(x), dtype=dtype)
-                if x.dtype == F64 and dtype == np.bool_
-                else right(x, dtype=dtype)
-            )
-        ),
-        "float64 to bool",
-    ),
+    "float64 to float16 rounds twice": converts(F64, np.float16, lambda x: x.astype(F32)),
+    "float64 to bfloat16 rounds twice": converts(F64, dtypes.bfloat16, lambda x: x.astype(F32)),
+    "int64 to float32 rounds twice": converts(I64, F32, lambda x: x.astype(F64)),
+    "float to int rounds": converts(F32, np.int32, np.rint),
+    "uint32 to float32 as int32": converts(np.uint32, F32, lambda x: x.astype(np.int32)),
+    "float to bool by truncation": converts(F64, np.bool_, np.trunc),
 }
 
 
@@ -165,9 +102,7 @@ STEPS = {
     "adam's correction stops at step 8": Fault("adam_update", late(5, 8), "step"),
     "adam's correction stops at step 100": Fault("adam_update", late(5, 100), "step"),
     "adam's correction stops at step 2,000": Fault("adam_update", late(5, 2000), "step"),
-    "adam counts from 0": Fault(
-        "adam_update", lambda right: lambda *x, **a: right(*x[:5], x[5] + 1, **a), "step|value"
-    ),
+    "adam counts from 0": Fault("adam_update", via(lambda *x: (*x[:5], x[5] + 1)), "step|value"),
 }
 
 

@@ -17,6 +17,8 @@ from pullback_numpy.kernels import KERNELS
 Kernel = Callable[..., Any]
 #: Makes a faulty kernel of the right one.
 Maker = Callable[[Kernel], Kernel]
+#: Whether a call meets a condition.
+Where = Callable[..., bool]
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,12 @@ class Fault:
         return conform("faulty", ops=[self.op], quick=quick)
 
 
-def changed(
-    change: Callable[[Any], Any], where: Callable[..., bool] = lambda *_, **__: True
-) -> Maker:
+def always(*_: Any, **__: Any) -> bool:
+    """Every call."""
+    return True
+
+
+def changed(change: Callable[[Any], Any], where: Where = always) -> Maker:
     """The right result, changed where the call meets the condition."""
 
     def make(right: Kernel) -> Kernel:
@@ -60,13 +65,36 @@ def changed(
     return make
 
 
-def other(wrong: Kernel, where: Callable[..., bool] = lambda *_, **__: True) -> Maker:
+def other(wrong: Kernel, where: Where = always) -> Maker:
     """Another function where the call meets the condition."""
 
     def make(right: Kernel) -> Kernel:
         return lambda *x, **a: (wrong if where(*x, **a) else right)(*x, **a)
 
     return make
+
+
+def via(change: Callable[..., tuple[Any, ...]], where: Where = always) -> Maker:
+    """The right function of other inputs, change(*inputs), where the call meets the condition."""
+
+    def make(right: Kernel) -> Kernel:
+        return lambda *x, **a: right(*(change(*x) if where(*x, **a) else x), **a)
+
+    return make
+
+
+def called_with(where: Where = always, **attributes: Any) -> Maker:
+    """The right function with other attributes where the call meets the condition."""
+
+    def make(right: Kernel) -> Kernel:
+        return lambda *x, **a: right(*x, **({**a, **attributes} if where(*x, **a) else a))
+
+    return make
+
+
+def first_result(change: Callable[[Any], Any], where: Where = always) -> Maker:
+    """The first of several results changed where the call meets the condition."""
+    return changed(lambda results: (change(results[0]), *results[1:]), where)
 
 
 def of_result(change: Callable[..., Any]) -> Maker:

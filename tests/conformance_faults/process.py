@@ -9,29 +9,27 @@ import threading
 import time
 
 import numpy as np
-from conformance_faults.faults import Fault, nudged
+from conformance_faults.faults import Fault, changed, nudged
 
 from pullback_numpy import NumPyBackend
 
 
-def after(count):
-    """Wrong from the call of this number on."""
+def in_calls(wrong):
+    """Wrong in the calls whose number meets the condition."""
 
     def make(right):
         numbers = itertools.count(1)
-        return lambda *x, **a: nudged(right(*x, **a)) if next(numbers) > count else right(*x, **a)
+        return changed(nudged, lambda *_, **__: wrong(next(numbers)))(right)
 
     return make
+
+
+def after(count):
+    return in_calls(lambda number: number > count)
 
 
 def every(count):
-    def make(right):
-        numbers = itertools.count(1)
-        return lambda *x, **a: (
-            nudged(right(*x, **a)) if not next(numbers) % count else right(*x, **a)
-        )
-
-    return make
+    return in_calls(lambda number: number % count == 0)
 
 
 def ring(count):
@@ -192,91 +190,48 @@ STATE = {
 }
 
 
-def to_host_shared(self, array):
-    array = array.view()
-    array.flags.writeable = True
-    return array
-
-
-def to_host_contiguous(self, array):
+def contiguous(array):
     return np.ndarray(array.shape, array.dtype, np.ascontiguousarray(array.T).data)
 
 
+def to_host(change):
+    """Arrays arrive changed on the host."""
+    return Fault("add", None, "to_host", {"to_host": lambda self, x: change(x)})
+
+
+def from_host(change):
+    """Arrays arrive changed on the device."""
+    members = {"from_host": lambda self, x, d, *, copy: np.array(change(x))}
+    return Fault("add", None, "from_host|to_host", members)
+
+
+def item(change, dtype):
+    """The Python number of an element of a dtype is another one."""
+
+    def member(self, x):
+        return change(x.item()) if x.dtype == dtype else NumPyBackend.item(self, x)
+
+    return Fault("add", None, "item", {"item": member})
+
+
+def without_subnormals(x):
+    if x.dtype.kind != "f":
+        return x
+    return np.where(np.abs(x) < np.finfo(x.dtype).smallest_normal, np.zeros((), x.dtype), x)
+
+
 TRANSFERS = {
-    "to_host loses the sign of zero": Fault(
-        "add",
-        None,
-        "to_host|sign",
-        {"to_host": lambda self, x: x + 0 if x.dtype.kind == "f" else x},
+    "to_host loses the sign of zero": to_host(lambda x: x + 0 if x.dtype.kind == "f" else x),
+    "to_host shares memory that can be written": to_host(lambda x: x),
+    "to_host ignores strides": to_host(contiguous),
+    "to_host through float64": to_host(
+        lambda x: x.astype(np.float64).astype(x.dtype) if x.dtype.kind in "iu" else x
     ),
-    "to_host shares memory that can be written": Fault(
-        "add", None, "to_host", {"to_host": lambda self, x: x}
-    ),
-    "to_host ignores strides": Fault("add", None, "to_host", {"to_host": to_host_contiguous}),
-    "to_host through float64": Fault(
-        "add",
-        None,
-        "to_host",
-        {
-            "to_host": lambda self, x: (
-                x.astype(np.float64).astype(x.dtype) if x.dtype.kind in "iu" else x
-            )
-        },
-    ),
-    "from_host flushes subnormals": Fault(
-        "add",
-        None,
-        "from_host|to_host",
-        {
-            "from_host": lambda self, x, d, *, copy: (
-                np.array(
-                    np.where(
-                        np.abs(x) < np.finfo(x.dtype).smallest_normal, np.zeros((), x.dtype), x
-                    )
-                )
-                if x.dtype.kind == "f"
-                else np.array(x)
-            )
-        },
-    ),
-    "from_host of large arrays": Fault(
-        "add",
-        None,
-        "from_host|to_host",
-        {"from_host": lambda self, x, d, *, copy: nudged(x) if x.size > 5000 else np.array(x)},
-    ),
-    "item of int64 through float": Fault(
-        "add",
-        None,
-        "item",
-        {
-            "item": lambda self, x: (
-                int(float(x.item())) if x.dtype == np.int64 else NumPyBackend.item(self, x)
-            )
-        },
-    ),
-    "item of bool is an int": Fault(
-        "add",
-        None,
-        "item",
-        {
-            "item": lambda self, x: (
-                int(x.item()) if x.dtype == np.bool_ else NumPyBackend.item(self, x)
-            )
-        },
-    ),
-    "item of float32 through text": Fault(
-        "add",
-        None,
-        "item",
-        {
-            "item": lambda self, x: (
-                float(f"{float(x.item()):.5g}")
-                if x.dtype == np.float32
-                else NumPyBackend.item(self, x)
-            )
-        },
-    ),
+    "from_host flushes subnormals": from_host(without_subnormals),
+    "from_host of large arrays": from_host(lambda x: nudged(x) if x.size > 5000 else x),
+    "item of int64 through float": item(lambda x: int(float(x)), np.int64),
+    "item of bool is an int": item(int, np.bool_),
+    "item of float32 through text": item(lambda x: float(f"{x:.5g}"), np.float32),
 }
 
 FAULTS = {

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance_faults.faults import Fault, changed, nudged, of_result
+from conformance_faults.faults import (
+    Fault,
+    called_with,
+    changed,
+    first_result,
+    nudged,
+    of_result,
+    other,
+    via,
+)
 
 
 def big(limit):
@@ -30,6 +39,21 @@ def blocks(size):
     return of_result(change)
 
 
+def in_parts(size, dimensions=(1, 2, 3, 4)):
+    """The first elements along the axis and the others, as if they were two arrays."""
+
+    def make(right):
+        def kernel(x, **a):
+            if x.ndim not in dimensions or x.shape[a["axis"]] <= size or a.get("include_initial"):
+                return right(x, **a)
+            parts = np.split(x, [size], a["axis"])
+            return np.concatenate([right(part, **a) for part in parts], a["axis"])
+
+        return kernel
+
+    return make
+
+
 SIZES = {
     "exp beyond 2,000 elements": Fault("exp", changed(nudged, big(2000)), "every float"),
     "add beyond 60,000 elements": Fault("add", changed(nudged, big(60000)), "every float32"),
@@ -42,49 +66,16 @@ SIZES = {
     "argmax with 16-bit positions": Fault("argmax", of_result(lambda y, x, **_: y % 1024), "value"),
     "matmul with a long inner axis": Fault(
         "matmul",
-        lambda right: (
-            lambda a, b: (
-                right(a[..., :64], b[..., :64, :])
-                if a.ndim > 1 and b.ndim > 1 and a.shape[-1] == b.shape[-2] > 64
-                else right(a, b)
-            )
+        via(
+            lambda a, b: (a[..., :64], b[..., :64, :]),
+            lambda a, b: a.ndim > 1 and b.ndim > 1 and a.shape[-1] == b.shape[-2] > 64,
         ),
         "value",
     ),
-    "sort of more than 16 elements": Fault(
-        "sort",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **a)
-                if x.size < 17 or x.ndim != 1
-                else np.concatenate([right(x[:16], **a), right(x[16:], **a)])
-            )
-        ),
-        "value",
-    ),
-    "cumulative_sum starts anew after 50": Fault(
-        "cumulative_sum",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **a)
-                if a["include_initial"] or x.shape[a["axis"]] <= 50
-                else np.concatenate(
-                    [right(part, **a) for part in np.split(x, [50], a["axis"])], a["axis"]
-                )
-            )
-        ),
-        "value",
-    ),
+    "sort of more than 16 elements": Fault("sort", in_parts(16, dimensions=(1,)), "value"),
+    "cumulative_sum starts anew after 50": Fault("cumulative_sum", in_parts(50), "value"),
     "layer_norm of long rows": Fault(
-        "layer_norm",
-        lambda right: (
-            lambda x, s, o, **a: (
-                (nudged(right(x, s, o, **a)[0]), *right(x, s, o, **a)[1:])
-                if x.shape[-1] > 60
-                else right(x, s, o, **a)
-            )
-        ),
-        "value",
+        "layer_norm", first_result(nudged, lambda x, *_, **__: x.shape[-1] > 60), "value"
     ),
 }
 
@@ -96,112 +87,71 @@ def square(x):
 LAYOUTS = {
     "a square matrix transposed in memory": Fault(
         "matmul",
-        lambda right: (
-            lambda a, b: (
-                right(a, b.mT)
-                if square(b) and not b.flags.c_contiguous and b.mT.flags.c_contiguous
-                else right(a, b)
-            )
+        via(
+            lambda a, b: (a, b.mT),
+            lambda a, b: square(b) and not b.flags.c_contiguous and b.mT.flags.c_contiguous,
         ),
         "column-major",
     ),
     "permute_dims of square arrays": Fault(
         "permute_dims",
-        lambda right: (
-            lambda x, *, axes: x if len(set(x.shape)) == 1 and x.ndim > 1 else right(x, axes=axes)
-        ),
+        other(lambda x, **_: x, lambda x, **_: len(set(x.shape)) == 1 and x.ndim > 1),
         "square",
     ),
     "the transpose of a square": Fault(
-        "matrix_transpose", lambda right: lambda x: x if square(x) else right(x), "square|value"
+        "matrix_transpose", other(lambda x: x, square), "square|value"
     ),
     "strides of 0 in sum": Fault(
         "sum",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **a) if 0 not in x.strides or not x.size else right(np.zeros_like(x), **a)
-            )
-        ),
+        via(lambda x: (np.zeros_like(x),), lambda x, **_: 0 in x.strides and x.size),
         "repeated|value",
     ),
     "reversed inputs of maximum": Fault(
         "maximum",
-        lambda right: (
-            lambda a, b: (
-                right(a[..., ::-1], b)
-                if a.ndim and a.size > 1 and a.strides[-1] < 0
-                else right(a, b)
-            )
+        via(
+            lambda a, b: (a[..., ::-1], b),
+            lambda a, b: a.ndim and a.size > 1 and a.strides[-1] < 0,
         ),
         "reversed",
     ),
     "unaligned inputs of divide": Fault(
-        "divide",
-        lambda right: lambda a, b: right(a, b) if a.flags.aligned else nudged(right(a, b)),
-        "unaligned",
+        "divide", changed(nudged, lambda a, b: not a.flags.aligned), "unaligned"
     ),
 }
+
+
+def along(axis, ndim):
+    """Calls over an axis of inputs with this number of axes."""
+    return lambda x, *_, **a: (a["axis"], x.ndim) == (axis, ndim)
+
 
 AXES = {
     "max in one axis": Fault("max", changed(nudged, lambda x, **_: x.ndim == 1), "value"),
     "argmin in one axis": Fault(
         "argmin", changed(lambda y: y + 1, lambda x, **_: x.ndim == 1), "value"
     ),
-    "flip in one axis": Fault(
-        "flip", lambda right: lambda x, **a: x if x.ndim == 1 else right(x, **a), "value"
-    ),
-    "softmax over axis 2 of 4": Fault(
-        "softmax",
-        lambda right: lambda x, *, axis: right(x, axis=1 if (axis, x.ndim) == (2, 4) else axis),
-        "axis=2",
-    ),
+    "flip in one axis": Fault("flip", other(lambda x, **_: x, lambda x, **_: x.ndim == 1), "value"),
+    "softmax over axis 2 of 4": Fault("softmax", called_with(along(2, 4), axis=1), "axis=2"),
     "sum over axes 0 and 2 of 4": Fault(
-        "sum",
-        lambda right: (
-            lambda x, *, axis, dtype, keepdims: right(
-                x,
-                axis=(0, 1) if axis == (0, 2) and x.ndim == 4 else axis,
-                dtype=dtype,
-                keepdims=keepdims,
-            )
-        ),
-        r"axis=\(0, 2\)",
+        "sum", called_with(along((0, 2), 4), axis=(0, 1)), r"axis=\(0, 2\)"
     ),
     "concat along the third axis": Fault(
-        "concat",
-        lambda right: lambda x, *, axis: right(x[::-1] if axis == 2 else x, axis=axis),
-        "axis",
+        "concat", via(lambda x: (x[::-1],), lambda x, *, axis: axis == 2), "axis"
     ),
     "take along the third axis": Fault(
-        "take",
-        lambda right: lambda x, i, *, axis: right(x[..., ::-1] if axis == 2 else x, i, axis=axis),
-        "value",
+        "take", via(lambda x, i: (x[..., ::-1], i), lambda x, i, *, axis: axis == 2), "value"
     ),
     "cumulative_max along axis 1 of 4": Fault(
-        "cumulative_max",
-        lambda right: lambda x, *, axis: right(x, axis=2 if (axis, x.ndim) == (1, 4) else axis),
-        "axis",
+        "cumulative_max", called_with(along(1, 4), axis=2), "axis"
     ),
     "an order of four axes": Fault(
         "permute_dims",
-        lambda right: (
-            lambda x, *, axes: right(x, axes=(3, 0, 1, 2) if tuple(axes) == (1, 2, 3, 0) else axes)
-        ),
+        called_with(lambda x, *, axes: tuple(axes) == (1, 2, 3, 0), axes=(3, 0, 1, 2)),
         "axes",
     ),
-    "roll over the second of four axes": Fault(
-        "argsort",
-        lambda right: (
-            lambda x, *, axis, **a: right(x, axis=0 if (axis, x.ndim) == (1, 4) else axis, **a)
-        ),
-        "axis",
-    ),
+    "roll over the second of four axes": Fault("argsort", called_with(along(1, 4), axis=0), "axis"),
     "log_softmax_gradient over axis 0": Fault(
-        "log_softmax_gradient",
-        lambda right: (
-            lambda g, o, *, axis: right(g, o, axis=1 if axis == 0 and g.ndim == 3 else axis)
-        ),
-        "axis",
+        "log_softmax_gradient", called_with(along(0, 3), axis=1), "axis"
     ),
 }
 
@@ -231,12 +181,9 @@ EMPTY = {
     ),
     "the dtype of an empty result": Fault(
         "concat",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **a)
-                if sum(y.size for y in x)
-                else right([y.astype(np.float64) for y in x], **a)
-            )
+        via(
+            lambda x: ([y.astype(np.float64) for y in x],),
+            lambda x, **_: not sum(y.size for y in x),
         ),
         "0|empty",
     ),
@@ -250,98 +197,54 @@ EMPTY = {
 PAIRS = {
     "var with correction and keepdims": Fault(
         "var",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **{**a, "correction": 0.0})
-                if a["correction"] and a["keepdims"]
-                else right(x, **a)
-            )
-        ),
+        called_with(lambda x, **a: a["correction"] and a["keepdims"], correction=0.0),
         "correction",
     ),
     "sort descending along the first axis": Fault(
         "sort",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **{**a, "descending": False})
-                if a["descending"] and a["axis"] == 0 and x.ndim > 1
-                else right(x, **a)
-            )
+        called_with(
+            lambda x, **a: a["descending"] and a["axis"] == 0 and x.ndim > 1, descending=False
         ),
         "descending",
     ),
     "cumulative_sum with a first 0 along an inner axis": Fault(
         "cumulative_sum",
-        lambda right: (
-            lambda x, **a: (
-                nudged(right(x, **a))
-                if a["include_initial"] and a["axis"] == 1 and x.ndim == 3
-                else right(x, **a)
-            )
-        ),
+        changed(nudged, lambda x, **a: a["include_initial"] and a["axis"] == 1 and x.ndim == 3),
         "include_initial",
     ),
     "avg_pool without padding counted and channels first": Fault(
         "avg_pool",
-        lambda right: (
-            lambda x, **a: (
-                right(x, **{**a, "count_include_pad": True})
-                if not a["count_include_pad"] and a["data_format"] == "channels_first"
-                else right(x, **a)
-            )
+        called_with(
+            lambda x, **a: not a["count_include_pad"] and a["data_format"] == "channels_first",
+            count_include_pad=True,
         ),
         "data_format",
     ),
     "conv with groups and strides": Fault(
         "conv",
-        lambda right: (
-            lambda x, k, **a: (
-                nudged(right(x, k, **a))
-                if a["groups"] > 1 and max(a["strides"]) > 1
-                else right(x, k, **a)
-            )
-        ),
+        changed(nudged, lambda *_, **a: a["groups"] > 1 and max(a["strides"]) > 1),
         "groups",
     ),
     "lstm with a mask in reverse": Fault(
         "lstm",
-        lambda right: (
-            lambda *x, **a: (
-                right(*x, **{**a, "reverse": False})
-                if a["reverse"] and x[6] is not None
-                else right(*x, **a)
-            )
-        ),
+        called_with(lambda *x, **a: a["reverse"] and x[6] is not None, reverse=False),
         "reverse",
     ),
     "sum with dtype and keepdims": Fault(
         "sum",
-        lambda right: (
-            lambda x, **a: (
-                nudged(right(x, **a)) if a["dtype"] is not None and a["keepdims"] else right(x, **a)
-            )
-        ),
+        changed(nudged, lambda x, **a: a["dtype"] is not None and a["keepdims"]),
         "dtype",
     ),
     "adam with weight decay and another beta": Fault(
-        "adam_update",
-        lambda right: (
-            lambda *x, **a: (
-                right(*x, **{**a, "beta1": 0.9})
-                if a["weight_decay"] and a["beta1"] != 0.9
-                else right(*x, **a)
-            )
-        ),
-        "beta1",
+        "adam_update", called_with(lambda *_, **a: a["weight_decay"], beta1=0.9), "beta1"
     ),
     "layer_norm with an offset alone": Fault(
         "layer_norm",
-        lambda right: (
-            lambda x, s, o, **a: right(x, s, None, **a) if s is None else right(x, s, o, **a)
-        ),
+        via(lambda x, s, o: (x, s, None), lambda x, s, o, **_: s is None),
         "without scale|value",
     ),
 }
+
 
 FAULTS = {
     **{f"size: {name}": fault for name, fault in SIZES.items()},

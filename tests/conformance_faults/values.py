@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance_faults.faults import Fault, elements, of_result, other
+from conformance_faults.faults import Fault, changed, elements, of_result, other, via
 
 F32 = np.dtype("float32")
 
@@ -15,6 +15,14 @@ def positive_zero(y, *_, **__):
 def flushed(y, *_, **__):
     small = np.abs(y) < np.finfo(y.dtype).smallest_normal if y.dtype.kind == "f" else False
     return elements(y, small, 0.0)
+
+
+def inputs_flushed(*inputs):
+    return tuple(map(flushed, inputs))
+
+
+def floats(x, *_, **__):
+    return x.dtype.kind == "f"
 
 
 SIGNS = {
@@ -51,32 +59,22 @@ SUBNORMAL = {
     "in expm1": Fault("expm1", of_result(flushed), "every float"),
     "in sinh": Fault("sinh", of_result(flushed), "every float"),
     "in tanh of float64 only": Fault(
-        "tanh",
-        lambda right: lambda x: flushed(right(x)) if x.dtype == np.float64 else right(x),
-        "every float64",
+        "tanh", changed(flushed, lambda x: x.dtype == np.float64), "every float64"
     ),
-    "subnormal inputs are zero in sign": Fault(
-        "sign",
-        lambda right: lambda x: right(flushed(x)) if x.dtype.kind == "f" else right(x),
-        "every float",
-    ),
+    "subnormal inputs are zero in sign": Fault("sign", via(inputs_flushed, floats), "every float"),
     "in log of float32": Fault(
-        "log",
-        lambda right: lambda x: right(flushed(x)) if x.dtype == F32 else right(x),
-        "every float32",
+        "log", via(inputs_flushed, lambda x: x.dtype == F32), "every float32"
     ),
-    "in a comparison": Fault(
-        "less",
-        lambda right: (
-            lambda a, b: right(flushed(a), flushed(b)) if a.dtype.kind == "f" else right(a, b)
-        ),
-        "every float",
-    ),
+    "in a comparison": Fault("less", via(inputs_flushed, floats), "every float"),
 }
 
 
 def finite_only(y, *inputs, **__):
     return np.nan_to_num(y, nan=0.0) if np.asarray(y).dtype.kind == "f" else y
+
+
+def max_of_numbers(x, *, axis, keepdims):
+    return np.asarray(np.fmax.reduce(x, axis=axis, keepdims=keepdims))
 
 
 SPECIAL = {
@@ -87,28 +85,10 @@ SPECIAL = {
         of_result(lambda y, *_: np.nan_to_num(y, nan=np.nan) if y.dtype.kind == "f" else y),
         "infinity|infinities",
     ),
-    "NaN is larger than all in maximum": Fault(
-        "maximum", other(np.fmax, lambda a, b: a.dtype.kind == "f"), "NaN"
-    ),
-    "NaN is lost in max": Fault(
-        "max",
-        other(
-            lambda x, *, axis, keepdims: np.asarray(
-                np.fmax.reduce(x, axis=axis, keepdims=keepdims)
-            ),
-            lambda x, **_: x.dtype.kind == "f",
-        ),
-        "NaN",
-    ),
+    "NaN is larger than all in maximum": Fault("maximum", other(np.fmax, floats), "NaN"),
+    "NaN is lost in max": Fault("max", other(max_of_numbers, floats), "NaN"),
     "NaN is lost in max of float16": Fault(
-        "max",
-        other(
-            lambda x, *, axis, keepdims: np.asarray(
-                np.fmax.reduce(x, axis=axis, keepdims=keepdims)
-            ),
-            lambda x, **_: x.dtype == np.float16,
-        ),
-        "NaN",
+        "max", other(max_of_numbers, lambda x, **_: x.dtype == np.float16), "NaN"
     ),
     "inf - inf is 0 in sum": Fault(
         "sum",
@@ -123,7 +103,7 @@ SPECIAL = {
         "equal", of_result(lambda y, a, b: y | ((a != a) & (b != b))), "every float"
     ),
     "an infinity is not a number in isfinite": Fault(
-        "isfinite", other(lambda x: ~np.isnan(x), lambda x: x.dtype.kind == "f"), "value"
+        "isfinite", other(lambda x: ~np.isnan(x), floats), "value"
     ),
     "0 * inf is 0": Fault(
         "multiply",
@@ -154,12 +134,8 @@ DOMAIN = {
         of_result(lambda y, x: elements(y, np.real(x) > 80, np.inf) if y.dtype == F32 else y),
         "every float32",
     ),
-    "log1p is log(1 + x)": Fault(
-        "log1p", other(lambda x: np.log(1 + x), lambda x: x.dtype.kind == "f"), "value"
-    ),
-    "expm1 is exp(x) - 1": Fault(
-        "expm1", other(lambda x: np.exp(x) - 1, lambda x: x.dtype.kind == "f"), "value"
-    ),
+    "log1p is log(1 + x)": Fault("log1p", other(lambda x: np.log(1 + x), floats), "value"),
+    "expm1 is exp(x) - 1": Fault("expm1", other(lambda x: np.exp(x) - 1, floats), "value"),
     "tanh is 1 from 5 on": Fault(
         "tanh",
         of_result(lambda y, x: elements(y, x > 5, 1.0) if y.dtype.kind == "f" else y),

@@ -585,6 +585,58 @@ class TestPacks:
         with pytest.warns(RuntimeWarning, match="'b'.*'a' both have"):
             assert plugins.backend("one").kernel("fake_add", None) is first
 
+    def test_two_with_one_priority_lose_what_is_contested_only(self):
+        a = pack(("fake_add", first, ["float32"]))
+        b = pack(("fake_add", second, ["float32", "float64"]), ("fake_sum", max))
+        plugins = self.plugins(a=a, b=b)
+        message = (
+            r"^the kernel pack for 'one' 'b' \(some-dist 1\.5\) and 'a' both have a kernel of "
+            r"'fake_add' with priority 10 for float32: that of 'a' is used; set another"
+        )
+        with pytest.warns(RuntimeWarning, match=message):
+            backend = plugins.backend("one")
+        assert backend.kernel("fake_add", dtypes.float32) is first
+        assert backend.kernel("fake_add", dtypes.float64) is second
+        assert backend.kernel("fake_add", dtypes.int32) is operator.add
+        assert backend.kernel("fake_sum", dtypes.float32) is max
+        a, b = plugins.info()[0].packs
+        assert (a.state, a.left_out, b.state, len(b.left_out)) == ("ready", (), "ready", 1)
+
+    def test_one_for_all_dtypes_keeps_those_that_nobody_else_serves(self):
+        plugins = registry(
+            made("one", dtypes={dtypes.float32: "f", dtypes.int32: "i"}),
+            entry("kernels.one", "a", pack(("fake_add", first, ["float32"]))),
+            entry("kernels.one", "b", pack(("fake_add", second))),
+        )
+        with pytest.warns(RuntimeWarning, match="both have"):
+            backend = plugins.backend("one")
+        assert backend.kernel("fake_add", dtypes.float32) is first
+        assert backend.kernel("fake_add", dtypes.int32) is second
+
+    @pytest.mark.parametrize("wanted", [None, ">=1.5", "==1.5.0", ">1,<2", "!=1.4", "<=1.5"])
+    def test_that_fit_the_version_of_their_backend(self, recwarn, wanted):
+        attributes = {} if wanted is None else {"backend_versions": wanted}
+        backend = self.plugins(a=pack(("fake_add", first), **attributes)).backend("one")
+        assert backend.kernel("fake_add", None) is first
+        assert not recwarn
+
+    @pytest.mark.parametrize(
+        ("wanted", "message"),
+        [
+            (">=1.6", r"'a' .* is for versions >=1\.6 of some-dist, and this is 1\.5; "
+                      r"pip install 'some-dist>=1\.6'"),
+            (">=1.4,<1.5", r"this is 1\.5; pip install 'some-dist>=1\.4,<1\.5'"),
+            ("1.5", r"must be a string such as '>=0\.2,<0\.4', got '1\.5'"),
+            (1.5, "must be a string"),
+        ],
+    )  # fmt: skip
+    def test_for_another_version_of_their_backend(self, wanted, message):
+        plugins = self.plugins(a=pack(("fake_add", first), backend_versions=wanted))
+        with pytest.warns(RuntimeWarning, match=message):
+            backend = plugins.backend("one")
+        assert backend.kernel("fake_add", None) is operator.add
+        assert plugins.info()[0].state == "ready"
+
     def test_named_like_the_backend(self):
         plugins = self.plugins(one=pack(("fake_add", first)))
         with pytest.warns(RuntimeWarning, match="named like its backend"):

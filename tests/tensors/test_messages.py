@@ -25,6 +25,10 @@ X = pb.ones(2)
         (lambda: pb.ones(3, device="nowhere"), errors.PullbackError, "ones"),
         (lambda: pb.zeros("a"), errors.InputTypeError, "zeros"),
         (lambda: pb.zeros(2, dtype="x"), errors.DTypeError, "zeros"),
+        (lambda: pb.arange(3, dtype="complex64"), errors.DTypeError, "arange"),
+        (lambda: pb.arange(0, 3, 0), errors.InputValueError, "arange"),
+        (lambda: pb.arange("a"), errors.InputTypeError, "arange"),  # type: ignore[arg-type]
+        (lambda: pb.arange(2**63), errors.InputValueError, "arange"),
         (lambda: pb.zeros_like(X, dtype="x"), errors.DTypeError, "zeros_like"),
         (lambda: pb.ones_like(X, dtype="x"), errors.DTypeError, "ones_like"),
         (lambda: pb.empty_like(X, dtype="x"), errors.DTypeError, "empty_like"),

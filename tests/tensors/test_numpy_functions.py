@@ -165,6 +165,27 @@ def test_arguments_without_an_equivalent(name, kind):
     agree(call(x), call(X))
 
 
+WAYS_OUT = {
+    **{name: getattr(np, name) for name in LISTED if LISTED[name] == OTHERS[0]},
+    "fromiter": lambda x: np.fromiter(x[0], float),
+    "asmatrix": lambda x: np.asarray(np.asmatrix(x)),
+    "bmat": lambda x: np.asarray(np.bmat([[x, x]])),
+    "full": lambda x: np.full((3, 3), x),
+    "arange": lambda x: np.arange(x[0, 0]),
+    "kaiser": lambda x: np.kaiser(3, x[0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WAYS_OUT))
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_what_makes_an_array_of_everything_gives_a_constant(name):
+    for kind in ("tensor", "variable"):
+        result, gradient = recorded(kind, WAYS_OUT[name])
+        assert isinstance(result, np.ndarray)
+        assert not gradient.any()
+        np.testing.assert_array_equal(result, WAYS_OUT[name](X))
+
+
 @pytest.mark.parametrize("name", sorted(CALLS))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_no_tape_records_is_answered_as_numpy_does(name):

@@ -170,6 +170,25 @@ def test_swapped_labels_and_logits() -> None:
         pb.losses.sparse_softmax_cross_entropy(labels[:3], logits)
 
 
+NAMES = ["cat", "dog", "cat", "emu"]
+
+
+@pytest.mark.parametrize("labels", [NAMES, np.asarray(NAMES), pb.StringTensor(NAMES)])
+@pytest.mark.parametrize("loss", ["sparse_softmax_cross_entropy", "softmax_cross_entropy"])
+def test_names_as_labels_say_how_to_number_them(loss: str, labels: Any) -> None:
+    wanted = r"names, labels = np.unique\(x, return_inverse=True\)"
+    logits = np.zeros((4, 3), "f4")
+    with pytest.raises(pb.errors.ConversionError, match=rf"^{loss}: labels: .*{wanted}"):
+        getattr(pb.losses, loss)(labels, logits)
+    with pytest.raises(pb.errors.ConversionError, match=wanted):
+        compiled(loss).fit(logits, labels, verbose=False)
+    _, numbers = np.unique(labels, return_inverse=True)
+    assert numbers.tolist() == [0, 1, 0, 2]
+    assert pb.losses.sparse_softmax_cross_entropy(numbers, logits) > 0
+    with pytest.raises(pb.errors.ConversionError, match=rf"^{loss}: logits: "):
+        getattr(pb.losses, loss)(numbers, NAMES)
+
+
 # -------------------------------------------------------------------------------------------------
 # Steps of one's own.
 

@@ -259,6 +259,10 @@ SPECIAL = [
     *(("log1p", (complex(a, b),), "complex128") for a, b in (
         (np.inf, np.nan), (-np.inf, np.nan), (np.nan, np.inf), (np.inf, 1.0), (-np.inf, np.inf),
     )),
+    *((name, (complex(a, b),), "complex128") for name in ("expm1", "log1p") for a, b in (
+        (0.0, -0.0), (-0.0, 0.0), (-1.0, -0.0), (1.0, -0.0), (-3.0, -0.0), (np.inf, -0.0),
+        (-np.inf, -1.0),
+    )),
     *(("acos", (complex(a, b),), "complex128") for a in (0.0, -0.0, 2.0) for b in (0.0, -0.0, 1.0)),
     ("tanh", (complex(np.inf, 1.07e154),), "complex128"),
     ("tanh", (complex(-np.inf, -2.0),), "complex128"),

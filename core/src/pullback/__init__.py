@@ -29,13 +29,17 @@ from pullback._namespace.dtypes import (
     bfloat16,
     complex64,
     complex128,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
+    int4,
     int8,
     int16,
     int32,
     int64,
+    uint4,
     uint8,
     uint16,
     uint32,
@@ -142,6 +146,7 @@ if TYPE_CHECKING:
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
+    from pullback.plugins.own_kernels import register_kernel as register_kernel
     from pullback.plugins.public import *
     from pullback.profiling import OpProfile as OpProfile
     from pullback.profiling import Profile as Profile
@@ -182,6 +187,7 @@ _LAZY = {
     "profile": "pullback.profiling",
     "py_function": "pullback.graph.py_function",
     "register_backend": "pullback.plugins.public",
+    "register_kernel": "pullback.plugins.own_kernels",
     "scan": "pullback.graph.control",
     "set_default_dtype": "pullback._namespace.defaults",
     "stop_gradient": "pullback._autodiff.functional",
@@ -212,7 +218,10 @@ _LAZY_MODULES = frozenset(
 )
 
 #: The modules in which a name is looked for that is not in this one, before an error is raised.
-_SEARCHED = ("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks")
+_SEARCHED = (
+    *("linalg", "fft", "random", "layers", "losses", "metrics", "optimizers", "callbacks"),
+    "data",
+)
 
 __all__ = [
     *_LAZY,
@@ -238,10 +247,13 @@ __all__ = [
     "e",
     "errors",
     "executing_eagerly",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "float32",
     "float64",
     "inf",
+    "int4",
     "int8",
     "int16",
     "int32",
@@ -254,6 +266,7 @@ __all__ = [
     "pi",
     "random",
     "set_default_device",
+    "uint4",
     "uint8",
     "uint16",
     "uint32",

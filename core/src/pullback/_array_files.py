@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 import numpy as np
 
 from pullback import dtypes
+from pullback._storage_dtypes import float8_e4m3fn, float8_e5m2, int4, uint4
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -32,7 +33,11 @@ SAFETENSORS: dict[str, dtypes.DType] = {
     "U8": dtypes.uint8, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,
 }  # fmt: skip
 
-_DTYPES = frozenset(dtype.name for dtype in dtypes.ALL)
+#: The same for files of arrays; those of four bits are stored as bytes.
+_ON_FILE = {**SAFETENSORS, "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2}
+_BYTES = {int4: dtypes.int8, uint4: dtypes.uint8}
+
+_DTYPES = frozenset(dtype.name for dtype in (*dtypes.ALL, *dtypes.STORAGE))
 
 
 class LaterVersion(ValueError):
@@ -46,6 +51,8 @@ class LaterVersion(ValueError):
 def stored(array: Array) -> Array:
     """Converts an array to its stored form: contiguous, complex numbers as pairs of reals."""
     array = np.asarray(array, order="C")
+    if array.dtype in _BYTES:
+        return array.astype(_BYTES[array.dtype])
     if dtypes.is_complex(array.dtype):
         pairs = array.reshape((*array.shape, 1))
         return pairs.view(dtypes.real_of(array.dtype))
@@ -94,16 +101,18 @@ def loaded(data: bytes, header: Mapping[str, Any], description: Mapping[str, Any
     dtype = dtypes.as_dtype(description["dtype"])
     shape = tuple(description["shape"])
     on_file: tuple[int, ...] = shape
-    holds = dtype
+    holds = _BYTES.get(dtype, dtype)
     if dtypes.is_complex(dtype):
         on_file, holds = (*shape, 2), dtypes.real_of(dtype)
-    if SAFETENSORS.get(header["dtype"]) != holds or tuple(header["shape"]) != on_file:
+    if _ON_FILE.get(header["dtype"]) != holds or tuple(header["shape"]) != on_file:
         raise ValueError(
             f"holds {header['dtype']} {tuple(header['shape'])}, the manifest says {dtype} {shape}"
         )
     array: Array = np.ndarray(on_file, holds, buffer=data)
     if checksum(array) != description["sha256"]:
         raise ValueError("its checksum is wrong")
+    if dtype in _BYTES:
+        return array.astype(dtype)
     return array.view(dtype).reshape(shape) if holds != dtype else array
 
 

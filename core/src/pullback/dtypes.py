@@ -16,18 +16,16 @@ import ml_dtypes
 import numpy as np
 
 from pullback import errors
+from pullback._storage_dtypes import STORAGE as STORAGE
+from pullback._storage_dtypes import storage_message
 
 DType: TypeAlias = "np.dtype[Any]"
 
 bool_: DType = np.dtype("bool")
-int8: DType = np.dtype("int8")
-int16: DType = np.dtype("int16")
-int32: DType = np.dtype("int32")
-int64: DType = np.dtype("int64")
-uint8: DType = np.dtype("uint8")
-uint16: DType = np.dtype("uint16")
-uint32: DType = np.dtype("uint32")
-uint64: DType = np.dtype("uint64")
+SIGNED: tuple[DType, ...] = tuple(np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
+UNSIGNED: tuple[DType, ...] = tuple(np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
+int8, int16, int32, int64 = SIGNED
+uint8, uint16, uint32, uint64 = UNSIGNED
 bfloat16: DType = np.dtype(ml_dtypes.bfloat16)
 float16: DType = np.dtype("float16")
 float32: DType = np.dtype("float32")
@@ -35,8 +33,6 @@ float64: DType = np.dtype("float64")
 complex64: DType = np.dtype("complex64")
 complex128: DType = np.dtype("complex128")
 
-SIGNED: tuple[DType, ...] = (int8, int16, int32, int64)
-UNSIGNED: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
 INTEGER: tuple[DType, ...] = SIGNED + UNSIGNED
 REAL_FLOATING: tuple[DType, ...] = (bfloat16, float16, float32, float64)
 COMPLEX: tuple[DType, ...] = (complex64, complex128)
@@ -48,21 +44,22 @@ DEFAULT_FLOAT: DType = float32
 DEFAULT_INT: DType = int32
 DEFAULT_COMPLEX: DType = complex64
 
-_NAMES: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
+_NAMES: dict[str, DType] = {dtype.name: dtype for dtype in (*ALL, *STORAGE)}
 _NAME_OF: dict[DType, str] = {dtype: name for name, dtype in _NAMES.items()}
 #: Python's types, and their names: `dtype="float"` is `dtype=float`.
 _PYTHON: dict[type | str, DType] = {bool: bool_}
-_MEMBERS = frozenset(ALL)
 #: Every dtype to the one object of it: dispatch compares by identity.
-_OWN: dict[DType, DType] = {dtype: dtype for dtype in ALL}
+_OWN: dict[DType, DType] = {dtype: dtype for dtype in _NAMES.values()}
 
 # The kinds in the order in which a weak Python scalar lifts an array.
 BOOL, INT, FLOAT, CMPLX = range(4)
+STORED = -1  # stores values and does not compute
 _KIND: dict[DType, int] = {
     bool_: BOOL,
     **dict.fromkeys(INTEGER, INT),
     **dict.fromkeys(REAL_FLOATING, FLOAT),
     **dict.fromkeys(COMPLEX, CMPLX),
+    **dict.fromkeys(STORAGE, STORED),
 }
 _SCALAR_KIND: dict[type, int] = {bool: BOOL, int: INT, float: FLOAT, complex: CMPLX}
 
@@ -171,7 +168,7 @@ def as_dtype(value: DTypeLike) -> DType:
         dtype = None if value is None else np.dtype(value).newbyteorder("=")
     except TypeError:
         dtype = None
-    if dtype is None or dtype not in _MEMBERS:
+    if dtype is None or dtype not in _OWN:
         names = ", ".join(_NAMES)
         raise errors.DTypeError(f"{value!r} is not a pullback dtype; use one of {names}")
     return _OWN[dtype]
@@ -233,7 +230,8 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
 
 
 _TABLE: dict[tuple[DType, DType], DType | None] = {
-    (a, b): _promote_pair(a, b) for a in ALL for b in ALL
+    **{(a, b): _promote_pair(a, b) for a in ALL for b in ALL},
+    **{(dtype, dtype): dtype for dtype in STORAGE},
 }
 
 
@@ -246,7 +244,7 @@ def promote_types(a: DType, b: DType) -> DType:
     Raises:
         DTypeError: for uint64 with a signed integer dtype, which no integer dtype holds.
     """
-    found = _TABLE[a, b]
+    found = _TABLE.get((a, b))
     if found is None:
         raise errors.DTypeError(
             f"{a} and {b} do not promote to one dtype without losing values; "
@@ -276,6 +274,8 @@ def promote(operands: Sequence[Operand]) -> DType:
     result: DType | None = None
     for operand in operands:
         if not isinstance(operand, type):
+            if _KIND[operand] == STORED:
+                raise errors.DTypeError(storage_message(operand))
             result = operand if result is None else promote_types(result, operand)
     scalars = [operand for operand in operands if isinstance(operand, type)]
     if result is None:

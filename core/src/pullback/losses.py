@@ -95,6 +95,12 @@ def _of_logits(
     """Calls an op of logits and labels; an error is told in the terms of the loss."""
     try:
         return op(logits, labels, **attributes)
+    except errors.ConversionError as error:
+        which = "labels" if _is_refused(labels) else "logits"
+        reason = str(error).removeprefix(f"{op.__name__}: ")
+        named = errors.ConversionError(f"{name}: {which}: {reason}")
+        named.op = name
+        raise named.with_traceback(error.__traceback__) from None
     except (errors.DTypeError, errors.ShapeError) as error:
         first, second = from_any(labels), from_any(logits)
         reason = str(error).removeprefix(f"{op.__name__}: ").replace("_with_logits", "")
@@ -109,6 +115,14 @@ def _of_logits(
         )
         described.op = name
         raise described.with_traceback(error.__traceback__) from None
+
+
+def _is_refused(value: TensorLike) -> bool:
+    try:
+        from_any(value)
+    except errors.ConversionError:
+        return True
+    return False
 
 
 # ---------------------------------------------------------------------------------------------

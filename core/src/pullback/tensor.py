@@ -21,7 +21,7 @@ from pullback._printing import printed
 from pullback._symbols import Break
 from pullback._views import Base, in_place, refuse_write
 from pullback.casting import cast
-from pullback.dtypes import INT, DType, DTypeLike, kind
+from pullback.dtypes import INT, STORAGE, DType, DTypeLike, kind
 from pullback.shapes import Shape
 
 if TYPE_CHECKING:
@@ -268,6 +268,11 @@ class Tensor(ArrayMethods, OperatorMethods):
         copy: bool | None = None,
     ) -> Any:
         """The array as a DLPack capsule, for other libraries (array API standard)."""
+        if self.dtype in STORAGE:
+            raise errors.ExchangeError(
+                f"{self.dtype} is not handed out by DLPack; convert with x.astype(pb.float32) "
+                f"first, or take x.numpy()"
+            )
         return self._device.backend.to_dlpack(
             self._array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )

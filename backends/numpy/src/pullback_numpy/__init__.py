@@ -41,6 +41,7 @@ class NumPyBackend(Backend):
     version = np.__version__
     kinds = ("cpu",)
     dtypes: Mapping[DType, DType] = {dtype: dtype for dtype in pullback.dtypes.ALL}
+    storage_dtypes: Mapping[DType, DType] = {dtype: dtype for dtype in pullback.dtypes.STORAGE}
     kernels = KERNELS
 
     def from_host(self, array: Array, device: None, *, copy: bool) -> Array:

@@ -73,7 +73,18 @@ def _log1p(x: torch.Tensor) -> torch.Tensor:
         return found
     # An infinite part makes an infinite size, beside NaN too; torch.hypot gives NaN.
     infinite = torch.isinf(x.real) | torch.isinf(x.imag)
-    return torch.complex(torch.where(infinite, torch.inf, found.real), found.imag)
+    # log1p(conj(x)) is conj(log1p(x)), of zeros too.
+    imag = torch.copysign(found.imag, x.imag)
+    return torch.complex(torch.where(infinite, torch.inf, found.real), imag)
+
+
+def _expm1(x: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _GENERIC["expm1"](x)
+    if not x.is_complex():
+        return found
+    # A zero keeps its sign, which torch loses where it adds a number to a complex tensor.
+    imag = torch.where(torch.isfinite(x), torch.expm1(x).imag, torch.exp(x).imag)
+    return torch.complex(found.real, imag)
 
 
 def _acos(x: torch.Tensor) -> torch.Tensor:
@@ -104,6 +115,7 @@ def _tangent(function: Callable[[torch.Tensor], torch.Tensor], infinite: str, ot
 KERNELS: dict[str, Kernel] = {
     "acos": _acos,
     "cosh": _hyperbolic(torch.cosh, odd=False),
+    "expm1": _expm1,
     "floor_divide": _quotient("floor_divide"),
     "integer_floor_divide": _quotient("integer_floor_divide"),
     "log1p": _log1p,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from pullback import errors, shapes
 from pullback._dispatch.recording import capturing
 from pullback.devices import Device, as_device
-from pullback.dtypes import as_dtype
+from pullback.dtypes import STORED, DType, DTypeLike, accumulating, as_dtype, kind
 from pullback.spec import Op
 from pullback.tensor import Tensor
 
@@ -113,7 +113,7 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         elif form == "ShapeLike":
             result[attribute.name] = shapes.as_shape(value)
         elif form == "DTypeLike":
-            result[attribute.name] = as_dtype(value)
+            result[attribute.name] = reader_of_dtypes(op)(value)
     if op.normalize is not None:
         result = op.normalize(shapes_of(inputs), **result)
     return result
@@ -257,17 +257,32 @@ def raise_explained(
     raise kind(f"{op.name}{_call(op, inputs, attributes)}: {error}") from error
 
 
+def reader_of_dtypes(op: Op) -> Callable[[DTypeLike], DType]:
+    """The function that makes an attribute of an op a dtype."""
+    # The table of a sum is keyed by the dtype of its input alone, so none for storage gets there.
+    return _as_computing_dtype if op.dtype is accumulating else as_dtype
+
+
+def _as_computing_dtype(value: DTypeLike) -> DType:
+    dtype = as_dtype(value)
+    if kind(dtype) == STORED:
+        raise errors.DTypeError(
+            f"{dtype} stores values and does not compute; leave dtype out, and convert the result"
+        )
+    return dtype
+
+
 def unsupported_dtype(
     op: Op, device: Device, attributes: Mapping[str, Any]
 ) -> errors.DTypeError | None:
     """The error for a dtype among the attributes that the device's backend does not support."""
-    held = device.backend.dtypes
+    backend = device.backend
+    # What makes a tensor makes none that cannot compute.
+    held = {**backend.dtypes, **backend.storage_dtypes} if op.inputs else backend.dtypes
     for attribute in op.attributes:
         dtype = attributes[attribute.name]
         if attribute.form == "DTypeLike" and dtype is not None and as_dtype(dtype) not in held:
-            return errors.DTypeError(
-                f"{op.name}: {device.backend.unsupported_dtype_message(dtype)}"
-            )
+            return errors.DTypeError(f"{op.name}: {backend.unsupported_dtype_message(dtype)}")
     return None
 
 

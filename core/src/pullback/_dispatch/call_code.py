@@ -22,6 +22,7 @@ from pullback._dispatch.arguments import (
     dtype_attributes,
     foreign_keywords,
     raise_explained,
+    reader_of_dtypes,
 )
 from pullback._dispatch.convert import read, read_whole
 from pullback._dispatch.host_data import SCALAR_TYPES
@@ -31,7 +32,7 @@ from pullback._dispatch.results import reject
 from pullback._hints import reject_keywords
 from pullback._views import base_of
 from pullback.devices import as_device
-from pullback.dtypes import as_dtype, is_floating
+from pullback.dtypes import is_floating
 from pullback.spec import Arity, Attribute, Input, Op
 from pullback.tensor import Tensor
 
@@ -67,7 +68,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_canonical_axis": shapes.canonical_axis,
         "_canonical_axes": shapes.canonical_axes,
         "_as_shape": shapes.as_shape,
-        "_as_dtype": as_dtype,
+        "_as_dtype": reader_of_dtypes(op),
         "_as_device": as_device,
         "_Output": Output,
         "_weak": ref,

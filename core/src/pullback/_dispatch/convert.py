@@ -19,7 +19,7 @@ from pullback._dispatch.host_data import (
     leaves,
     numbers_of,
 )
-from pullback._dispatch.recording import LOCAL, RECORDING
+from pullback._dispatch.recording import LOCAL, RECORDING, may_record
 from pullback._operators import OPERATORS
 from pullback._symbols import HostNumber
 from pullback.casting import number
@@ -150,7 +150,7 @@ def from_host(
     if dtype is not None and array.dtype != dtype:
         array = cast_host(value, array, dtype)
         copy = False
-    if array.dtype not in device.backend.dtypes:
+    if array.dtype not in device.backend.dtypes and not device.backend.holds(array.dtype):
         raise errors.DTypeError(device.backend.unsupported_dtype_message(array.dtype))
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
 
@@ -195,6 +195,28 @@ def from_any(value: object, dtype: DType | None = None, device: Device | None = 
     if device is not None and tensor._device is not device:
         tensor = OPERATORS.to_device(tensor, device)
     return tensor
+
+
+def as_number(value: Any, name: str, instead: str) -> Any:
+    """The number in an array of one element; other values as they are.
+
+    Args:
+        value: a number, or an array, tensor or variable of one element.
+        name: the name of the argument.
+        instead: what to write for a gradient.
+
+    Raises:
+        TapeError: for a float that a tape records, whose gradient would be lost.
+    """
+    if not hasattr(value, "dtype"):
+        return value
+    x = from_any(value)
+    if may_record(x._node) and dtypes.kind(x.dtype) in (dtypes.FLOAT, dtypes.CMPLX):
+        raise errors.TapeError(
+            f"{name} is a tensor that a tape records, and its gradient would be lost: the op takes "
+            f"a number; write {instead}, or x.item() for a constant"
+        )
+    return x.item()
 
 
 def from_any_beside(value: object, x: Tensor) -> Tensor:

@@ -26,6 +26,17 @@ def leaves(value: object) -> Iterable[object]:
         yield value
 
 
+def _not_numbers(value: object, dtype: np.dtype[Any]) -> str:
+    what = f"{type(value).__name__} of {dtype} is not an array of numbers; "
+    if dtype.kind in "SUT":
+        # Names of classes, nearly always.
+        return what + (
+            "make labels of names: `names, labels = np.unique(x, return_inverse=True)`, and "
+            "numbers of numerals: `np.asarray(x, 'float32')`"
+        )
+    return what + f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
+
+
 def host_array(value: object) -> np.ndarray[Any, Any]:
     """A NumPy array from host data: arrays keep their dtype, Python numbers get the defaults.
 
@@ -55,12 +66,11 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
             f"{type(value).__name__} cannot be an array: {error}"
         ) from error
     if array.dtype not in dtypes.ALL:
+        if array.dtype in dtypes.STORAGE:
+            return array
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))
-        raise errors.ConversionError(
-            f"{type(value).__name__} of {array.dtype} is not an array of numbers; "
-            f"a tensor holds one of {', '.join(str(d) for d in dtypes.ALL)}"
-        )
+        raise errors.ConversionError(_not_numbers(value, array.dtype))
     plain = type(value) in SCALAR_TYPES or (
         sequence and all(type(leaf) in SCALAR_TYPES for leaf in leaves(value))
     )
@@ -94,6 +104,12 @@ def cast_host(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.nd
     Raises:
         ConversionError: for integers out of range, and complex numbers as real ones.
     """
+    stored = next((d for d in (array.dtype, dtype) if dtypes.kind(d) == dtypes.STORED), None)
+    if stored is not None and dtypes.float32 not in (array.dtype, dtype):
+        raise errors.DTypeError(
+            f"{stored} is converted from float32 and back only; write "
+            f"pb.asarray(x, dtype=pb.float32).astype(pb.{stored})"
+        )
     if not isinstance(value, np.ndarray):
         # From the source again, so that no digit is lost through the default dtype, and a Python
         # integer out of range is an error.

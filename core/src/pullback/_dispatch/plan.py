@@ -17,6 +17,7 @@ from pullback._dispatch.arguments import (
     raise_explained,
     unsupported_dtype,
 )
+from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
@@ -182,7 +183,7 @@ def _find(
     while len(device.tables) <= op.index:
         device.tables.append({})
     table = device.tables[op.index]  # before the look-up: what changes meanwhile brings a new one
-    kernel = device.backend.kernel(op.name, None if first is None else first.dtype)
+    kernel = kernel_of(device, op, None if first is None else first.dtype)
     if kernel is None:
         return None
     if op.dtype is accumulating and dtypes.DEFAULT_INT is not dtypes.int32:

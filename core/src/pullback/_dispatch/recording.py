@@ -264,3 +264,9 @@ def may_record(node: Node | None) -> bool:
     """Returns whether an op on a tensor with this node would be recorded now."""
     state = LOCAL.state
     return state.recording and node is not None and reachable(node, state.oldest_serial) is not None
+
+
+def records_variables() -> bool:
+    """Returns whether a tape that watches trainable variables records in this thread."""
+    state = LOCAL.state
+    return state.recording and any(tape.watch_accessed_variables for tape in state.tapes)

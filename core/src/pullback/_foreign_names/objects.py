@@ -23,9 +23,8 @@ LAYER = {
     "register_forward_hook register_backward_hook":
         "not here: override `call`, or call the layer inside another one",
     "requires_grad requires_grad_ freeze": "write `layer.trainable = False`",
-    "train": "write `layer(x, training=True)`; a layer keeps no mode",
+    "train training": "write `layer(x, training=True)`; a layer keeps no mode",
     "eval": "write `layer(x)`, or `layer(x, training=False)`; a layer keeps no mode",
-    "training": "the `call` of a layer takes `training=`; a layer keeps no mode",
     "to cuda cpu gpu": "variables are made where the first input is: `with pb.device(\"gpu:0\"):`, "
         "or give the layer inputs of that device",
     "half double float bfloat16":

@@ -26,13 +26,10 @@ def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _quantile(a: Any, q: Any, axis: Any, keepdims: bool) -> Any:
-    if hasattr(q, "tolist"):
-        q = q.tolist()
-    if isinstance(q, (list, tuple)):
-        if any(isinstance(one, (list, tuple)) for one in q):
-            raise Unsupported("q of several axes")
-        return sorting.quantile(a, tuple([float(one) for one in q]), axis=axis, keepdims=keepdims)
-    return sorting.quantile(a, float(q), axis=axis, keepdims=keepdims)
+    parts = q if isinstance(q, (list, tuple)) else ()
+    if getattr(q, "ndim", 0) > 1 or any(isinstance(one, (list, tuple)) for one in parts):
+        raise Unsupported("q of several axes")
+    return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
 
 
 @routed("quantile")

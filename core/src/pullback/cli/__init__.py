@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         prog="pullback", description="An eager deep-learning framework with pluggable backends."
     )
     parser.add_argument("--version", action="version", version=f"pullback {__version__}")
-    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in _COMMANDS:
         command.add(subcommands)
     return parser
@@ -34,7 +34,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status: 0, 1 for a failure, 2 for bad usage."""
-    parsed = parser().parse_args(arguments)
+    whole = parser()
+    parsed = whole.parse_args(arguments)
+    if not hasattr(parsed, "run"):
+        whole.print_help(sys.stderr)
+        return 2
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.cli import kernels, table
@@ -87,10 +87,15 @@ def _rows(info: BackendInfo) -> Iterator[list[str]]:
     yield [info.name, info.version, ", ".join(info.devices) or "-", info.state]
     for pack in info.packs:
         yield [f"  + {pack.name}", pack.version, "", pack.state]
-    for why in info.left_out[:SHOWN]:
-        yield ["  - kernel", "", "", f"left out: {why}"]
-    if len(info.left_out) > SHOWN:
-        yield ["  - kernels", "", "", f"left out: {len(info.left_out) - SHOWN} more (--json)"]
+        yield from _left_out(pack.left_out, "    ")
+    yield from _left_out(info.left_out, "  ")
+
+
+def _left_out(reasons: Sequence[str], indent: str) -> Iterator[list[str]]:
+    for why in reasons[:SHOWN]:
+        yield [f"{indent}- kernel", "", "", f"left out: {why}"]
+    if len(reasons) > SHOWN:
+        yield [f"{indent}- kernels", "", "", f"left out: {len(reasons) - SHOWN} more (--json)"]
 
 
 def _ops(info: OpsInfo) -> str:

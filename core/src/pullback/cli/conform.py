@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pullback import errors
 from pullback.cli import deviations, failures, table
 from pullback.cli.backends import add_packs, choose_packs
 from pullback.conformance import saved
+from pullback.conformance.mode import Mode, seconds
 from pullback.conformance.plan import Area
 from pullback.conformance.report import Count, Report, Row, percent, total
-from pullback.conformance.runner import conform
+from pullback.conformance.runner import conform, in_turn
+from pullback.conformance.workers import Workers
 from pullback.spec import SPEC_VERSION, Op, Tier
 
 if TYPE_CHECKING:
@@ -57,6 +60,21 @@ def add(subcommands: Subcommands) -> None:
         action="store_true",
         help="run the ops that failed in the file of --json again, and keep the others",
     )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=int,
+        help="measure in N processes of their own, so that a crash is the failure of one op",
+    )
+    parser.add_argument(
+        "--budget", metavar="TIME", help="a random sample of the checks, for 60s or 5m"
+    )
+    parser.add_argument(
+        "--random", metavar="N", type=int, help="N random calls of each op, not the samples"
+    )
+    parser.add_argument(
+        "--seed", metavar="S", type=int, help="of --budget and --random; drawn and shown without"
+    )
     parser.set_defaults(run=run)
 
 
@@ -74,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     if again and path is None:
         raise errors.InputValueError("--resume and --failed need the report: add --json FILE")
     before = saved.read(path) if again and path is not None else {}
+    mode = _mode(arguments, before)
     failed = saved.failed_ops(before) if arguments.failed else []
     if arguments.failed and not failed:
         raise errors.InputValueError(f"--failed: no op has failed in {path}; leave it out")
@@ -84,8 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if not silent:
             kept = f", {len(report.rows)} ops from {path}" if report.rows else ""
-            pace = "quick" if report.quick else "full"
-            print(f"{report.name} on {report.device}: {pace} conformance{kept}", flush=True)
+            title = report.mode.title
+            print(f"{report.name} on {report.device}: {title} conformance{kept}", flush=True)
 
     def done(report: Report, row: Row) -> None:
         if path is not None:
@@ -97,7 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     report = conform(
         arguments.name,
         ops=failed or arguments.ops.split(","),
-        quick=arguments.quick,
+        mode=mode,
+        by=in_turn if arguments.jobs is None else Workers(arguments.jobs),
         progress=_progress,
         done=done,
         start=start,
@@ -112,12 +132,34 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
+def _mode(arguments: argparse.Namespace, before: dict[str, Any]) -> Mode:
+    """The mode that the arguments choose; a report that goes on keeps its seed.
+
+    Raises:
+        InputValueError: for a number that cannot be used.
+    """
+    if arguments.random is not None and arguments.random < 1:
+        raise errors.InputValueError(f"--random must be at least 1, got {arguments.random}")
+    if arguments.seed is not None and arguments.seed < 0:
+        raise errors.InputValueError(f"--seed must be at least 0, got {arguments.seed}")
+    budget = seconds(arguments.budget) if arguments.budget else 0.0
+    if budget and (arguments.resume or arguments.failed):
+        raise errors.InputValueError("--budget takes a sample: leave out --resume and --failed")
+    drawn = bool(arguments.random or budget)
+    seed = 0
+    if drawn:
+        seed = before.get("seed", random.randrange(2**31))
+        seed = seed if arguments.seed is None else arguments.seed
+    elif arguments.seed is not None:
+        raise errors.InputValueError("--seed is for --random and --budget: add one of them")
+    return Mode(arguments.quick, arguments.random or 0, budget, seed)
+
+
 def show(report: Report) -> None:
     """Prints the tables, the score, and the failures."""
-    pace = "quick" if report.quick else "full"
     print(
-        f"{report.name} {report.version} on {report.device}: {pace} conformance to version "
-        f"{SPEC_VERSION} of the op specification"
+        f"{report.name} {report.version} on {report.device}: {report.mode.title} conformance "
+        f"to version {SPEC_VERSION} of the op specification"
     )
     print(f"dtypes: {', '.join(report.dtypes)}")
     if report.packs:
@@ -143,11 +185,13 @@ def show(report: Report) -> None:
     print(f"\nslowest: {times}")
     if report.incomplete:
         print("\nStopped before the last op; --resume with --json FILE goes on from there.")
-    seconds = f"{report.seconds:.0f} s"
+    seconds_ = f"{report.seconds:.0f} s"
     count = report.count
     whole = percent(Count(count.passed, count.total))
+    if report.mode.budget:
+        seconds_ += f", a random sample (--seed {report.mode.seed})"
     apart = f", and {count.declared} fail as declared" if count.declared else ""
-    print(f"\nscore: {whole} of {count.total} checks in {seconds}{apart}")
+    print(f"\nscore: {whole} of {count.total} checks in {seconds_}{apart}")
 
 
 def _show_families(report: Report) -> None:
@@ -188,6 +232,9 @@ def _show_notes(report: Report) -> None:
             beyond.setdefault(tier, []).append(name)
     for tier, names in beyond.items():
         print(f"\nNot counted where they need the tier {tier}, not claimed: {failures.some(names)}")
+    if report.fallbacks():
+        names = [f"{name} ({device})" for name, device in report.fallbacks().items()]
+        print(f"\nNot kernels of its own, but a fallback to another device: {', '.join(names)}")
     if report.unknown:
         print(f"\nWithout samples, so nothing is known of them: {failures.some(report.unknown)}")
     if report.unmeasured():
@@ -196,11 +243,11 @@ def _show_notes(report: Report) -> None:
             print(f"  {line}")
 
 
-def _progress(ops: Sequence[Op]) -> Iterable[Op]:
+def _progress(ops: Iterator[Op], count: int) -> Iterable[Op]:
     """Shows the progress of the run, on a terminal."""
     from tqdm import tqdm
 
-    bar = tqdm(ops, unit="op", disable=not sys.stderr.isatty(), leave=False)
+    bar = tqdm(ops, total=count, unit="op", disable=not sys.stderr.isatty(), leave=False)
     for op in bar:
         bar.set_postfix_str(op.name)
         yield op

@@ -36,6 +36,8 @@ def lines(report: Report) -> Iterator[str]:
             where = ", ".join(part for part in (failure.sample, failure.dtype) if part)
             more = f" (and {count - 1} like it)" if count > 1 else ""
             yield f"  {failure.check}{f' [{where}]' if where else ''}: {failure.message}{more}"
+            if failure.rerun != failures[0].rerun:
+                yield f"    again: {failure.rerun}"
         if len(kinds) > SHOWN:
             rest = sum(count for _, count in kinds[SHOWN:])
             yield f"  and {rest} more (--json FILE has all)"

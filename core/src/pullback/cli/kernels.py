@@ -80,7 +80,8 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
         return
     taken: set[str] = set()
     all_taken_by = ""
-    for rank, offer in enumerate(registry.backend(info.name).kernels_for(op.name)):
+    backend = registry.backend(info.name)
+    for rank, offer in enumerate(backend.kernels_for(op.name)):
         dtypes = None if offer.dtypes is None else sorted(map(str, offer.dtypes))
         why = "its own kernel" if offer.source == info.name else "a kernel pack"
         used = False
@@ -98,6 +99,13 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
             all_taken_by = all_taken_by or offer.source
         else:
             taken.update(dtypes)
+    other = backend.fallback.get(op.name, "")
+    if other:
+        why = "a fallback: runs there, and moves the arrays there and back"
+        if all_taken_by:
+            why += f", never reached: {all_taken_by} takes every dtype"
+        yield Server(info.name, other, None, None, why, used=not all_taken_by)
+        all_taken_by = all_taken_by or other
     if not op.primitive:
         yield _body(op, info, all_taken_by)
     elif not (taken or all_taken_by):

@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance import by_reference, checks, repetition
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
-from pullback.conformance.derived import derived
+from pullback.conformance.derived import derived, randomized
 from pullback.conformance.lasting import lasting
 from pullback.conformance.sample import Suite
 from pullback.devices import Device
@@ -71,9 +71,21 @@ class Item:
 
 def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
     """The items of an op; with `quick`, each sample in one dtype and few gradients."""
-    by_sample: dict[int, list[Case]] = {}
     every_sample = (*suite.samples, *derived(op, suite, quick=quick))
-    for case in cases(op, replace(suite, samples=every_sample), device):
+    yield from _items(op, replace(suite, samples=every_sample), device, quick=quick)
+    if suite.errors:
+        yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
+
+
+def random_items(op: Op, suite: Suite, device: Device, calls: int, seed: int) -> Iterator[Item]:
+    """The items of random calls of an op."""
+    samples = tuple(randomized.samples(op, suite, calls, seed))
+    yield from _items(op, replace(suite, samples=samples), device, quick=False)
+
+
+def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
+    by_sample: dict[int, list[Case]] = {}
+    for case in cases(op, suite, device):
         by_sample.setdefault(id(case.sample), []).extend([case, *_other_integers(case)])
     every = [case for group in by_sample.values() for case in group]
     # In a quick run the samples take the dtypes in turn, so that an op is checked in all of them.
@@ -89,6 +101,8 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
             ):
                 continue
             if check in _ONCE:
+                if case.sample.seed is not None:
+                    continue
                 key = (check, _size(case) if quick else (case.dtype, _size(case)))
                 if key in seen or _size(case) == "none":
                     continue
@@ -102,8 +116,6 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
             if check == "value" and _is_edge(case):
                 area = Area.EDGES
             yield Item(op, suite, device, check, area, case)
-    if suite.errors:
-        yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
 
 
 def _other_integers(case: Case) -> Iterator[Case]:

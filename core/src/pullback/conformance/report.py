@@ -12,6 +12,7 @@ from typing import Any
 from pullback import dtypes
 from pullback.conformance.case import Case
 from pullback.conformance.deviations import Declared
+from pullback.conformance.mode import Mode
 from pullback.conformance.plan import Area, Item
 from pullback.spec import OPS, SPEC_VERSION, Op, Tier
 
@@ -92,11 +93,15 @@ class Row:
     beyond: set[str] = field(default_factory=set)
     #: The time that it took.
     seconds: float = 0.0
+    #: The device that runs it where the backend leaves it to another one.
+    fallback: str = ""
+    #: The number of checks from which a sample was taken.
+    planned: int = 0
 
     @property
     def missing(self) -> bool:
-        """True if it is a primitive without a kernel."""
-        return self.op.primitive and not self.kernel
+        """True if it is a primitive without a kernel, which no other device runs either."""
+        return bool(self.op.primitive) and not self.kernel and not self.fallback
 
     @property
     def count(self) -> Count:
@@ -121,7 +126,7 @@ class Report:
     version: str
     tiers: frozenset[Tier]
     dtypes: tuple[str, ...]
-    quick: bool
+    mode: Mode
     rows: dict[str, Row] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     #: What the backend and its packs declare, and the failures by it.
@@ -141,6 +146,11 @@ class Report:
     #: Ops by whether they fail their own samples, and causes of failures: of `runner`.
     suspects: dict[str, bool] = field(default_factory=dict)
     causes: dict[tuple[str, bool], str] = field(default_factory=dict)
+
+    @property
+    def quick(self) -> bool:
+        """True for a quick run."""
+        return self.mode.quick
 
     @property
     def count(self) -> Count:
@@ -213,7 +223,7 @@ class Report:
             item.dtype,
             item.check,
             message,
-            self.rerun(op),
+            self.rerun(op, None if item.case is None else item.case.sample.seed),
             needs,
             cause,
             declared,
@@ -238,10 +248,19 @@ class Report:
         if absent:
             lines.append(f"dtypes that the backend does not have: {', '.join(absent)}")
         claimed = [name for name, op in OPS.items() if op.tier in self.tiers]
+        if self.mode.budget:
+            planned = sum(row.planned for row in self.rows.values())
+            run = self.count.total + self.count.declared
+            lines.append(
+                f"most checks: the run was a random sample of some {run} of {planned} checks of "
+                f"{len(self.rows)} ops"
+            )
         if len(self.rows) < len(claimed):
             others = len(claimed) - len(self.rows)
             lines.append(f"{others} of the {len(claimed)} ops of the tiers that it claims")
-        if self.quick:
+        if self.mode.random:
+            lines.append("the written samples: leave out --random")
+        elif self.quick:
             lines.append("the other dtypes of each sample, and most gradients: leave out --quick")
         return lines
 
@@ -252,9 +271,29 @@ class Report:
         )
         self.failures.append(Failure(op.name, "", "", "kernel", message, self.rerun(op.name)))
 
-    def rerun(self, op: str) -> str:
-        """The command that measures one op in full."""
-        return f"pullback conform {shlex.quote(self.name)} --ops {op}"
+    def fallbacks(self) -> dict[str, str]:
+        """The ops that another device runs, with its name."""
+        return {name: row.fallback for name, row in self.rows.items() if row.fallback}
+
+    def rerun(self, op: str, seed: int | None = None) -> str:
+        """The command that measures one op in full; with a seed, the one random call of it."""
+        one = "" if seed is None else f" --random 1 --seed {seed}"
+        return f"pullback conform {shlex.quote(self.name)} --ops {op}{one}"
+
+    def sort(self) -> None:
+        """Sorts rows and failures by the order of the ops, in which processes need not end."""
+        places = {name: place for place, name in enumerate(OPS)}
+        self.rows = dict(sorted(self.rows.items(), key=lambda pair: places[pair[0]]))
+        for failures in (self.failures, self.declared):
+            failures.sort(key=lambda failure: places[failure.op])
+
+    def died(self, op: Op, kernel: bool, how: str) -> None:
+        """Records that the process that measured an op ended."""
+        row = self.rows[op.name] = Row(op, kernel)
+        row.counts[Area.EDGES].total += 1
+        self.failures.append(
+            Failure(op.name, "", "", "process", f"the process {how}", self.rerun(op.name))
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The whole report, for JSON."""
@@ -265,7 +304,7 @@ class Report:
             "spec_version": SPEC_VERSION,
             "dtypes": list(self.dtypes),
             "kernel_packs": list(self.packs),
-            "quick": self.quick,
+            **self.mode.as_dict(),
             "seconds": round(self.seconds, 1),
             "passed": self.passed,
             "complete": not self.incomplete,
@@ -286,6 +325,7 @@ class Report:
                 name: {
                     "kernel": row.kernel,
                     "seconds": round(row.seconds, 3),
+                    "planned": row.planned,
                     "counts": {
                         str(area): [count.passed, count.total, count.declared]
                         for area, count in row.counts.items()
@@ -296,6 +336,7 @@ class Report:
                 for name, row in self.rows.items()
             },
             "missing": [op.name for op in self.missing()],
+            "fallback": self.fallbacks(),
             "left_out": list(self.left_out),
             "not_measured": self.unmeasured(),
             "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},

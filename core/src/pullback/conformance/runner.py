@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import random
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from pullback import errors
 from pullback.conformance import basics, deviations
 from pullback.conformance.blame import culprit
 from pullback.conformance.compare import ConformanceError
-from pullback.conformance.plan import Area, Item, items
+from pullback.conformance.mode import Clock, Mode
+from pullback.conformance.plan import Area, Item, items, random_items
 from pullback.conformance.process import ProcessState
 from pullback.conformance.report import Report, Row
 from pullback.conformance.samples import load
@@ -26,10 +28,24 @@ from pullback.spec import OPS, Op, Tier
 #: The folder of `pullback`.
 _HERE = Path(__file__).resolve().parents[1]
 
-#: A progress display: takes the ops, and yields them one by one.
-Progress = Callable[[Sequence[Op]], Iterable[Op]]
+#: Measures ops, and yields each when the report has its row.
+Measure = Callable[[Sequence[Op], Device, Report], Iterator[Op]]
+#: A progress display: takes ops that are yielded as they end, and their number.
+Progress = Callable[[Iterator[Op], int], Iterable[Op]]
 #: Gets the report after each op, with the op's row.
 Done = Callable[[Report, Row], None]
+
+
+def in_turn(ops: Sequence[Op], device: Device, report: Report) -> Iterator[Op]:
+    """Measures one op after the other in this process; until the end of the budget."""
+    clock = Clock(report.mode, len(ops))
+    for op in ops:
+        limit = clock.next()
+        if limit == 0:
+            return
+        measure_timed(op, device, report, limit=limit)
+        device.backend.clear_caches()
+        yield op
 
 
 def conform(
@@ -37,7 +53,9 @@ def conform(
     *,
     ops: Iterable[str] = (),
     quick: bool = False,
-    progress: Progress = iter,
+    mode: Mode | None = None,
+    by: Measure = in_turn,
+    progress: Progress = lambda ops, count: ops,
     done: Done = lambda report, row: None,
     start: Callable[[Report], None] = lambda report: None,
 ) -> Report:
@@ -49,7 +67,9 @@ def conform(
         backend: the name of a backend or of one of its devices.
         ops: names of ops, or patterns such as `conv*`; without any, all ops.
         quick: each sample in one dtype, and few gradients.
-        progress: takes the ops to be measured, and yields them one by one.
+        mode: random calls, or a random sample of the checks; in place of `quick`.
+        by: measures the ops; `workers.Workers(4)` does so in four processes.
+        progress: takes ops that are yielded as they end, and their number, and yields them again.
         done: is called after each op. Ctrl-C ends the run; the report then has the ops until there.
         start: is called before the first op, and may restore rows of ops that need no other run.
 
@@ -63,7 +83,7 @@ def conform(
     """
     device = as_device(backend)
     chosen = select(ops)
-    report = new_report(device, str(backend), quick=quick)
+    report = new_report(device, str(backend), mode or Mode(quick=quick))
     began = time.perf_counter()
     with warnings.catch_warnings():
         # Samples have infinities, divisions by zero and odd layouts. The results are checked, so
@@ -78,38 +98,49 @@ def conform(
             return report
         start(report)
         left = [op for op in chosen if op.tier in report.tiers and op.name not in report.rows]
+        if report.mode.budget:
+            # If there is no time for all, any of them.
+            random.Random(report.mode.seed).shuffle(left)
         report.incomplete = bool(left)
-        last = left[-1] if left else None
+        ended = 0
         try:
-            for op in progress(left):
-                _timed(op, device, report)
-                device.backend.clear_caches()
-                report.incomplete = op is not last
+            for op in progress(by(left, device, report), len(left)):
+                ended += 1
+                report.incomplete = ended < len(left)
                 report.seconds = time.perf_counter() - began
                 done(report, report.rows[op.name])
+            report.incomplete = False
         except KeyboardInterrupt:
             report.incomplete = True
+    report.sort()
     report.seconds = time.perf_counter() - began
     return report
 
 
-def _timed(op: Op, device: Device, report: Report) -> None:
+def measure_timed(
+    op: Op,
+    device: Device,
+    report: Report,
+    *,
+    limit: float | None = None,
+    watch: Callable[[Item], None] = lambda item: None,
+) -> None:
     """Measures an op; without a row for it if Ctrl-C stops that."""
     began = time.perf_counter()
     try:
-        measure(op, device, report)
+        measure(op, device, report, limit=limit, watch=watch)
     except KeyboardInterrupt:
         report.forget(op.name)
         raise
     report.rows[op.name].seconds = time.perf_counter() - began
 
 
-def new_report(device: Device, name: str, *, quick: bool) -> Report:
+def new_report(device: Device, name: str, mode: Mode) -> Report:
     """An empty report of the backend of a device."""
     backend = device.backend
     held = tuple(map(str, backend.dtypes))
     tiers = frozenset(map(Tier, backend.tiers))
-    report = Report(name, str(device), backend.version, tiers, held, quick)
+    report = Report(name, str(device), backend.version, tiers, held, mode)
     about = registry.about(backend.name)
     report.packs = tuple(pack.name for pack in about.packs if pack.state == "ready")
     report.left_out = about.left_out
@@ -134,12 +165,34 @@ def select(patterns: Iterable[str]) -> list[Op]:
     ]
 
 
-def measure(op: Op, device: Device, report: Report) -> None:
-    """Runs every item of an op and records the results."""
-    row = report.rows[op.name] = Row(op, bool(device.backend.kernels_for(op.name)))
+def measure(
+    op: Op,
+    device: Device,
+    report: Report,
+    *,
+    limit: float | None = None,
+    watch: Callable[[Item], None] = lambda item: None,
+) -> None:
+    """Runs the items of an op and records the results.
+
+    Args:
+        op: the op.
+        device: the device that it is measured on.
+        report: gets the results.
+        limit: the seconds after which a random sample of the items ends; None for all items.
+        watch: is called before each item.
+    """
+    began = time.perf_counter()
+    mode = report.mode
+    backend = device.backend
+    row = report.rows[op.name] = Row(op, bool(backend.kernels_for(op.name)))
+    row.fallback = "" if row.kernel else backend.fallback.get(op.name, "")
     if op.name not in load():
         report.unknown.append(op.name)
-    plan = planned(op, device, quick=report.quick)
+    plan = planned(op, device, quick=mode.quick, calls=mode.random, seed=mode.seed)
+    row.planned = len(plan)
+    if limit is not None:
+        random.Random(f"{mode.seed} {op.name}").shuffle(plan)
     if row.missing:
         # All checks of the op fail, and are listed once.
         for area in [item.area for item in plan] or [Area.VALUES]:
@@ -147,7 +200,10 @@ def measure(op: Op, device: Device, report: Report) -> None:
         report.lacks(op)
         return
     state = ProcessState()
-    for item in plan:
+    for number, item in enumerate(plan):
+        if limit is not None and number and time.perf_counter() - began > limit:
+            break
+        watch(item)
         if item.case is None and row.beyond and not row.count.total:
             continue  # every sample needs a tier that is not claimed
         try:
@@ -172,7 +228,7 @@ _BY_VALUE = ("value", "unchanged", "layouts", "deterministic", "repeated", "thre
 
 def _cause(item: Item, report: Report) -> str:
     """The op to blame, looked for once for each op and kind of check."""
-    if item.case is None:
+    if item.case is None or report.mode.budget:
         return ""
     by_value = item.check in _BY_VALUE
     key = (item.op.name, by_value)
@@ -200,10 +256,22 @@ def _wrong(item: Item) -> bool:
         return False
 
 
-def planned(op: Op, device: Device, *, quick: bool) -> list[Item]:
-    """The items of an op; none if it has no samples."""
+def planned(op: Op, device: Device, *, quick: bool, calls: int = 0, seed: int = 0) -> list[Item]:
+    """The items of an op; none if it has no samples.
+
+    Args:
+        op: the op.
+        device: the device that it is measured on.
+        quick: each sample in one dtype, and few gradients.
+        calls: the number of random calls in place of the samples; 0 for the samples.
+        seed: of the random calls.
+    """
     suite = load().get(op.name)
-    return [] if suite is None else list(items(op, suite, device, quick=quick))
+    if suite is None:
+        return []
+    if calls:
+        return list(random_items(op, suite, device, calls, seed))
+    return list(items(op, suite, device, quick=quick))
 
 
 class TierError(Exception):

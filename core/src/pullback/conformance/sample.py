@@ -35,6 +35,7 @@ class Sample:
         period: of an elementwise op, the number of elements after which those of the inputs repeat:
             the reference is computed for them alone.
         every_dtype: whether a quick run tries it in every dtype.
+        seed: of a random call, the seed that makes it.
     """
 
     inputs: tuple[Any, ...]
@@ -45,6 +46,7 @@ class Sample:
     checks: tuple[str, ...] | None = None
     period: int | None = None
     every_dtype: bool = False
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
     """
     if not saved:
         return
-    for name, now in (("backend", report.name), ("quick", report.quick)):
+    for name, now in (("backend", report.name), *report.mode.as_dict().items()):
         if saved[name] != now:
             raise errors.InputValueError(
                 f"the report to go on with has {name}={saved[name]!r}, this run {now!r}; "
@@ -71,7 +71,15 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
     for name in wanted:
         entry = saved["ops"][name]
         counts = {area: Count(*entry["counts"].get(str(area), (0, 0))) for area in Area}
-        row = Row(OPS[name], entry["kernel"], counts, set(entry["beyond"]), entry["seconds"])
+        row = Row(
+            OPS[name],
+            entry["kernel"],
+            counts,
+            set(entry["beyond"]),
+            entry["seconds"],
+            entry["planned"],
+            fallback=saved["fallback"].get(name, ""),
+        )
         report.rows[name] = row
     for name, failures in (("failures", report.failures), ("declared", report.declared)):
         failures += [Failure(**one) for one in saved[name] if one["op"] in wanted]

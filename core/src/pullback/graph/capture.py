@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -106,9 +107,10 @@ class Trace(Backend):
     # What dispatch asks of a backend --------------------------------------------------------------
 
     def kernel(self, op_name: str, dtype: DType | None) -> Kernel | None:
-        """The kernel of the real backend, wrapped to record each call."""
-        kernel = self._real.kernel(op_name, dtype)
-        return None if kernel is None else partial(self._run, OPS[op_name], kernel)
+        """The kernel of the real device, wrapped to record each call."""
+        op = OPS[op_name]
+        kernel = kernel_of(self._real_device, op, dtype)
+        return None if kernel is None else partial(self._run, op, kernel)
 
     def _run(
         self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any

@@ -82,12 +82,7 @@ def write_explained(
 ) -> list[str]:
     """Writes the calls one by one, with the errors that they raise outside of a program.
 
-    The name `explain` of the code is to be an `Explained` of it.
-
-    Args:
-        source: the code.
-        graph: the graph.
-        early: for results that are written at once, the text of what they are assigned to.
+    The name `explain` of the code is to be an `Explained` of it; `early` as in `write_calls`.
 
     Returns:
         What `write_calls` returns.

@@ -178,7 +178,7 @@ def _compiled(
 
 
 def _targets(source: Source, early: Mapping[Value, list[State]]) -> dict[Value, list[str]]:
-    """The text of what each early write is assigned to."""
+    """The text of what each value is assigned to, which is written while the program runs."""
     return {
         value: [f"{source.constant(state.owner)}._array" for state in states]
         for value, states in early.items()

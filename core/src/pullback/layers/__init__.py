@@ -233,6 +233,6 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__ = _hints.answer_module("pullback.layers")
     _hints.answer_calls(sys.modules[__name__])
-    _hints.answer_attributes(Layer, LAYER, settings=("requires_grad",))
+    _hints.answer_attributes(Layer, LAYER, settings=("requires_grad", "training"))
     _hints.answer_attributes(Model, MODEL)
     _hints.answer_calls(Trainable)

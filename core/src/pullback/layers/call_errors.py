@@ -8,8 +8,25 @@ from typing import Any
 from pullback import _hints, errors
 from pullback.state import objects
 from pullback.tensor import Tensor
+from pullback.variable import Variable
 
-__all__ = ["add_layer_note", "with_path"]
+__all__ = ["add_layer_note", "check_replacement", "with_path"]
+
+
+def check_replacement(layer: Any, name: str, value: object) -> None:
+    """Checks what is assigned over a variable of a layer: nothing that could be its value.
+
+    Raises:
+        LayerError: for a tensor, an array, a number or a list.
+    """
+    if isinstance(value, (int, float, complex, list, tuple)) or (
+        not isinstance(value, Variable) and hasattr(type(value), "__array__")
+    ):
+        raise errors.LayerError(
+            f"{layer.name}: {name} is a variable, and a {type(value).__name__} in its place would "
+            f"not be trained or saved; write layer.{name}.assign(value) to change its value, or "
+            f"`del layer.{name}` first to do without the variable"
+        )
 
 
 def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from pullback import dtypes, errors
@@ -16,7 +15,7 @@ from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
-from pullback.layers.call_errors import add_layer_note, with_path
+from pullback.layers.call_errors import add_layer_note, check_replacement, with_path
 from pullback.layers.calls import CALLS
 from pullback.layers.first_call import FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
@@ -31,6 +30,7 @@ from pullback.layers.policy import (
 )
 from pullback.layers.regularizers import RegularizerLike
 from pullback.layers.summary import html
+from pullback.layers.training_mode import takes_training
 from pullback.ops.data_types import astype
 from pullback.random import default_generator
 from pullback.shapes import as_shape
@@ -100,6 +100,11 @@ class Layer(Configurable):
             self._policy = as_policy(dtype)
             self._casts = True
         self._input_shape = None if input_shape is None else as_shape(input_shape)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(vars(self).get(name), Variable):
+            check_replacement(self, name, value)
+        object.__setattr__(self, name, value)
 
     # For subclasses ------------------------------------------------------------------------------
 
@@ -308,7 +313,7 @@ class Layer(Configurable):
                     if type(arg) is not Tensor or arg.dtype is not wanted:
                         args = tuple([self._cast(arg) for arg in args])
                         break
-            if training is not None and _takes_training(type(self).call):
+            if training is not None and takes_training(type(self).call):
                 kwargs["training"] = training
             result: Tensor = self.call(*args, **kwargs)
             if self._first_call is None:
@@ -335,15 +340,35 @@ class Layer(Configurable):
             return value
         if hasattr(kind, "__pullback_tensor__"):
             return from_any(value)
-        if hasattr(kind, "__array__") or (position == 0 and kind in SCALAR_TYPES):
+        if hasattr(kind, "__array__"):
             return from_any(value, None, self._device())
+        if position == 0 and kind in SCALAR_TYPES:
+            return self._from_host(value)
         if isinstance(value, (list, tuple, dict)):
             flat = leaves(value)
             if any(hasattr(type(leaf), "__array__") for leaf in flat):
                 return like(value, iter([self._input(position, leaf) for leaf in flat]))
             if position == 0 and isinstance(value, list):
-                return from_any(value, None, self._device())
+                return self._from_host(value)
         return value
+
+    def _from_host(self, value: object) -> Tensor:
+        """A tensor of Python's numbers; a layer in double precision gets all their digits."""
+        device = self._device()
+        x = from_any(value, None, device)
+        if x.dtype is dtypes.DEFAULT_FLOAT and self._numbers_dtype() is dtypes.float64:
+            return from_any(value, dtypes.float64, device)
+        return x
+
+    def _numbers_dtype(self) -> DType | None:
+        """The dtype of the first layer that has one of its own, or of the first float variable."""
+        for place in objects.walk(self):
+            part = place.value
+            if isinstance(part, Layer) and part._policy is not None:
+                return part.compute_dtype
+            if isinstance(part, Variable) and dtypes.is_floating(part.dtype):
+                return part.dtype
+        return None
 
     def _device(self) -> Device | None:
         """The device of its variables, where host data go; None before there are any."""
@@ -414,14 +439,3 @@ class Layer(Configurable):
     def _repr_html_(self) -> str:
         # As notebooks show it: the table of `summary`.
         return html(self)
-
-
-@functools.lru_cache(maxsize=4096)
-def _takes_training(call: Callable[..., Any]) -> bool:
-    """Returns whether a class's `call` has a `training` parameter."""
-    parameters = inspect.signature(call).parameters
-    if call is Layer.call:
-        return False
-    return "training" in parameters or any(
-        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
-    )

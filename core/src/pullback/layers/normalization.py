@@ -9,6 +9,7 @@ from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
 from pullback.layers.layer import Layer
 from pullback.layers.options import UNBUILT, LayerOptions
+from pullback.layers.training_mode import is_training
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
 from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
 from pullback.shapes import Shape, canonical_axes
@@ -260,10 +261,10 @@ class BatchNormalization(Layer):
             autocast=False,
         )
 
-    def call(self, x: Tensor, training: bool = False) -> Tensor:
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         """Returns the normalized input."""
         _check_channels(x.shape, self.axis, self.moving_mean.shape[0])
-        if not (training and self.trainable):
+        if not (self.trainable and is_training(training)):
             return batch_norm_inference(
                 x,
                 self.moving_mean,

@@ -8,6 +8,7 @@ from pullback import errors
 from pullback.layers.images import Images
 from pullback.layers.layer import Layer
 from pullback.layers.options import ImageOptions, LayerOptions
+from pullback.layers.training_mode import is_training
 from pullback.random import Generator, default_generator
 from pullback.tensor import Tensor
 
@@ -71,9 +72,9 @@ class Dropout(Layer):
         self.rate = checked_rate(rate)
         self.generator = own_generator(generator, seed)
 
-    def call(self, x: Tensor, training: bool = False) -> Tensor:
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         """Returns x, with zeros in training."""
-        if not training or not self.rate:
+        if not self.rate or not is_training(training):
             return x
         return active_generator(self.generator).dropout(x, self.rate)
 
@@ -104,10 +105,10 @@ class SpatialDropout(Images):
         self.rate = checked_rate(rate)
         self.generator = own_generator(generator, seed)
 
-    def call(self, x: Tensor, training: bool = False) -> Tensor:
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         """Returns x, with channels of zeros in training."""
         self.check(x.shape)
-        if not training or not self.rate:
+        if not self.rate or not is_training(training):
             return x
         shared = tuple(self.per_axis([1] * self.dimensions, None))
         return active_generator(self.generator).dropout(x, self.rate, noise_shape=shared)
@@ -174,9 +175,9 @@ class GaussianNoise(Layer):
             raise errors.InputValueError(f"stddev must be 0 or more, got {stddev}")
         self.stddev = stddev
 
-    def call(self, x: Tensor, training: bool = False) -> Tensor:
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         """Returns x, with noise in training."""
-        if not training or not self.stddev:
+        if not self.stddev or not is_training(training):
             return x
         noise = active_generator(self.generator).normal(
             x.shape, 0.0, self.stddev, dtype="float32", device=x.device

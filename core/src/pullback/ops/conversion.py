@@ -12,7 +12,7 @@ from pullback._dispatch.convert import as_tensor, from_any, from_host
 from pullback._dispatch.recording import CONSTANT, RECORDING, capturing
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device
-from pullback.dtypes import DType, DTypeLike, as_dtype, same
+from pullback.dtypes import STORAGE, DType, DTypeLike, Operands, Resolution, as_dtype, same, uniform
 from pullback.plugins.backend import Backend
 from pullback.shapes import first
 from pullback.spec import EXACT
@@ -186,13 +186,23 @@ def _taker(place: tuple[str, int]) -> Device | None:
 # Moves between devices.
 
 
-@op(shape=first, dtype=same, accuracy=EXACT, name="to_device")
+@uniform
+def any_dtype(operands: Operands, **_: object) -> Resolution:
+    """The dtype of the only input, which may be one for storage."""
+    (operand,) = operands
+    if operand in STORAGE:
+        assert isinstance(operand, np.dtype)
+        return Resolution((operand,), (operand,))
+    return same(operands)
+
+
+@op(shape=first, dtype=any_dtype, accuracy=EXACT, name="to_device")
 def _move(
     x: Tensor, /, *, device: DeviceLike | None = None, source: DeviceLike | None = None
 ) -> Tensor:
     """x on `device`; its gradient goes back to `source`, the device of x."""
     source, target = as_device(source), as_device(device)
-    if x.dtype not in target.backend.dtypes:
+    if not target.backend.holds(x.dtype):
         message = target.backend.unsupported_dtype_message(x.dtype)
         raise errors.DTypeError(f"{message}; convert the tensor with x.astype(...) first")
     backend = source.backend

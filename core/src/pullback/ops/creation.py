@@ -7,7 +7,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.arguments import rename
-from pullback._dispatch.convert import from_any
+from pullback._dispatch.convert import as_number, from_any
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
 from pullback.ops import late
@@ -65,7 +65,8 @@ def _default_dtype(
 
 def _python_number(value: TensorLike, dtype: DType | None) -> tuple[Any, DType]:
     tensor = from_any(value)
-    return tensor.item(), tensor.dtype if dtype is None else dtype
+    number = as_number(tensor, "fill_value", "pb.broadcast_to(x, shape)")
+    return number, tensor.dtype if dtype is None else dtype
 
 
 @op(
@@ -87,13 +88,14 @@ def full(
 
     Args:
         shape: the size of each axis.
-        fill_value: a Python number, or a tensor of one element (a constant: no gradient flows).
+        fill_value: a Python number, or a tensor of one element that no tape records.
         dtype: the dtype; the default one of the number's kind if not given.
         device: the device of the tensor; the active device if not given.
 
     Raises:
         ShapeError: for negative sizes.
         ConversionError: for an integer outside the range of the dtype.
+        TapeError: for a tensor that a tape records; `broadcast_to` passes its gradient on.
 
     >>> pb.full((2,), 7).tolist()
     [7, 7]
@@ -254,7 +256,7 @@ def _steps(
         for value in (start, stop, step)
     )
     if step == 0:
-        raise errors.InputValueError("arange: the step must not be 0")
+        raise errors.InputValueError("the step must not be 0")
     if dtype is None:
         dtype = dtypes.promote([type(value) for value in (start, stop, step)])
         if (
@@ -263,18 +265,21 @@ def _steps(
         ):
             dtype = dtypes.int64
     if dtypes.kind(dtype) not in (dtypes.INT, dtypes.FLOAT):
-        raise errors.DTypeError(f"arange: needs a real dtype, got {dtype}")
+        raise errors.DTypeError(
+            f"dtype must be of integers or real floats, got {dtype}; write "
+            f"pb.arange(...).astype('{dtype}')"
+        )
     if _length(start, stop, step) >= 2**63:
         raise errors.InputValueError(
-            f"arange({start}, {stop}, {step}) has too many elements; use a larger step"
+            f"too many elements from {start} to {stop} by {step}; use a larger step"
         )
     return {"start": start, "stop": stop, "step": step, "dtype": dtype, "device": device}
 
 
 def _real_number(value: Any) -> int | float:
-    number = from_any(value).item() if hasattr(value, "dtype") else value
+    number = as_number(value, "an argument", "start + step * pb.arange(n)")
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise errors.InputTypeError(f"arange: arguments must be real numbers, got {value!r}")
+        raise errors.InputTypeError(f"arguments must be real numbers, got {value!r}")
     return number
 
 
@@ -314,7 +319,9 @@ def arange(
 
 
 def _number(value: Any) -> float | complex:
-    number = from_any(value).item() if hasattr(value, "dtype") else value
+    number = as_number(
+        value, "linspace: start or stop", "start + (stop - start) * pb.linspace(0, 1, num)"
+    )
     if not isinstance(number, (int, float, complex)):
         raise errors.InputTypeError(f"linspace: start and stop must be numbers, got {value!r}")
     try:

@@ -14,7 +14,8 @@ from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype, uniform
 from pullback.ops.complex import real
-from pullback.ops.conversion import to_device
+from pullback.ops.conversion import any_dtype, to_device
+from pullback.plugins.backend import Backend
 from pullback.shapes import first
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
@@ -25,7 +26,7 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 @uniform
 def _converted(operands: Operands, dtype: DType | None = None, **_: object) -> Resolution:
     """The requested dtype, or that of x."""
-    inputs = dtypes.same(operands).inputs
+    inputs = any_dtype(operands).inputs
     assert inputs[0] is not None
     return Resolution(inputs, (inputs[0] if dtype is None else dtype,))
 
@@ -70,8 +71,9 @@ def astype(
         device: the device of the result; that of x if not given.
 
     Raises:
-        DTypeError: for a complex x and a real dtype, which would drop the imaginary part, and for
-            a dtype that the backend does not support.
+        DTypeError: for a complex x and a real dtype, which would drop the imaginary part, for a
+            dtype that the backend does not support, and for one that stores values (`float8_e5m2`,
+            `int4` and their kin) from or to another one than float32.
 
     >>> pb.astype([1.7, -1.7], pb.int32).tolist()
     [1, -1]
@@ -83,14 +85,37 @@ def astype(
     source = tensor.dtype
     if source is dtype or source == dtype:
         return tensor.__copy__() if copy else tensor
-    if dtypes.is_complex(source) and dtypes.kind(dtype) in (dtypes.INT, dtypes.FLOAT):
-        raise errors.DTypeError(
-            f"astype: {source} to {dtype} would drop the imaginary part; "
-            f"take pb.real(x) or pb.abs(x)"
-        )
+    if not dtypes.BOOL <= dtypes.kind(source) < dtypes.CMPLX:
+        _check_source(source, dtype)
     if dtype not in tensor.device.backend.dtypes:
-        raise errors.DTypeError(f"astype: {tensor.device.backend.unsupported_dtype_message(dtype)}")
+        _check_storage(source, dtype, tensor.device.backend)
     return _convert(tensor, dtype)
+
+
+def _check_source(source: DType, dtype: DType) -> None:
+    """Checks the conversion of a complex tensor, or of one that stores values."""
+    if dtypes.is_complex(source):
+        if dtypes.kind(dtype) in (dtypes.INT, dtypes.FLOAT):
+            raise errors.DTypeError(
+                f"astype: {source} to {dtype} would drop the imaginary part; "
+                f"take pb.real(x) or pb.abs(x)"
+            )
+    elif dtype != dtypes.float32:
+        raise errors.DTypeError(
+            f"astype: {source} is converted to float32 only; write "
+            f"x.astype(pb.float32).astype(pb.{dtype})"
+        )
+
+
+def _check_storage(source: DType, dtype: DType, backend: Backend) -> None:
+    """Checks the conversion to a dtype that the backend does not compute with."""
+    if not backend.holds(dtype):
+        raise errors.DTypeError(f"astype: {backend.unsupported_dtype_message(dtype)}")
+    if source != dtypes.float32:
+        raise errors.DTypeError(
+            f"astype: {dtype} is converted from float32 only; write "
+            f"x.astype(pb.float32).astype(pb.{dtype})"
+        )
 
 
 OPERATORS.astype = astype

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pullback import errors
 from pullback._dispatch import op
-from pullback._dispatch.convert import from_any
+from pullback._dispatch.convert import as_number, from_any
 from pullback.dtypes import same
 from pullback.ops.creation import full
 from pullback.ops.indexing import take
@@ -55,8 +55,9 @@ def _widths(
             raise errors.InputValueError(f"widths must not be negative, got {widths}")
         if not size and before + after and mode != "constant":
             raise errors.ShapeError(f"mode {mode!r} needs elements to repeat, got shape {shape}")
-    if hasattr(constant_values, "item"):
-        constant_values = constant_values.item()
+    constant_values = as_number(
+        constant_values, "constant_values", "pb.pad(x - value, pad_width) + value"
+    )
     if not isinstance(constant_values, (bool, int, float, complex)):
         raise errors.InputTypeError(f"constant_values must be a number, got {constant_values!r}")
     return {"pad_width": widths, "mode": mode, "constant_values": constant_values}

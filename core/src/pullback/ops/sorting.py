@@ -6,6 +6,8 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.arguments import as_float
+from pullback._dispatch.convert import as_number
 from pullback.dtypes import Operands, Resolution, promoting, real
 from pullback.ops.creation import full
 from pullback.ops.indexing import take_along_axis
@@ -114,8 +116,15 @@ def _several(q: Any) -> Shape:
     return () if isinstance(q, float) else (len(q),)
 
 
+def _level(q: Any) -> float:
+    instead = "np.interp(q * (n - 1), np.arange(n), pb.sort(x)) for the n numbers of a vector x"
+    return as_float(as_number(q, "q", instead), "q")
+
+
 def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, object]:
-    levels = tuple(float(level) for level in q) if isinstance(q, (tuple, list)) else float(q)
+    if getattr(q, "ndim", 0) == 1:
+        q = tuple(q)
+    levels = tuple(map(_level, q)) if isinstance(q, (tuple, list)) else _level(q)
     for level in levels if isinstance(levels, tuple) else (levels,):
         if not 0 <= level <= 1:
             raise errors.InputValueError(f"the level of a quantile must be in [0, 1], got {level}")
@@ -132,6 +141,7 @@ def quantile(
 
     Raises:
         InputValueError: for levels outside [0, 1], and if there are no elements.
+        TapeError: for levels that a tape records, which get no gradient here.
 
     >>> pb.quantile([1.0, 2.0, 3.0, 4.0], 0.5).item()
     2.5

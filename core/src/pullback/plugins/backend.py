@@ -119,7 +119,8 @@ class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native dtype."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__((native, as_dtype(dtype)) for dtype, native in backend.dtypes.items())
+        every = {**backend.dtypes, **backend.storage_dtypes}
+        super().__init__((native, as_dtype(dtype)) for dtype, native in every.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
@@ -152,10 +153,14 @@ class Backend:
     tiers: ClassVar[frozenset[Tier]] = frozenset(Tier)
     #: Public dtype to native dtype, for every dtype that it supports.
     dtypes: Mapping[DType, Any] = {}
+    #: The same for dtypes of `pullback.dtypes.STORAGE`, which its `astype` and `to_host` take.
+    storage_dtypes: Mapping[DType, Any] = {}
     #: Op name to kernel.
     kernels: Mapping[str, Kernel] = {}
     #: Op name to the differences from the specification that are there on purpose.
     deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
+    #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
+    fallback: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self._pack_deviations: dict[str, Deviations] = {}
@@ -298,8 +303,17 @@ class Backend:
         """
         return None
 
+    def holds(self, dtype: DType) -> bool:
+        """True if an array can have the dtype, if only to store values."""
+        return dtype in self.dtypes or dtype in self.storage_dtypes
+
     def unsupported_dtype_message(self, dtype: object) -> str:
         """The message for a dtype that this backend does not support."""
+        if dtype in self.storage_dtypes:
+            return (
+                f"{dtype} stores values and does not compute; make a tensor of float32, and "
+                f"convert it with x.astype(pb.{dtype})"
+            )
         supported = ", ".join(map(str, self.dtypes))
         message = f"the backend {self.name!r} does not support {dtype}; it supports {supported}"
         complex_dtypes = [known for known in self.dtypes if known.kind == "c"]
@@ -354,6 +368,29 @@ class Backend:
         own = frozenset(self.fusible())
         if own:
             yield Fuser(self.fuse, own, self.name, 0)
+
+    def replace_kernel(
+        self,
+        op_name: str,
+        kernel: Kernel,
+        *,
+        source: str,
+        priority: int,
+        dtypes: frozenset[DType] | None = None,
+    ) -> None:
+        """Adds a kernel as `register_kernel` does, in place of that of the same source.
+
+        Args:
+            source: the name of who registers it: one kernel for the same dtypes and priority.
+            dtypes: the public dtypes of the first input that it is for; None for all.
+        """
+        own = (source, priority, dtypes)
+        self._registered[op_name] = tuple(
+            entry
+            for entry in self._registered.get(op_name, ())
+            if (entry.source, entry.priority, entry.dtypes) != own
+        )
+        self.register_kernel(op_name, kernel, source=source, priority=priority, dtypes=dtypes)
 
     def unregister_kernels(self, source: str) -> None:
         """Removes every kernel that `source` has registered, and its fused kernels."""

@@ -398,8 +398,9 @@ class Registry:
             # A backend that was replaced and comes back still has the packs of that time.
             if name != backend.name:
                 backend.unregister_kernels(name)
+        owner = entry_points.origin(slot.entries)
         slot.packs = [
-            kernel_packs.load(backend, name, entries, used=self._uses(name))
+            kernel_packs.load(backend, name, entries, owner, used=self._uses(name))
             for name, entries in sorted(installed.items())
         ]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pullback import errors, spec
-from pullback.dtypes import DType, DTypeLike, NamedDType, as_dtype
+from pullback.dtypes import STORAGE, DType, DTypeLike, NamedDType, as_dtype
 from pullback.plugins.backend import KINDS, Backend, Kernel
 
 #: The kinds of device. The name of a backend must differ from them.
@@ -113,12 +113,35 @@ def check_backend(backend: Any, name: str | None, plugin: str, distribution: str
                 f"{plugin}: the keys of {type(backend).__name__}.dtypes must be public dtypes such "
                 f"as pullback.float32, got {dtype!r}"
             )
+    _check_fallback(backend, plugin)
+    stored = backend.storage_dtypes
+    if not set(stored) <= set(STORAGE) or not set(backend.dtypes).isdisjoint(STORAGE):
+        raise errors.PluginError(
+            f"{plugin}: {', '.join(map(str, STORAGE))} belong into "
+            f"{type(backend).__name__}.storage_dtypes, and all other dtypes into .dtypes"
+        )
     supported: dict[Any, DType] = {}
-    for dtype, native in backend.dtypes.items():
+    for dtype, native in {**backend.dtypes, **stored}.items():
         if supported.setdefault(native, dtype) is not dtype:
             raise errors.PluginError(
                 f"{plugin}: {type(backend).__name__}.dtypes maps both {supported[native]} and "
                 f"{dtype} to {native}; leave out dtypes that the library does not support"
+            )
+
+
+def _check_fallback(backend: Backend, plugin: str) -> None:
+    named = f"{plugin}: {type(backend).__name__}.fallback"
+    if not isinstance(backend.fallback, Mapping):
+        raise errors.PluginError(
+            f"{named} must be a dict of ops and devices, such as {{'eigh': 'cpu'}}; got "
+            f"{backend.fallback!r}"
+        )
+    for op_name, device in backend.fallback.items():
+        if op_name not in spec.OPS:
+            raise errors.PluginError(f"{named} has the unknown op {op_name!r}{nearest(op_name)}")
+        if not isinstance(device, str):
+            raise errors.PluginError(
+                f"{named}[{op_name!r}] must be the name of a device, such as 'cpu'; got {device!r}"
             )
 
 

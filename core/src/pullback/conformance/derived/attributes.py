@@ -18,7 +18,7 @@ FEW, MOST = 40, 400
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls with two attributes, or an absent input, that the op's rules take."""
-    values = _values(op, suite)
+    values = values_of(op, suite)
     absent = [i for i, parameter in enumerate(op.inputs) if parameter.arity is Arity.OPTIONAL]
     if len(values) + len(absent) < 2:
         return
@@ -76,7 +76,7 @@ def _shapes(sample: Sample) -> str:
     return " ".join("x".join(map(str, x.shape)) or "0-d" for x in leaves(sample.inputs))
 
 
-def _values(op: Op, suite: Suite) -> dict[str, list[Any]]:
+def values_of(op: Op, suite: Suite) -> dict[str, list[Any]]:
     """The values of each attribute in the samples; both of a boolean."""
     found: dict[str, dict[str, Any]] = {}
     for attribute in op.attributes:

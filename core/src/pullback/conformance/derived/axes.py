@@ -47,7 +47,7 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         rest = {name: value for name, value in sample.attributes.items() if name not in names}
         for inputs in _substituted(sample):
             ndim = leaves(inputs)[0].ndim
-            choices = [_choices(attribute, ndim) for attribute in attributes]
+            choices = [choices_of(attribute, ndim) for attribute in attributes]
             for chosen in itertools.product(*choices):
                 some = {k: v for k, v in zip(names, chosen, strict=True) if v is not ...}
                 yield from _taken(op, suite, sample, inputs, {**rest, **some})
@@ -94,7 +94,7 @@ def _taken(
         )
 
 
-def _choices(attribute: Attribute, ndim: int) -> list[Any]:
+def choices_of(attribute: Attribute, ndim: int) -> list[Any]:
     """The values of an attribute for inputs of `ndim` axes; ... for its default."""
     if attribute.name in ("k", "offset"):
         return [..., -1, 2]

@@ -1,0 +1,100 @@
+"""Kernels of another device, for the ops that a backend leaves to it (`Backend.fallback`).
+
+The arrays are moved through the host, there and back. To all else it is a kernel of the backend:
+tapes, captured functions and optimizers take it as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pullback import errors
+from pullback._dispatch.bodies import run_body
+from pullback._dispatch.recording import LOCAL, paused
+from pullback._dispatch.results import native_arrays
+from pullback.devices import Device, as_device
+from pullback.dtypes import DType
+from pullback.plugins.backend import Kernel, Native
+from pullback.plugins.observation import observed
+from pullback.spec import Op
+from pullback.tensor import Tensor, wrap
+
+
+def kernel_of(device: Device, op: Op, dtype: DType | None) -> Kernel | None:
+    """The kernel of an op where the first input has `dtype`, or its fallback; None for neither."""
+    backend = device.backend
+    kernel = backend.kernel(op.name, dtype)
+    if kernel is None and op.name in backend.fallback:
+        kernel = _fallback(device, op, backend.fallback[op.name])
+        if backend.changes < 0:
+            kernel = observed(backend, op.name, kernel)
+    return kernel
+
+
+def _fallback(device: Device, op: Op, name: str) -> Kernel:
+    """A kernel that runs the op on the device `name`."""
+
+    def kernel(*inputs: Any, **attributes: Any) -> Any:
+        other = as_device(name)
+        if other.backend is device.backend:
+            raise errors.BackendError(
+                f"{op.name}: the fallback of {device} is {other}, a device of the same backend; "
+                f"name one of another in {type(device.backend).__name__}.fallback"
+            )
+        moved = [_each(value, device, other) for value in inputs]
+        if "device" in attributes:
+            attributes["device"] = other
+        arrays = [_moved(array, other, device) for array in _run(op, other, moved, attributes)]
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+    return kernel
+
+
+def _run(
+    op: Op, device: Device, inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> Sequence[Native]:
+    """The results of an op, the residuals last, for native inputs and canonical attributes."""
+    first = next((array for value in inputs for array in _flat(value)), None)
+    dtype = None if first is None else device.backend.public_dtypes[first.dtype]
+    kernel = device.backend.kernel(op.name, dtype)
+    if kernel is not None:
+        keywords = {**attributes, "device": device.native} if "device" in attributes else attributes
+        return native_arrays(op, device, kernel, inputs, kernel(*inputs, **keywords))
+    if op.primitive:
+        raise errors.MissingKernelError(
+            f"{op.name}: the fallback {device} has no kernel for this primitive either; name "
+            f"another device"
+        )
+    tensors = [
+        [wrap(array, device) for array in value]
+        if isinstance(value, list)
+        else (None if value is None else wrap(value, device))
+        for value in inputs
+    ]
+    # The ops inside are none of the program that is being captured, or of a tape.
+    state = LOCAL.state
+    capture, state.capture = state.capture, None
+    try:
+        with paused():
+            result = run_body(op, tensors, attributes)
+    finally:
+        state.capture = capture
+    results: Sequence[Tensor] = result if isinstance(result, (tuple, list)) else (result,)
+    return [tensor._array for tensor in results]
+
+
+def _each(value: Any, source: Device, target: Device) -> Any:
+    if isinstance(value, list):
+        return [_moved(array, source, target) for array in value]
+    return None if value is None else _moved(value, source, target)
+
+
+def _moved(array: Native, source: Device, target: Device) -> Native:
+    # That of the class: while a function is captured, the instance's says that values are read.
+    host = type(source.backend).to_host(source.backend, array)
+    return target.backend.from_host(host, target.native, copy=False)
+
+
+def _flat(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,85 @@
+"""The mode of a run: which of the checks it makes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pullback import errors
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The choice of checks.
+
+    Args:
+        quick: each sample in one dtype, and few gradients.
+        random: random calls of each op in place of its samples; 0 for the samples.
+        budget: seconds for a random sample of the checks; 0 for all of them.
+        seed: of the random calls and of the sample.
+    """
+
+    quick: bool = False
+    random: int = 0
+    budget: float = 0.0
+    seed: int = 0
+
+    @property
+    def title(self) -> str:
+        """The kind of the run, for its first line."""
+        kind = "quick" if self.quick else "full"
+        if self.random:
+            calls = "call" if self.random == 1 else "calls"
+            kind = f"{self.random} random {calls} of each op (--seed {self.seed}):"
+        if self.budget:
+            kind = f"{self.budget:.0f} s of a random sample (--seed {self.seed}) of {kind}"
+        return kind
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self)
+
+
+class Clock:
+    """The time that is left of a budget.
+
+    Args:
+        mode: the mode with the budget.
+        ops: the number of ops that share it.
+        jobs: the number of ops that are measured at once.
+    """
+
+    def __init__(self, mode: Mode, ops: int, jobs: int = 1) -> None:
+        self._end = time.perf_counter() + mode.budget if mode.budget else None
+        self._left = ops
+        self._jobs = jobs
+
+    def next(self) -> float | None:
+        """The seconds for the next op; None without a budget, 0 if it is used up."""
+        if self._end is None:
+            return None
+        left = max(self._end - time.perf_counter(), 0.0)
+        share = left * self._jobs / max(self._left, self._jobs)
+        self._left -= 1
+        return share
+
+
+def seconds(text: str) -> float:
+    """The seconds of a time such as "60", "60s" or "2m".
+
+    Raises:
+        InputValueError: if it is none, or not positive.
+
+    >>> seconds("2m")
+    120.0
+    """
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    try:
+        value = float(number) * unit
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise errors.InputValueError(f"--budget {text!r} is not a time; write 60s or 2m")
+    return value
