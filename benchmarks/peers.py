@@ -27,6 +27,8 @@ class Peer(NamedTuple):
 PEERS = (
     Peer("pullback", "pullback", "eager", "pullback", ("PULLBACK_KERNEL_PACKS=",)),
     Peer("pullback-native", "pullback", "eager", "pullback_native"),
+    Peer("captured", "pullback", "compiled", "pullback", ("PULLBACK_KERNEL_PACKS=",)),
+    Peer("captured-native", "pullback", "compiled", "pullback_native"),
     Peer("torch", "torch", "eager", "torch"),
     Peer("torch-compile", "torch", "compiled", "torch"),
     Peer("jax", "jax", "compiled", "jax", ("JAX_PLATFORMS=cpu",)),

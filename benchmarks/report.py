@@ -28,6 +28,26 @@ BARS = {
     "fusion_fwd": {ALONE: 0.6, PACK: 1.3},
     "fusion_grad": {ALONE: 0.6, PACK: 1.3},
 }
+CAPTURED = "captured-native"
+COMPILERS = ("torch", "torch-compile", "jax", "tf-function")
+#: The floor and the goal of the fastest of these peers' time over that of a captured step.
+CAPTURED_BARS = {
+    "op_chain_grad": (5.0, 10.0),
+    "linreg": (5.0, 15.0),
+    "mlp": (2.0, 2.8),
+    "mlp_wide": (0.95, 1.1),
+    "char_rnn": (1.35, 1.5),
+    "cnn_lstm": (1.25, 1.4),
+    "cnn": (1.1, 1.25),
+    "transformer": (1.0, 1.1),
+    "infer_cnn_lstm_b1": (1.4, 1.7),
+    "infer_cnn_b1": (1.1, 1.4),
+    "infer_cnn_b32": (1.0, 1.15),
+    "infer_transformer_b1": (1.2, 1.3),
+    "infer_transformer_b8": (1.1, 1.2),
+    "fusion_fwd": (0.8, 1.0),
+    "fusion_grad": (0.9, 1.2),
+}
 MEAN_BARS = {ALONE: 0.95, PACK: 1.25}
 
 
@@ -80,6 +100,29 @@ def rows(found: dict[str, Any], names: list[str], clock: str) -> list[list[str]]
             mean = means(found, ["torch"], name, clock).get("torch")
             row += verdict(mean, MEAN_BARS[name])
         table.append(row)
+    return table
+
+
+def captured_table(found: dict[str, Any], clock: str) -> list[list[str]]:
+    """The fastest peer, compiled or not, beside a captured step with the native pack."""
+    table = [["workload", CAPTURED, "eager", "fastest peer", "its time", "floor", "goal"]]
+    for workload, one in found.items():
+        times = one[clock]
+        peers = [name for name in COMPILERS if name in times]
+        if CAPTURED not in times:
+            continue
+        row = [workload, duration(times[CAPTURED])]
+        row.append(f"{ratio(times, PACK, CAPTURED):.2f}x" if PACK in times else "")
+        if peers:
+            best = min(peers, key=lambda name: statistics.median(times[name]))
+            # In each round the fastest of that round.
+            fastest = list(map(min, zip(*(times[name] for name in peers), strict=True)))
+            reached = ratio({"fastest": fastest, **times}, "fastest", CAPTURED)
+            row += [best, f"{reached:.2f}x"]
+        else:
+            row += ["", ""]
+        table.append(row + [f"{bar:.2f}x" for bar in CAPTURED_BARS.get(workload, ())])
+        table[-1] += [""] * (len(table[0]) - len(table[-1]))
     return table
 
 

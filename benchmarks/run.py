@@ -164,6 +164,8 @@ def main() -> None:
     parts = []
     if steps:
         parts.append(report.text(report.rows(steps, names, clock(given))))
+        if report.CAPTURED in names:
+            parts.append(report.text(report.captured_table(steps, clock(given))))
     result: dict[str, Any] = {"about": about, "steps": steps, "noise": noise}
     by_framework = {"numpy": sys.executable} | {p.framework: path for p, path in found.items()}
     if "start" in given.only or "size" in given.only:

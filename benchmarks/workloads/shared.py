@@ -39,6 +39,8 @@ WORKLOADS = {
     "infer_cnn_b32": "forward, batch 32",
     "infer_transformer_b1": "forward, batch 1",
     "infer_transformer_b8": "forward, batch 8",
+    "infer_resnet50_b1": "50 layers (He et al., 2015; the stride in the 3x3), 224x224x3, forward",
+    "resnet50": "the same, batch 8, SGD with momentum",
     "fusion_fwd": "tanh(x*w+b)*sigmoid(x)+exp(-x*x), 1,000,000 elements",
     "fusion_grad": "the same with the gradient of its sum",
 }
@@ -53,6 +55,7 @@ MLP_WIDE = (784, 1024, 1024, 10)
 UNITS = 128  # of both LSTMs
 SYMBOLS, STEPS = 32, 20  # of char_rnn
 STAGES = (32, 64, 128)  # of cnn, two residual blocks each
+BOTTLENECKS = ((3, 64), (4, 128), (6, 256), (3, 512))  # of resnet50: blocks, channels
 LAYERS, WIDTH, HEADS, HIDDEN, TOKENS, VOCABULARY = 2, 256, 4, 1024, 128, 1000  # of transformer
 BATCH_NORM_EPSILON, BATCH_NORM_MOMENTUM, LAYER_NORM_EPSILON = 1e-5, 0.9, 1e-5
 
@@ -198,6 +201,34 @@ def cnn_weights() -> Weights:
             weights.conv(f"{name}.{part}", window, channels, outputs)
             weights.batch_norm(f"{name}.{part}", outputs)
     weights.dense("dense", STAGES[-1], 10)
+    return weights
+
+
+def bottlenecks() -> Iterator[tuple[str, int, int, int]]:
+    """(name, channels in, channels inside, stride) of each block of resnet50."""
+    channels = 64
+    for stage, (count, size) in enumerate(BOTTLENECKS):
+        for number in range(count):
+            yield f"stage{stage}.block{number}", channels, size, 2 if stage and not number else 1
+            channels = 4 * size
+
+
+def resnet50_weights() -> Weights:
+    weights = Weights()
+    weights.conv("stem", 7, 3, 64)
+    weights.batch_norm("stem", 64)
+    for name, inputs, size, _ in bottlenecks():
+        parts = [
+            ("narrow", 1, inputs, size),
+            ("middle", 3, size, size),
+            ("wide", 1, size, 4 * size),
+        ]
+        if inputs != 4 * size:
+            parts.append(("shortcut", 1, inputs, 4 * size))
+        for part, window, channels, outputs in parts:
+            weights.conv(f"{name}.{part}", window, channels, outputs)
+            weights.batch_norm(f"{name}.{part}", outputs)
+    weights.dense("dense", 4 * BOTTLENECKS[-1][1], 1000)
     return weights
 
 

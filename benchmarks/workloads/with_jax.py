@@ -38,6 +38,10 @@ def builders(compiled: bool) -> dict[str, Builder]:
         "infer_cnn_lstm_b64": lambda: infer(cnn_lstm, shared.cnn_lstm_weights(), images(64, 28, 1)),
         "infer_cnn_b1": lambda: infer(cnn, shared.cnn_weights(), images(1, 32, 3)),
         "infer_cnn_b32": lambda: infer(cnn, shared.cnn_weights(), images(32, 32, 3)),
+        "infer_resnet50_b1": lambda: infer(resnet50, shared.resnet50_weights(), images(1, 224, 3)),
+        "resnet50": lambda: train(
+            resnet50, shared.resnet50_weights(), shared.images(8, 224, 3), momentum
+        ),
         "infer_transformer_b1": lambda: infer(
             transformer, shared.transformer_weights(), tokens(1)[0]
         ),
@@ -236,6 +240,20 @@ def cnn(w: Any, x: Any, averages: Any) -> Any:
         y = jax.nn.relu(normalized(w, f"{name}.first", x, averages, stride))
         y = normalized(w, f"{name}.second", y, averages)
         if stride > 1:
+            x = normalized(w, f"{name}.shortcut", x, averages, stride)
+        x = jax.nn.relu(y + x)
+    return dense(w, "dense", x.mean((1, 2)))
+
+
+def resnet50(w: Any, x: Any, averages: Any) -> Any:
+    x = jax.nn.relu(normalized(w, "stem", x, averages, 2))
+    around = ((0, 0), (1, 1), (1, 1), (0, 0))
+    x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), around)
+    for name, inputs, size, stride in shared.bottlenecks():
+        y = jax.nn.relu(normalized(w, f"{name}.narrow", x, averages))
+        y = jax.nn.relu(normalized(w, f"{name}.middle", y, averages, stride))
+        y = normalized(w, f"{name}.wide", y, averages)
+        if inputs != 4 * size:
             x = normalized(w, f"{name}.shortcut", x, averages, stride)
         x = jax.nn.relu(y + x)
     return dense(w, "dense", x.mean((1, 2)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,15 +16,25 @@ from .shared import Block, Builder, Weights, repeat
 layers = pb.layers
 
 
+#: How a step is run: as it is, or captured.
+Run: TypeAlias = Callable[[Callable[[], Any]], Callable[[], Any]]
+
+
 def builders(compiled: bool) -> dict[str, Builder]:
-    assert not compiled
+    """The workloads; compiled are those of more than an op."""
+    if compiled:
+        return steps(pb.function)
+    single = {"op_add": op_add, "op_add_recorded": op_add_recorded, "op_matmul": op_matmul}
+    return {**single, **steps(lambda step: step)}
+
+
+def steps(run: Run) -> dict[str, Builder]:
+    """The workloads of more than an op."""
+    train, infer = partial(_train, run), partial(_infer, run)
     return {
-        "op_add": op_add,
-        "op_add_recorded": op_add_recorded,
-        "op_matmul": op_matmul,
-        "op_chain": op_chain,
-        "op_chain_grad": op_chain_grad,
-        "linreg": linreg,
+        "op_chain": partial(op_chain, run),
+        "op_chain_grad": partial(op_chain_grad, run),
+        "linreg": partial(linreg, run),
         "mlp": lambda: train(mlp(shared.MLP), shared.features(32), adam()),
         "mlp_wide": lambda: train(mlp(shared.MLP_WIDE), shared.features(256), adam()),
         "char_rnn": lambda: train(char_rnn(), shared.symbols(64, shared.STEPS, 32), adam()),
@@ -35,8 +47,10 @@ def builders(compiled: bool) -> dict[str, Builder]:
         "infer_cnn_b32": lambda: infer(cnn(), shared.images(32, 32, 3)),
         "infer_transformer_b1": lambda: infer(Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(Transformer(), tokens(8)),
-        "fusion_fwd": fusion_fwd,
-        "fusion_grad": fusion_grad,
+        "infer_resnet50_b1": lambda: infer(resnet50(), shared.images(1, 224, 3)),
+        "resnet50": lambda: train(resnet50(), shared.images(8, 224, 3), momentum()),
+        "fusion_fwd": partial(fusion_fwd, run),
+        "fusion_grad": partial(fusion_grad, run),
     }
 
 
@@ -82,12 +96,12 @@ def op_matmul() -> Block:
     return block
 
 
-def op_chain() -> Block:
+def op_chain(run: Run) -> Block:
     x = pb.asarray(shared.pair()[0])
-    return repeat(lambda: ((x * 2 + 1) * x).sum())
+    return repeat(run(lambda: ((x * 2 + 1) * x).sum()))
 
 
-def op_chain_grad() -> Block:
+def op_chain_grad(run: Run) -> Block:
     x = pb.asarray(shared.pair()[0])
 
     def step() -> Any:
@@ -96,35 +110,35 @@ def op_chain_grad() -> Block:
             total = ((x * 2 + 1) * x).sum()
         return tape.gradient(total, x)
 
-    return repeat(step)
+    return repeat(run(step))
 
 
-def linreg() -> Block:
+def linreg(run: Run) -> Block:
     x, y = map(pb.asarray, shared.line())
     w, b = pb.Variable(5.0), pb.Variable(10.0)
 
-    def step() -> float:
+    def step() -> Any:
         with pb.GradientTape() as tape:
             error = w * x + b - y
             loss = pb.mean(error * error)
         dw, db = tape.gradient(loss, [w, b])
         w.assign_sub(0.1 * dw)
         b.assign_sub(0.1 * db)
-        return float(loss)
+        return loss
 
-    return repeat(step)
+    return waited(run(step))
 
 
 def fused(x: Any, w: Any, b: Any) -> Any:
     return pb.tanh(x * w + b) * pb.sigmoid(x) + pb.exp(-x * x)
 
 
-def fusion_fwd() -> Block:
+def fusion_fwd(run: Run) -> Block:
     x, w, b = pb.asarray(shared.vector()), pb.asarray(1.5), pb.asarray(0.5)
-    return repeat(lambda: fused(x, w, b))
+    return repeat(run(lambda: fused(x, w, b)))
 
 
-def fusion_grad() -> Block:
+def fusion_grad(run: Run) -> Block:
     x, w, b = pb.asarray(shared.vector()), pb.asarray(1.5), pb.asarray(0.5)
 
     def step() -> Any:
@@ -133,11 +147,16 @@ def fusion_grad() -> Block:
             total = fused(x, w, b).sum()
         return tape.gradient(total, x)
 
-    return repeat(step)
+    return repeat(run(step))
 
 
 # ---------------------------------------------------------------------------------------------
 # Training and inference.
+
+
+def waited(step: Callable[[], Any]) -> Block:
+    """Repeats a step and looks at its loss each time."""
+    return repeat(lambda: float(step()))
 
 
 def adam() -> Any:
@@ -153,23 +172,23 @@ def momentum() -> Any:
     return pb.optimizers.SGD(shared.MOMENTUM["rate"], shared.MOMENTUM["momentum"])
 
 
-def train(model: Any, data: tuple[Any, Any], optimizer: Any) -> Block:
+def _train(run: Run, model: Any, data: tuple[Any, Any], optimizer: Any) -> Block:
     x, labels = map(pb.asarray, data)
     variables = model.trainable_variables
 
-    def step() -> float:
+    def step() -> Any:
         with pb.GradientTape() as tape:
             loss = pb.losses.sparse_softmax_cross_entropy(labels, model(x, training=True))
         gradients = tape.gradient(loss, variables)
         optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        return float(loss)
+        return loss
 
-    return repeat(step)
+    return waited(run(step))
 
 
-def infer(model: Any, data: tuple[Any, Any]) -> Block:
+def _infer(run: Run, model: Any, data: tuple[Any, Any]) -> Block:
     x = pb.asarray(data[0])
-    return repeat(lambda: model(x, training=False))
+    return repeat(run(lambda: model(x, training=False)))
 
 
 def tokens(batch: int) -> tuple[Any, Any]:
@@ -260,6 +279,35 @@ def cnn() -> Any:
         ]
     )
     return set_weights(model, shared.cnn_weights(), np.zeros((1, 32, 32, 3), np.float32))
+
+
+class Bottleneck(pb.Model):
+    """A residual block of three convolutions, the 3x3 on fewer channels."""
+
+    def __init__(self, inputs: int, size: int, stride: int) -> None:
+        super().__init__()
+        self.narrow = Normalized(size, 1)
+        self.middle = Normalized(size, 3, stride)
+        self.wide = Normalized(4 * size, 1)
+        self.shortcut = Normalized(4 * size, 1, stride) if inputs != 4 * size else None
+
+    def call(self, x: Any) -> Any:
+        y = self.wide(pb.relu(self.middle(pb.relu(self.narrow(x)))))
+        return pb.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+def resnet50() -> Any:
+    model = pb.Sequential(
+        [
+            Normalized(64, 7, 2),
+            pb.relu,
+            layers.MaxPool2D(3, 2, padding=1),
+            *(Bottleneck(*sizes) for _, *sizes in shared.bottlenecks()),
+            layers.GlobalAveragePool2D(),
+            layers.Dense(1000),
+        ]
+    )
+    return set_weights(model, shared.resnet50_weights(), np.zeros((1, 64, 64, 3), np.float32))
 
 
 class Decoder(pb.Model):

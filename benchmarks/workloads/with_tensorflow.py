@@ -31,6 +31,8 @@ def builders(compiled: bool) -> dict[str, Builder]:
         "infer_cnn_lstm_b64": lambda: infer(faster, CNNLSTM(), shared.images(64, 28, 1)),
         "infer_cnn_b1": lambda: infer(faster, CNN(), shared.images(1, 32, 3)),
         "infer_cnn_b32": lambda: infer(faster, CNN(), shared.images(32, 32, 3)),
+        "infer_resnet50_b1": lambda: infer(faster, ResNet50(), shared.images(1, 224, 3)),
+        "resnet50": lambda: train(faster, ResNet50(), shared.images(8, 224, 3), momentum()),
         "infer_transformer_b1": lambda: infer(faster, Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(faster, Transformer(), tokens(8)),
         "fusion_fwd": lambda: plain(faster, fused, tf.constant(shared.vector())),
@@ -226,6 +228,23 @@ class CNN(Weighted):
             y = tf.nn.relu(self.normalized(f"{name}.first", x, training, stride))
             y = self.normalized(f"{name}.second", y, training)
             if stride > 1:
+                x = self.normalized(f"{name}.shortcut", x, training, stride)
+            x = tf.nn.relu(y + x)
+        return self.dense("dense", tf.reduce_mean(x, (1, 2)))
+
+
+class ResNet50(Weighted):
+    def __init__(self) -> None:
+        super().__init__(shared.resnet50_weights())
+
+    def __call__(self, x: Any, training: bool) -> Any:
+        x = tf.nn.relu(self.normalized("stem", x, training, 2))
+        x = tf.nn.max_pool2d(x, 3, 2, [[0, 0], [1, 1], [1, 1], [0, 0]])
+        for name, inputs, size, stride in shared.bottlenecks():
+            y = tf.nn.relu(self.normalized(f"{name}.narrow", x, training))
+            y = tf.nn.relu(self.normalized(f"{name}.middle", y, training, stride))
+            y = self.normalized(f"{name}.wide", y, training)
+            if inputs != 4 * size:
                 x = self.normalized(f"{name}.shortcut", x, training, stride)
             x = tf.nn.relu(y + x)
         return self.dense("dense", tf.reduce_mean(x, (1, 2)))

@@ -31,6 +31,8 @@ def builders(compiled: bool) -> dict[str, Builder]:
         "infer_cnn_lstm_b64": lambda: infer(faster, CNNLSTM(), images(64, 28, 1)),
         "infer_cnn_b1": lambda: infer(faster, CNN(), images(1, 32, 3)),
         "infer_cnn_b32": lambda: infer(faster, CNN(), images(32, 32, 3)),
+        "infer_resnet50_b1": lambda: infer(faster, ResNet50(), images(1, 224, 3)),
+        "resnet50": lambda: train(faster, ResNet50(), images(8, 224, 3), momentum),
         "infer_transformer_b1": lambda: infer(faster, Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(faster, Transformer(), tokens(8)),
         "fusion_fwd": lambda: fusion_fwd(faster),
@@ -311,6 +313,34 @@ class CNN(nn.Module):
     def forward(self, x: Any) -> Any:
         x = self.blocks(functional.relu(self.stem(x)))
         return self.dense(x.mean((2, 3)))
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, weights: Weights, name: str, inputs: int, size: int, stride: int) -> None:
+        super().__init__()
+        self.narrow = normalized(weights, f"{name}.narrow")
+        self.middle = normalized(weights, f"{name}.middle", stride)
+        self.wide = normalized(weights, f"{name}.wide")
+        self.shortcut = (
+            normalized(weights, f"{name}.shortcut", stride) if inputs != 4 * size else None
+        )
+
+    def forward(self, x: Any) -> Any:
+        y = functional.relu(self.middle(functional.relu(self.narrow(x))))
+        return functional.relu(self.wide(y) + (x if self.shortcut is None else self.shortcut(x)))
+
+
+class ResNet50(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        weights = shared.resnet50_weights()
+        self.stem = normalized(weights, "stem", 2)
+        self.blocks = nn.Sequential(*(Bottleneck(weights, *one) for one in shared.bottlenecks()))
+        self.dense = dense(weights, "dense")
+
+    def forward(self, x: Any) -> Any:
+        x = functional.max_pool2d(functional.relu(self.stem(x)), 3, 2, 1)
+        return self.dense(self.blocks(x).mean((2, 3)))
 
 
 class Decoder(nn.Module):

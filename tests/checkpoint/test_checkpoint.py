@@ -685,7 +685,7 @@ class TestDamage:
         def full(*args):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(folder, "_write_file", full)
+        monkeypatch.setattr(folder, "write_file", full)
         with pytest.raises(pb.errors.CheckpointError, match=r"could not be written.*No space"):
             checkpoint.save(path.parent, step=2)
         assert (path / "arrays.safetensors").read_bytes() == before
@@ -712,8 +712,8 @@ class TestDamage:
 
             return wrapped
 
-        monkeypatch.setattr(folder, "_write_file", dying(folder._write_file))
-        monkeypatch.setattr(folder, "_sync", dying(folder._sync))
+        monkeypatch.setattr(folder, "write_file", dying(folder.write_file))
+        monkeypatch.setattr(folder, "sync", dying(folder.sync))
         monkeypatch.setattr(Path, "rename", dying(Path.rename))
         monkeypatch.setattr(folder.shutil, "rmtree", dying(shutil.rmtree))
         died = True

@@ -17,7 +17,7 @@ class Running:
     @staticmethod
     def until(condition):
         """Waits until something holds; says whether it came to that."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not condition() and time.monotonic() < deadline:
             time.sleep(0.005)
         return condition()

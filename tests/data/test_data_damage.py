@@ -220,6 +220,6 @@ def test_a_packed_piece_that_memory_does_not_hold(tmp_path, kind):
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert "bomb.gz, piece 0 (at byte 0) does not fit into memory" in done.stdout, done.stderr

@@ -180,7 +180,7 @@ class TestProcesses:
             warnings.simplefilter("ignore")
             done = subprocess.run(
                 [sys.executable, str(script)],
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120,
                 check=False,
             )  # fmt: skip
         worker = int(done.stdout)
@@ -226,7 +226,7 @@ class TestProcesses:
         script = tmp_path / "script.py"
         script.write_text(program)
         done = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, timeout=30, check=True
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True
         )
         assert done.stdout == "the end\n"
         assert done.stderr == ""

@@ -9,6 +9,7 @@ import pickle
 import threading
 import warnings
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -355,22 +356,16 @@ def test_calls_of_a_captured_function_in_another_are_a_part_of_it():
 
 def test_threads_share_a_captured_function():
     captured = pb.function(lambda x, y: pb.tanh(x @ y).sum(axis=0))
-    failures = []
 
     def work(seed):
         rng = np.random.default_rng(seed)
         for _ in range(40):
             x, y = (pb.asarray(rng.standard_normal((3, 3), np.float32)) for _ in range(2))
             expected = pb.tanh(x @ y).sum(axis=0)
-            if bits(captured(x, y)) != bits(expected):
-                failures.append(seed)
+            assert bits(captured(x, y)) == bits(expected)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
     assert programs(captured) == "1 program"
 
 

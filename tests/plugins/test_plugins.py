@@ -519,6 +519,28 @@ class TestPacks:
         assert plugins.backend("one").kernel("fake_add", None) is second
         assert [info.priority for info in plugins.info()[0].packs] == [10, 20]
 
+    def test_may_make_fused_kernels(self):
+        @hookimpl
+        def pullback_register_fuser(register):
+            register(first, ["fake_add"])
+
+        made_pack = pack(("fake_add", first), pullback_register_fuser=pullback_register_fuser)
+        backend = self.plugins(fast=made_pack).backend("one")
+        [fuser] = backend.fusers()
+        assert (fuser.fuse, fuser.ops) == (first, {"fake_add"})
+        assert (fuser.source, fuser.priority) == ("fast", 10)
+        backend.unregister_kernels("fast")
+        assert not list(backend.fusers())
+
+    def test_that_make_fused_kernels_name_ops(self):
+        @hookimpl
+        def pullback_register_fuser(register):
+            register(first, "fake_add")
+
+        made_pack = pack(("fake_add", first), pullback_register_fuser=pullback_register_fuser)
+        with pytest.warns(RuntimeWarning, match="takes a function and the names of ops"):
+            assert not list(self.plugins(fast=made_pack).backend("one").fusers())
+
     def test_may_stand_behind_the_backend(self):
         plugins = self.plugins(a=pack(("fake_add", first), priority=-1))
         assert plugins.backend("one").kernel("fake_add", None) is operator.add

@@ -158,7 +158,7 @@ class Running:
 
 
 def until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()

@@ -111,7 +111,7 @@ def test_a_second_one_does_not_wait(tmp_path):
         pass
     process.send_signal(signal.SIGINT)
     # The step is still waiting for its line of input.
-    process.wait(timeout=60)
+    process.wait(timeout=120)
     process.communicate()
     assert process.returncode in (-signal.SIGINT, 130)
     assert not list(tmp_path.glob("ckpt-*"))

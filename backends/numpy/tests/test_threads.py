@@ -204,7 +204,7 @@ def test_a_forked_process_starts_threads_of_its_own():
         queue = context.Queue()
         child = context.Process(target=_child, args=(queue,))
         child.start()
-        assert queue.get(timeout=60) == list(range(10))
+        assert queue.get(timeout=120) == list(range(10))
         child.join()
 
 
@@ -285,6 +285,6 @@ def test_a_thread_that_ends_before_it_begins_does_not_hold_up_the_caller():
     """
     process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert process.stdout == "[0, 1, 2, 3, 4]\n", process.stderr

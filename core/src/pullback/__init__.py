@@ -108,7 +108,7 @@ from pullback.ops.slicing import *
 from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
-from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.backend import Backend, Deviation, Memory
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tensor import Tensor, TensorLike
@@ -214,6 +214,7 @@ __all__ = [
     *_LAZY,
     "Backend",
     "DType",
+    "Deviation",
     "Device",
     "Memory",
     "StringTensor",

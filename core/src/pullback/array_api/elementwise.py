@@ -8,6 +8,7 @@ from typing import Any
 from pullback import errors
 from pullback._numerics import division
 from pullback.plugins.backend import Kernel
+from pullback.plugins.compiling import require
 
 _SAME_NAME = (
     "abs",
@@ -102,8 +103,8 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return xp.where(xp.isfinite(x), result, xp.exp(x) - 1) + POSITIVE_ZERO
 
     def pow(x1: Any, x2: Any) -> Any:
-        if xp.isdtype(x2.dtype, "signed integer") and xp.any(x2 < 0):
-            raise negative_power(x2.dtype)
+        if xp.isdtype(x2.dtype, "signed integer"):
+            require(~xp.any(x2 < 0), negative_power(x2.dtype))
         return xp.pow(x1, x2)
 
     def real(x: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from pullback.array_api.narrowing import half_precision
 from pullback.casting import casts_to_float32
 from pullback.plugins.backend import Kernel
+from pullback.plugins.compiling import require
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
@@ -17,8 +18,10 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def in_range(indices: Any, size: int) -> Any:
         """The indices as a flat array, none negative."""
         flat = xp.reshape(indices, (-1,))
-        if flat.shape[0] and not (-size <= int(xp.min(flat)) and int(xp.max(flat)) < size):
-            raise IndexError(f"an index is outside an axis of size {size}")
+        if flat.shape[0]:
+            first, last = (xp.astype(f(flat), xp.int64, copy=False) for f in (xp.min, xp.max))
+            within = (first >= -size) & (last < size)
+            require(within, IndexError(f"an index is outside an axis of size {size}"))
         return xp.where(flat < 0, flat + size, flat)
 
     def take(x: Any, indices: Any, *, axis: int) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from pullback._numerics import error_function, gamma_function
 from pullback.array_api.narrowing import narrowing
 from pullback.plugins.backend import Kernel
+from pullback.plugins.compiling import known
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
@@ -28,7 +29,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return kernel
 
     def polygamma(xp: Any, x: Any, *, n: int) -> Any:
-        return gamma_function.polygamma(xp, x, n=n, below=bool(xp.any(x < 0)))
+        return gamma_function.polygamma(xp, x, n=n, below=known(xp.any(x < 0), otherwise=True))
 
     def erf(x: Any) -> Any:
         if x.dtype == xp.float64:

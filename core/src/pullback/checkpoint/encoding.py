@@ -1,8 +1,7 @@
-"""Values as JSON and as bytes, including those that JSON or safetensors cannot hold directly."""
+"""Values as JSON, including those that JSON cannot hold directly."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import reprlib
@@ -12,82 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._storage_dtypes import float8_e4m3fn, float8_e5m2, int4, uint4
+from pullback._array_files import Array
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
 #: A value as JSON holds it.
 JSON: TypeAlias = Any
 
-_BYTE = np.dtype("uint8")
 _NOT_FINITE = ("nan", "inf", "-inf")
-
-#: The names of dtypes in a safetensors header. Complex arrays are stored as pairs of reals.
-SAFETENSORS: dict[str, dtypes.DType] = {
-    "BOOL": dtypes.bool_, "BF16": dtypes.bfloat16, "F16": dtypes.float16,
-    "F32": dtypes.float32, "F64": dtypes.float64,
-    "I8": dtypes.int8, "I16": dtypes.int16, "I32": dtypes.int32, "I64": dtypes.int64,
-    "U8": dtypes.uint8, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,
-}  # fmt: skip
-
-
-#: The same for arrays of checkpoints; those of four bits are stored as bytes.
-_IN_CHECKPOINTS = {
-    **SAFETENSORS, "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2,
-}  # fmt: skip
-_BYTES = {int4: dtypes.int8, uint4: dtypes.uint8}
-
-
-def stored(array: Array) -> Array:
-    """Converts an array to its stored form: contiguous, complex numbers as pairs of reals."""
-    array = np.asarray(array, order="C")
-    if array.dtype in _BYTES:
-        return array.astype(_BYTES[array.dtype])
-    if dtypes.is_complex(array.dtype):
-        pairs = array.reshape((*array.shape, 1))
-        return pairs.view(dtypes.real_of(array.dtype))
-    return array
-
-
-def checksum(array: Array) -> str:
-    """Returns the SHA-256 of the bytes of a stored array."""
-    return hashlib.sha256(array.reshape(-1).view(_BYTE).data).hexdigest()
-
-
-def describe(array: Array) -> dict[str, Any]:
-    """Returns the description of an array in a manifest."""
-    return {
-        "dtype": array.dtype.name,
-        "shape": list(array.shape),
-        "sha256": checksum(stored(array)),
-    }
-
-
-def loaded(data: bytes, header: Mapping[str, Any], description: Mapping[str, Any]) -> Array:
-    """Returns the array in `data`, checked against its description in the manifest.
-
-    Raises:
-        ValueError: if it is another array; names the difference.
-    """
-    dtype = dtypes.as_dtype(description["dtype"])
-    shape = tuple(description["shape"])
-    on_file: tuple[int, ...] = shape
-    holds = _BYTES.get(dtype, dtype)
-    if dtypes.is_complex(dtype):
-        on_file, holds = (*shape, 2), dtypes.real_of(dtype)
-    if _IN_CHECKPOINTS.get(header["dtype"]) != holds or tuple(header["shape"]) != on_file:
-        raise ValueError(
-            f"holds {header['dtype']} {tuple(header['shape'])}, the manifest says {dtype} {shape}"
-        )
-    array: Array = np.ndarray(on_file, holds, buffer=data)
-    if checksum(array) != description["sha256"]:
-        raise ValueError("its checksum is wrong")
-    if dtype in _BYTES:
-        return array.astype(dtype)
-    return array.view(dtype).reshape(shape) if holds != dtype else array
-
-
-# ---------------------------------------------------------------------------------------------
-# Plain data.
 
 
 def is_data(value: object) -> bool:

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from pullback import errors
+from pullback._array_files import array_bytes, describe, sync, write_file
 from pullback.checkpoint import manifest, names
-from pullback.checkpoint.encoding import describe, stored
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
 from pullback.checkpoint.reading import read, seen
@@ -51,8 +51,6 @@ def write(path: Path, contents: Contents) -> bool:
     Raises:
         CheckpointError: for errors of the file system; the old one stays.
     """
-    from safetensors.numpy import save
-
     arrays = {name: np.asarray(array) for name, array in contents.arrays.items()}
     descriptions = {name: describe(array) for name, array in arrays.items()}
     temporary, aside = _temporary(path), names.aside(path)
@@ -60,12 +58,12 @@ def write(path: Path, contents: Contents) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         _tidy(path)
         temporary.mkdir()
-        _write_file(temporary / ARRAYS, save({n: stored(a) for n, a in arrays.items()}))
+        write_file(temporary / ARRAYS, array_bytes(arrays))
         saved = _next_time(path.parent)
-        _write_file(temporary / MANIFEST, manifest.written(contents, descriptions, saved))
-        _sync(temporary)
+        write_file(temporary / MANIFEST, manifest.written(contents, descriptions, saved))
+        sync(temporary)
         _put(temporary, path, aside)
-        _sync(path.parent)
+        sync(path.parent)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(
             f"the checkpoint {str(path)!r} could not be written: {error}"
@@ -121,23 +119,6 @@ def _time_of(path: Path) -> int | None:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    # Makes names as durable as their files; systems that cannot open a folder need no sync.
-    with suppress(PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -5,13 +5,12 @@ Anyone can write a correct checksum, so the types of a manifest are validated as
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from pullback import dtypes
+from pullback._array_files import check_description, mapping, sealed, unsealed
 from pullback.checkpoint.encoding import JSON, check
 
 FORMAT = "pullback checkpoint"
@@ -19,8 +18,6 @@ VERSION = 1
 
 #: Times are nanoseconds since 1970, and smaller than this.
 LAST = 2**64 - 1
-
-_DTYPES = frozenset(dtype.name for dtype in (*dtypes.ALL, *dtypes.STORAGE))
 
 
 class Contents(NamedTuple):
@@ -36,10 +33,6 @@ class Contents(NamedTuple):
     step: int | None
     #: The metric that it was saved with.
     metric: float | None
-
-
-class LaterVersion(ValueError):
-    """A manifest of a version later than this library's."""
 
 
 def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
@@ -63,13 +56,7 @@ def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
         # JSON has neither infinity nor NaN.
         finite = math.isfinite(contents.metric)
         content["metric"] = contents.metric if finite else repr(contents.metric)
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "sha256": _digest(content),
-        "content": content,
-    }
-    return json.dumps(manifest, indent=1).encode()
+    return sealed(FORMAT, VERSION, content)
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -79,22 +66,12 @@ def parsed(data: bytes) -> dict[str, Any]:
         LaterVersion: for a manifest of a later version.
         ValueError: for anything else that is not a manifest; names the fault.
     """
+    content = unsealed(data, FORMAT, VERSION)
     try:
-        manifest = _mapping(json.loads(data, parse_constant=_no_constant), "it")
-        if manifest.get("format") != FORMAT:
-            raise ValueError(f"its format is {manifest.get('format')!r}")
-        version = manifest.get("version")
-        if type(version) is not int or version < 1:
-            raise ValueError(f"its version is {version!r}")
-        if version > VERSION:
-            raise LaterVersion(str(version))
-        content = _mapping(manifest.get("content"), "its content")
-        if manifest.get("sha256") != _digest(content):
-            raise ValueError("its checksum is wrong")
         _check(content)
-        return content
     except RecursionError as error:
         raise ValueError(str(error)) from None
+    return content
 
 
 def time_of(data: bytes) -> int | None:
@@ -111,27 +88,12 @@ def measure(content: Mapping[str, Any]) -> float | None:
     return float(content["metric"]) if "metric" in content else None
 
 
-def _digest(content: dict[str, Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
 # ---------------------------------------------------------------------------------------------
 # Validation.
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _is_time(value: JSON) -> bool:
     return type(value) is int and 0 <= value <= LAST
-
-
-def _mapping(value: JSON, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is not an object")
-    return value
 
 
 def _check(content: dict[str, Any]) -> None:
@@ -142,14 +104,14 @@ def _check(content: dict[str, Any]) -> None:
     if step is not None and type(step) is not int:
         raise ValueError("its step is not an integer")
     for part in ("objects", "aliases"):
-        for name, value in _mapping(content.get(part), part).items():
+        for name, value in mapping(content.get(part), part).items():
             if not name or type(value) is not str or not value:
                 raise ValueError(f"{part}: {name!r} is not a path, or its value not a string")
-    arrays = _mapping(content.get("arrays"), "arrays")
+    arrays = mapping(content.get("arrays"), "arrays")
     for name, description in arrays.items():
-        _check_array(name, description)
+        check_description(name, description)
     for part in ("states", "data"):
-        for name, value in _mapping(content.get(part), part).items():
+        for name, value in mapping(content.get(part), part).items():
             try:
                 if part == "states" and not _is_encoded_dict(value):
                     raise ValueError("it is not a state")
@@ -172,16 +134,3 @@ def _as_float(value: float) -> bool:
 
 def _is_encoded_dict(value: JSON) -> bool:
     return isinstance(value, dict) and value.get("$") == "dict"
-
-
-def _check_array(name: str, description: JSON) -> None:
-    if not name:
-        raise ValueError("arrays: a name is empty")
-    description = _mapping(description, f"arrays: {name!r}")
-    shape = description.get("shape")
-    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"arrays: {name!r} has no shape")
-    if type(description.get("sha256")) is not str or type(description.get("dtype")) is not str:
-        raise ValueError(f"arrays: {name!r} has no checksum or no dtype")
-    if description["dtype"] not in _DTYPES:
-        raise ValueError(f"arrays: {name!r} has the dtype {description['dtype']!r}")

@@ -11,9 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from pullback import errors
 
@@ -170,19 +168,3 @@ def _has_manifest(path: Path) -> bool:
 def is_gone(error: OSError) -> bool:
     """True if a file no longer exists; on a network, another machine may have removed it."""
     return error.errno in (errno.ENOENT, errno.ESTALE)
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file to read. Pipes and devices are rejected, as reading them could block."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        file = os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
-    with file:
-        yield file

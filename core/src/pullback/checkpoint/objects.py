@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from pullback import errors
+from pullback._array_files import Array
 from pullback._dispatch.recording import paused
-from pullback.checkpoint.encoding import JSON, Array, encode, is_data
+from pullback.checkpoint.encoding import JSON, encode, is_data
 from pullback.checkpoint.manifest import Contents
 from pullback.state.objects import Stateful, join, walk
 from pullback.variable import Variable

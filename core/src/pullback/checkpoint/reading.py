@@ -10,11 +10,10 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pullback import errors
+from pullback._array_files import LaterVersion, opened, read_arrays
 from pullback.checkpoint import manifest, names
-from pullback.checkpoint.encoding import Array, loaded
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
 
@@ -39,7 +38,7 @@ class _Fault(ValueError):
 def seen(path: Path) -> bytes | None:
     """Returns the manifest of a checkpoint; None if it is missing or cannot be read."""
     try:
-        with names.opened(names.actual(path) / MANIFEST) as file:
+        with opened(names.actual(path) / MANIFEST) as file:
             return file.read()
     except (OSError, ValueError):
         return None
@@ -50,15 +49,15 @@ def _whole(path: Path) -> Contents:
     at = names.actual(path)
     data = None
     try:
-        with names.opened(at / MANIFEST) as file:
+        with opened(at / MANIFEST) as file:
             data = file.read()
         content = manifest.parsed(data)
-    except manifest.LaterVersion as error:
+    except LaterVersion as error:
         raise _Fault("it is of a later version", data, str(error)) from None
     except (OSError, ValueError) as error:
         raise _Fault(f"{MANIFEST}: {error}", data) from None
     try:
-        arrays = _arrays(at, content["arrays"])
+        arrays = read_arrays(at / ARRAYS, content["arrays"])
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise _Fault(str(error), data) from None
     return Contents(
@@ -70,27 +69,6 @@ def _whole(path: Path) -> Contents:
         content["step"],
         manifest.measure(content),
     )
-
-
-def _arrays(at: Path, said: dict[str, Any]) -> dict[str, Array]:
-    from safetensors import SafetensorError, deserialize
-
-    try:
-        with names.opened(at / ARRAYS) as file:
-            data = file.read()
-        on_file = dict(deserialize(data))  # type: ignore[no-untyped-call]
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{ARRAYS}: {error}") from None
-    arrays = {}
-    for name, description in said.items():
-        if name not in on_file:
-            raise ValueError(f"{ARRAYS} lacks {name!r}")
-        header = on_file[name]
-        try:
-            arrays[name] = loaded(header["data"], header, description)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{name!r}: {error}") from None
-    return arrays
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
@@ -144,7 +122,7 @@ def metric(path: Path) -> float | None:
     Raises:
         OSError: for errors of the file system.
     """
-    with names.opened(names.actual(path) / MANIFEST) as file:
+    with opened(names.actual(path) / MANIFEST) as file:
         data = file.read()
     try:
         return manifest.measure(manifest.parsed(data))

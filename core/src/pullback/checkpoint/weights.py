@@ -18,8 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.checkpoint.encoding import SAFETENSORS, Array
-from pullback.checkpoint.names import opened
+from pullback._array_files import SAFETENSORS, Array, opened
 from pullback.dtypes import DType
 from pullback.layers.layer import Layer
 from pullback.shapes import Shape

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pullback import errors
-from pullback.cli import failures, table
+from pullback.cli import deviations, failures, table
 from pullback.cli.backends import add_packs, choose_packs
 from pullback.conformance import saved
 from pullback.conformance.plan import Area
-from pullback.conformance.report import Report, Row, percent, total
+from pullback.conformance.report import Count, Report, Row, percent, total
 from pullback.conformance.runner import conform
 from pullback.spec import SPEC_VERSION, Op, Tier
 
@@ -135,6 +135,8 @@ def show(report: Report) -> None:
         print(f"\nA kernel is left out: {why}")
     for line in failures.lines(report):
         print(line)
+    for line in deviations.lines(report):
+        print(line)
     _show_notes(report)
     slow = sorted(report.rows.values(), key=lambda row: -row.seconds)[:SLOWEST]
     times = ", ".join(f"{row.op.name} {row.seconds:.1f} s" for row in slow)
@@ -142,7 +144,10 @@ def show(report: Report) -> None:
     if report.incomplete:
         print("\nStopped before the last op; --resume with --json FILE goes on from there.")
     seconds = f"{report.seconds:.0f} s"
-    print(f"\nscore: {percent(report.count)} of {report.count.total} checks in {seconds}")
+    count = report.count
+    whole = percent(Count(count.passed, count.total))
+    apart = f", and {count.declared} fail as declared" if count.declared else ""
+    print(f"\nscore: {whole} of {count.total} checks in {seconds}{apart}")
 
 
 def _show_families(report: Report) -> None:
@@ -188,6 +193,10 @@ def _show_notes(report: Report) -> None:
         print(f"\nNot kernels of its own, but a fallback to another device: {', '.join(names)}")
     if report.unknown:
         print(f"\nWithout samples, so nothing is known of them: {failures.some(report.unknown)}")
+    if report.unmeasured():
+        print("\nNot measured:")
+        for line in report.unmeasured():
+            print(f"  {line}")
 
 
 def _progress(ops: Sequence[Op]) -> Iterable[Op]:

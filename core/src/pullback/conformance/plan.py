@@ -211,6 +211,8 @@ _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     "reference_gradient": by_reference.first_order,
     "reference_second_gradient": by_reference.second_order,
 }
+#: The names of all checks; "process" is measured after the others of an op.
+CHECK_NAMES = (*_FUNCTIONS, "wrong_calls", "process")
 #: For each check of a case its column, and the function that says whether it applies.
 _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pullback import dtypes
+from pullback.conformance.case import Case
+from pullback.conformance.deviations import Declared
 from pullback.conformance.plan import Area, Item
-from pullback.spec import SPEC_VERSION, Op, Tier
+from pullback.spec import OPS, SPEC_VERSION, Op, Tier
 
 #: The message of dispatch for a primitive without a kernel.
 _LACKS = re.compile(r"(\w+): the backend \S+ has no kernel")
@@ -18,15 +21,18 @@ _LACKS = re.compile(r"(\w+): the backend \S+ has no kernel")
 
 @dataclass(slots=True)
 class Count:
-    """The number of checks, and of those that passed."""
+    """The number of checks, and of those that passed; checks that fail as declared are apart."""
 
     passed: int = 0
     total: int = 0
+    #: Checks that fail by a declared deviation; `total` does not count them.
+    declared: int = 0
 
     def add(self, other: Count) -> None:
         """Adds another count to this one."""
         self.passed += other.passed
         self.total += other.total
+        self.declared += other.declared
 
     @property
     def whole(self) -> bool:
@@ -41,16 +47,19 @@ class Count:
 
 
 def percent(count: Count) -> str:
-    """The score, rounded down: 100 % only if nothing failed.
+    """The score, rounded down: 100 % only if nothing failed, but for what is declared.
 
     >>> percent(Count(9999, 10000))
     '99.9 %'
+    >>> percent(Count(7, 7, declared=2))
+    '100 %, 2 declared'
     """
+    apart = f", {count.declared} declared" if count.declared else ""
     if not count.total:
-        return "-"
+        return f"-{apart}"
     if count.whole:
-        return "100 %"
-    return f"{math.floor(1000 * count.passed / count.total) / 10:.1f} %"
+        return f"100 %{apart}"
+    return f"{math.floor(1000 * count.passed / count.total) / 10:.1f} %{apart}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,8 @@ class Failure:
     needs: str = ""
     #: The op whose kernel fails its own samples, and makes this one fail.
     cause: str = ""
+    #: The reason of the deviation that the backend declares.
+    declared: str = ""
 
 
 @dataclass(slots=True)
@@ -115,6 +126,9 @@ class Report:
     quick: bool
     rows: dict[str, Row] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    #: What the backend and its packs declare, and the failures by it.
+    deviations: list[Declared] = field(default_factory=list)
+    declared: list[Failure] = field(default_factory=list)
     #: The kernel packs that were measured with the backend's own kernels.
     packs: tuple[str, ...] = ()
     #: The reasons why kernels could not be registered.
@@ -164,14 +178,74 @@ class Report:
             if row.missing:
                 yield row.op
 
-    def failed(self, item: Item, message: str, cause: str = "") -> None:
-        """Records that a check failed, by the kernel of the op `cause` if it is another one."""
-        rerun = self.rerun(item.op.name)
+    def covering(self, op: Op, check: str, case: Case | None = None) -> list[Declared]:
+        """The declared deviations by which a check may fail."""
+        return [one for one in self.deviations if one.op == op.name and one.covers(check, case)]
+
+    def record(self, item: Item, wrong: str | None, cause: Callable[[Item], str]) -> None:
+        """Counts a check.
+
+        Args:
+            item: the check.
+            wrong: the message of its failure; None if it passed.
+            cause: tells the op whose kernel makes it fail, if it is another one.
+        """
+        count = self.rows[item.op.name].counts[item.area]
+        covering = self.covering(item.op, item.check, item.case)
+        for one in covering:
+            one.measured += 1
+            one.failed += wrong is not None
+        if wrong is None:
+            count.passed += 1
+            count.total += 1
+        elif covering:
+            count.declared += 1
+            self.declared.append(self._failure(item, wrong, declared=covering[0].reason))
+        else:
+            count.total += 1
+            self.failures.append(self._failure(item, wrong, cause=cause(item)))
+
+    def _failure(self, item: Item, message: str, *, cause: str = "", declared: str = "") -> Failure:
+        op = item.op.name
         missing = _LACKS.search(message)
-        needs = missing[1] if missing and missing[1] != item.op.name else ""
-        self.failures.append(
-            Failure(item.op.name, item.sample, item.dtype, item.check, message, rerun, needs, cause)
+        needs = missing[1] if missing and missing[1] != op else ""
+        return Failure(
+            op,
+            item.sample,
+            item.dtype,
+            item.check,
+            message,
+            self.rerun(op),
+            needs,
+            cause,
+            declared,
         )
+
+    def forget(self, op: str) -> None:
+        """Removes what is known of an op, whose run was stopped."""
+        self.rows.pop(op, None)
+        self.failures = [failure for failure in self.failures if failure.op != op]
+        self.declared = [failure for failure in self.declared if failure.op != op]
+        for one in self.deviations:
+            if one.op == op:
+                one.measured = one.failed = 0
+
+    def unmeasured(self) -> list[str]:
+        """A line for each thing that the run leaves open."""
+        lines = []
+        tiers = [str(tier) for tier in Tier if tier not in self.tiers]
+        if tiers:
+            lines.append(f"ops of tiers that the backend does not claim: {', '.join(tiers)}")
+        absent = [str(dtype) for dtype in dtypes.ALL if str(dtype) not in self.dtypes]
+        if absent:
+            lines.append(f"dtypes that the backend does not have: {', '.join(absent)}")
+        claimed = [name for name, op in OPS.items() if op.tier in self.tiers]
+        if len(self.rows) < len(claimed):
+            others = len(claimed) - len(self.rows)
+            lines.append(f"{others} of the {len(claimed)} ops of the tiers that it claims")
+        if self.quick:
+            lines.append("the other dtypes of each sample, and most gradients: leave out --quick")
+        return lines
 
     def lacks(self, op: Op) -> None:
         """Records that a primitive has no kernel."""
@@ -219,9 +293,9 @@ class Report:
                     "kernel": row.kernel,
                     "seconds": round(row.seconds, 3),
                     "counts": {
-                        str(area): [count.passed, count.total]
+                        str(area): [count.passed, count.total, count.declared]
                         for area, count in row.counts.items()
-                        if count.total
+                        if count.total or count.declared
                     },
                     "beyond": sorted(row.beyond),
                 }
@@ -230,12 +304,12 @@ class Report:
             "missing": [op.name for op in self.missing()],
             "fallback": self.fallbacks(),
             "left_out": list(self.left_out),
+            "not_measured": self.unmeasured(),
             "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},
             "without_samples": self.unknown,
-            "failures": [
-                {name: getattr(failure, name) for name in Failure.__slots__}
-                for failure in self.failures
-            ],
+            "failures": [_fields(failure) for failure in self.failures],
+            "deviations": [one.as_dict() for one in self.deviations],
+            "declared": [_fields(failure) for failure in self.declared],
         }
 
     def _tier(self, tier: Tier) -> dict[str, Any]:
@@ -248,6 +322,15 @@ class Report:
         }
 
 
+def _fields(failure: Failure) -> dict[str, Any]:
+    return {name: getattr(failure, name) for name in Failure.__slots__}
+
+
 def _score(count: Count) -> dict[str, Any]:
     score = count.passed / count.total if count.total else None
-    return {"passed": count.passed, "checks": count.total, "score": score}
+    return {
+        "passed": count.passed,
+        "checks": count.total,
+        "declared": count.declared,
+        "score": score,
+    }

@@ -7,15 +7,16 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pullback import errors
-from pullback.conformance import basics
+from pullback.conformance import basics, deviations
 from pullback.conformance.blame import culprit
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.plan import Area, Item, items
 from pullback.conformance.process import ProcessState
-from pullback.conformance.report import Failure, Report, Row
+from pullback.conformance.report import Report, Row
 from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.plugins.public import registry
@@ -54,7 +55,7 @@ def conform(
 
     Raises:
         BackendError: if the backend cannot be used.
-        InputValueError: if a pattern matches no op.
+        InputValueError: if a pattern matches no op, or the deviations of the backend are wrong.
 
     >>> from pullback.conformance.runner import conform
     >>> conform("cpu", ops=["add", "softmax"], quick=True).passed
@@ -98,8 +99,7 @@ def _timed(op: Op, device: Device, report: Report) -> None:
     try:
         measure(op, device, report)
     except KeyboardInterrupt:
-        report.rows.pop(op.name, None)
-        report.failures = [failure for failure in report.failures if failure.op != op.name]
+        report.forget(op.name)
         raise
     report.rows[op.name].seconds = time.perf_counter() - began
 
@@ -113,6 +113,7 @@ def new_report(device: Device, name: str, *, quick: bool) -> Report:
     about = registry.about(backend.name)
     report.packs = tuple(pack.name for pack in about.packs if pack.state == "ready")
     report.left_out = about.left_out
+    report.deviations = deviations.declared(backend)
     return report
 
 
@@ -156,21 +157,15 @@ def measure(op: Op, device: Device, report: Report) -> None:
         except TierError as error:
             row.beyond.add(error.tier)
             continue
-        row.counts[item.area].total += 1
-        if wrong is None:
-            row.counts[item.area].passed += 1
-        else:
-            report.failed(item, wrong, _cause(item, report))
-    if row.count.total:
-        row.counts[Area.EDGES].total += 1
+        report.record(item, wrong, lambda item: _cause(item, report))
+    if plan and (row.count.total or row.count.declared):
+        wrong = None
         try:
             state.check(op.name)
-            row.counts[Area.EDGES].passed += 1
         except ConformanceError as error:
-            message = str(error).removeprefix(f"{op.name}: ")
-            report.failures.append(
-                Failure(op.name, "", "", "process", message, report.rerun(op.name))
-            )
+            wrong = str(error).removeprefix(f"{op.name}: ")
+        last = replace(plan[-1], check="process", area=Area.EDGES, case=None)
+        report.record(last, wrong, lambda item: "")
 
 
 #: The checks that fail if the result itself is wrong.
@@ -188,8 +183,11 @@ def _cause(item: Item, report: Report) -> str:
         def fails(op: Op) -> bool:
             if op.name not in report.suspects:
                 own = planned(op, item.device, quick=True)
+                # Without what is declared: it explains nothing else that is wrong.
                 report.suspects[op.name] = any(
-                    _wrong(other) for other in own if other.check == "value"
+                    _wrong(other)
+                    for other in own
+                    if other.check == "value" and not report.covering(op, "value", other.case)
                 )
             return report.suspects[op.name]
 

@@ -74,5 +74,16 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
         row = Row(OPS[name], entry["kernel"], counts, set(entry["beyond"]), entry["seconds"])
         row.fallback = saved["fallback"].get(name, "")
         report.rows[name] = row
-    report.failures += [Failure(**one) for one in saved["failures"] if one["op"] in wanted]
+    for name, failures in (("failures", report.failures), ("declared", report.declared)):
+        failures += [Failure(**one) for one in saved[name] if one["op"] in wanted]
+    before = {_identity(one): one for one in saved["deviations"]}
+    for one in report.deviations:
+        same = before.get(_identity(one.as_dict()))
+        if one.op in wanted and same is not None:
+            one.measured, one.failed = same["measured"], same["failed"]
     report.unknown += [name for name in saved["without_samples"] if name in wanted]
+
+
+def _identity(deviation: dict[str, Any]) -> str:
+    """The text of a deviation, without what a run found."""
+    return repr([value for name, value in deviation.items() if name not in ("measured", "failed")])

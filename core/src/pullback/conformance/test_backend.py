@@ -12,6 +12,7 @@ import pytest
 from pullback import errors
 from pullback.conformance import basics
 from pullback.conformance.compare import ConformanceError
+from pullback.conformance.deviations import declared
 from pullback.conformance.plan import Item
 from pullback.conformance.runner import TierError, attempt, planned, select
 from pullback.devices import as_device
@@ -30,6 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(_CALL)
     try:
         device = as_device(name)
+        declared(device.backend)
         ops = select(config.getoption("ops").split(","))
         basics.check(device)
     except (errors.PullbackError, ConformanceError) as error:
@@ -52,13 +54,23 @@ def test_every_kernel_was_taken(pytestconfig: pytest.Config) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_conformance(items: list[Item]) -> None:
-    """Runs the checks of one sample in one dtype."""
-    failures = []
+    """Runs the checks of one sample in one dtype; those that fail as declared are expected to."""
+    failures, expected = [], []
+    known = declared(items[0].device.backend)
     for item in items:
         try:
             wrong = attempt(item)
         except TierError as error:
             pytest.skip(str(error))
         if wrong is not None:
-            failures.append(f"{item.check}: {wrong}")
+            covering = (
+                one for one in known if one.op == item.op.name and one.covers(item.check, item.case)
+            )
+            one = next(covering, None)
+            if one is None:
+                failures.append(f"{item.check}: {wrong}")
+            else:
+                expected.append(f"{item.check}: {one.reason}")
     assert not failures, "\n".join(failures)
+    if expected:
+        pytest.xfail("\n".join(expected))

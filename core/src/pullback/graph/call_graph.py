@@ -10,7 +10,7 @@ from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, may_record, reachable
 from pullback.devices import Device
 from pullback.graph.capture import Trace
-from pullback.graph.emit import emit
+from pullback.graph.compiled import function_of
 from pullback.graph.graph import Draw, Graph, Value
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, wrap
@@ -48,7 +48,7 @@ class CallGraph:
         self.gradients = tuple(gradients)
         self.sources = tuple(sources)
         self.residuals = residuals
-        self._run = emit(backward, "backward")
+        self._run = function_of(backward, f"the backward pass of {name}")
 
     def attach(
         self, nodes: Sequence[Node | None], results: Sequence[Tensor], saved: tuple[Any, ...]

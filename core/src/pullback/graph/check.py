@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.graph import Call, Graph, InvalidGraphError, Operand, Value, frozen
+from pullback.graph.graph import Call, Fused, Graph, InvalidGraphError, Operand, Value, frozen
 from pullback.plugins.backend import Native
 from pullback.spec import Arity
 
@@ -71,6 +71,12 @@ def _use(known: dict[str, Value | None], value: Value, constants: Mapping[str, N
 
 def _check_call(device: Device, call: Call) -> None:
     op = call.op
+    if isinstance(op, Fused):
+        check(op.graph)
+        inputs = tuple(entry.value for entry in op.graph.inputs)
+        if inputs != call.inputs or op.graph.outputs != call.results:
+            raise InvalidGraphError(f"{call} has other inputs or results than its region")
+        return
     if len(call.inputs) != len(op.inputs):
         raise InvalidGraphError(f"{call} has {len(call.inputs)} inputs, the op {len(op.inputs)}")
     for parameter, operand in zip(op.inputs, call.inputs, strict=True):

@@ -159,8 +159,8 @@ class Function(Generic[P, R]):
         count = f"{len(programs)} program{'' if len(programs) == 1 else 's'}"
         lines = [f"{self._name}: {count}"]
         for i, program in enumerate(programs, 1):
-            lines.append(f"{i}. for {program.signature}; {program.reason}")
-            lines.append(str(program.graph))
+            lines.append(f"{i}. for {program.signature}; {program.about}")
+            lines.append(str(program.fused))
         if self._eager_because:
             lines.append(f"runs op by op, because it {self._eager_because}")
         if self._taped is not None and self._taped._programs:

@@ -169,7 +169,10 @@ class Call(NamedTuple):
         arguments = [_operand_text(operand) for operand in self.inputs]
         arguments += [f"{name}={_operand_text(v)}" for name, v in self.attributes.items()]
         results = ", ".join(map(repr, self.results))
-        return f"{results} = {self.op.name}({', '.join(arguments)})"
+        text = f"{results} = {self.op.name}({', '.join(arguments)})"
+        if isinstance(self.op, Fused):
+            text += "".join(f"\n  {call}" for call in self.op.graph.calls)
+        return text
 
 
 class Graph(NamedTuple):
@@ -209,10 +212,22 @@ class Graph(NamedTuple):
         lines = [f"graph on {self.device}"]
         lines += [f"  {_origin(source)} {source.value!r}" for source in self.inputs]
         lines += [f"  constant {name}" for name in self.constants]
-        lines += [f"  {call}" for call in self.calls]
+        lines += [f"  {line}" for call in self.calls for line in str(call).splitlines()]
         lines += [f"  write {value.name} to {target.value.name}" for target, value in self.writes]
         lines.append("  return " + ", ".join(value.name for value in self.outputs))
         return "\n".join(lines)
+
+
+class Fused:
+    """The op of a call whose kernel does all calls of a graph."""
+
+    __slots__ = ("graph",)
+
+    name = "fused"
+    copies_elements = False
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
 
 
 def _origin(source: Input) -> str:

@@ -70,6 +70,11 @@ def array_of(value: object, dtype: DType, device: Device) -> Native:
     return array_
 
 
+def host_array_of(value: object, dtype: DType) -> np.ndarray[Any, Any]:
+    """The same as a NumPy array, for a program that its backend has compiled."""
+    return np.asarray(number_of_dtype(value, dtype), dtype)
+
+
 def line_of_program() -> str:
     """The innermost line that runs now and is not the framework's: "train.py:12"."""
     frame = sys._getframe(1)

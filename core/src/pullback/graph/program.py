@@ -11,17 +11,30 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import raise_explained
+from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
 from pullback._tree import like
 from pullback.devices import Device, as_device
+from pullback.graph.compiled import compiled, write_compiled
 from pullback.graph.emit import write_calls
-from pullback.graph.graph import Attribute, Call, Draw, Graph, Handle, Host, Input, State, Value
-from pullback.graph.host import Guard, Number, array_of, same
+from pullback.graph.graph import (
+    Attribute,
+    Call,
+    Draw,
+    Fused,
+    Graph,
+    Handle,
+    Host,
+    Input,
+    State,
+    Value,
+)
+from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.record import Recorder
+from pullback.graph.regions import fuse
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
 from pullback.graph.simplify import simplify
 from pullback.tensor import Tensor, wrap
@@ -67,15 +80,24 @@ class Program:
             self.joint = Joint(recorder, returned.outputs, derivative)
             self.graph = self.joint.graph
         self.numbers = tuple(recorder.numbers)
+        #: The graph as the backend has compiled it; None where its calls run one by one.
+        self.compiled = compiled(self.graph, recorder.function_name, _line)
+        #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
+        self.fused = fuse(self.graph) if self.compiled is None else self.graph
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
         self.joint = None  # it has the arguments of the traced call
+
+    @property
+    def about(self) -> str:
+        """Why it was made, and who has compiled it."""
+        return self.reason if self.compiled is None else f"{self.reason}; {self.compiled}"
 
     def unmet(self) -> list[Guard]:
         """The guards that do not hold now."""
         return [guard for guard in self.guards if not guard.holds()]
 
     def __str__(self) -> str:
-        return f"for {self.signature}\n{self.graph}"
+        return f"for {self.signature}\n{self.fused}"
 
 
 class _Returned:
@@ -144,15 +166,15 @@ def _compiled(
     returned: _Returned,
     arguments: list[str],
 ) -> FunctionType:
-    device, graph = recorder.real_device, program.graph
+    device, graph = recorder.real_device, program.fused
     source = Source(
         "program",
         "args, kwargs",
         {
             "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
             "RECORDING": RECORDING, "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
-            "backend": device.backend, "array_of": array_of, "as_device": as_device,
-            "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
+            "backend": device.backend, "array_of": array_of, "host_array_of": host_array_of,
+            "as_device": as_device, "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
         },
     )  # fmt: skip
     leaves = ArgumentCode(source, signature).leaves
@@ -170,12 +192,11 @@ def _compiled(
     _write_arguments(source, leaves, arguments)
     _write_numbers(source, program.numbers)
     for entry in graph.inputs:
-        _write_input(source, entry)
-    with source.block("try:"):
-        source.line("pass")
-        texts = iter(write_calls(source, graph))
-    with source.block("except Exception as error:"):
-        source.line("explain(error)")
+        _write_input(source, entry, on_host=program.compiled is not None)
+    if program.compiled is None:
+        texts = iter(_write_line(source, graph))
+    else:
+        texts = iter(write_compiled(source, graph, program.compiled))
     outputs = [next(texts) for _ in graph.outputs]
     saved = outputs[len(returned.outputs) :]
     del outputs[len(returned.outputs) :]
@@ -193,6 +214,24 @@ def _compiled(
     source.line(f"return {returned.text(source, returned.structure)}")
     source.names["explain"] = _Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
+
+
+def _write_line(source: Source, graph: Graph) -> list[str]:
+    """Writes the calls one by one, with the errors that they raise outside of a program."""
+    with source.block("try:"):
+        source.line("pass")
+        texts = write_calls(source, graph)
+    with source.block("except Exception as error:"):
+        source.line("explain(error)")
+    return texts
+
+
+def _line(graph: Graph) -> FunctionType:
+    """A function of a graph's inputs that runs the calls one by one."""
+    source = Source("line", ", ".join(entry.value.name for entry in graph.inputs), {})
+    source.line(f"return {tuple_of(_write_line(source, graph))}")
+    source.names["explain"] = _Explained(graph, graph.device, str(source))
+    return source.compile()
 
 
 def _write_guard(source: Source, guard: Guard) -> None:
@@ -273,7 +312,8 @@ def ARGUMENT(value: float) -> float:
     return value
 
 
-def _write_input(source: Source, entry: Input) -> None:
+def _write_input(source: Source, entry: Input, *, on_host: bool) -> None:
+    """Writes where an input comes from; numbers may stay on the host, as arrays of NumPy."""
     name = entry.value.name
     if isinstance(entry, State):
         source.line(f"{name} = {source.constant(entry.owner)}._array")
@@ -283,7 +323,8 @@ def _write_input(source: Source, entry: Input) -> None:
         source.line(f"{name} = {source.constant(entry.tensor)}._array")
     elif isinstance(entry, Host):
         dtype = source.constant(entry.dtype)
-        source.line(f"{name} = array_of({entry.number}, {dtype}, device)")
+        make = "host_array_of({}, {})" if on_host else "array_of({}, {}, device)"
+        source.line(f"{name} = {make.format(entry.number, dtype)}")
     elif isinstance(entry, Draw) and entry.part == "key":
         counter = name.removesuffix("key") + "counter"
         reserve = source.constant(entry.generator.reserve)
@@ -340,6 +381,13 @@ class _Explained:
         call = self._call_of(error)
         if call is None:
             raise error
+        if isinstance(call.op, Fused):
+            if is_from_signal_handler(error):
+                raise error
+            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
+            short = isinstance(error, MemoryError)
+            kind = errors.OutOfMemoryError if short else errors.BackendError
+            raise kind(f"the fused kernel of {names} failed: {error}") from error
         arrays = self._arrays(error)
         inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
         attributes: dict[str, Any] = {

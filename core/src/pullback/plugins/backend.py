@@ -8,8 +8,9 @@ tuple of them for several results and residuals. It never writes into its inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -51,6 +52,41 @@ class Memory(NamedTuple):
     peak: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A difference from the op specification that a backend or a kernel pack has on purpose.
+
+    `pullback conform` counts the checks of the op that fail by it apart from other failures.
+
+    Args:
+        reason: why it is so, and stays so; it is printed.
+        dtypes: the names of the dtypes it is for; empty for all.
+        checks: the names of the checks that may fail, as `pullback conform` prints them; empty for
+            all.
+        samples: the samples, as `pullback conform` prints them, or patterns such as "every *";
+            empty for all.
+
+    >>> import pullback as pb
+    >>> class Flushing(pb.Backend):
+    ...     deviations = {
+    ...         "exp": pb.Deviation(
+    ...             "the library flushes subnormal results to zero",
+    ...             dtypes=("bfloat16",),
+    ...             checks=("value",),
+    ...         )
+    ...     }
+    """
+
+    reason: str
+    dtypes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+
+
+#: Op name to its deviations.
+Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
+
+
 class RegisteredKernel(NamedTuple):
     """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
@@ -58,6 +94,18 @@ class RegisteredKernel(NamedTuple):
     source: str
     priority: int
     dtypes: frozenset[DType] | None
+
+
+class Fuser(NamedTuple):
+    """Who makes fused kernels for captured functions: a backend or a kernel pack.
+
+    `fuse` is called with a graph of calls of `ops`.
+    """
+
+    fuse: Callable[[Any], Kernel | None]
+    ops: frozenset[str]
+    source: str
+    priority: int
 
 
 class _PublicDTypes(dict[Any, DType]):
@@ -104,9 +152,13 @@ class Backend:
     kernels: Mapping[str, Kernel] = {}
     #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
     fallback: Mapping[str, str] = {}
+    #: Op name to the differences from the specification that are there on purpose.
+    deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
 
     def __init__(self) -> None:
+        self._pack_deviations: dict[str, Deviations] = {}
         self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
+        self._fusers: tuple[Fuser, ...] = ()
         self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
@@ -162,6 +214,20 @@ class Backend:
         """A range of the vendor's profiler around a kernel; called while a profiler runs only."""
         return None
 
+    def compile(self, graph: Any) -> Callable[..., Sequence[Any]] | None:
+        """A function that runs a whole captured graph; None to have its calls run one by one.
+
+        Args:
+            graph: a `pullback.graph.graph.Graph` without writes: what is to be written to variables
+                is among its outputs. `pullback.plugins.compiling.as_function` makes a Python
+                function of it.
+
+        Returns:
+            A function of the graph's inputs in their order. It returns the outputs in theirs, and
+            may return one boolean more: false if values are not what kernels `require`.
+        """
+        return None
+
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""
         return None
@@ -199,6 +265,19 @@ class Backend:
     def holds(self, dtype: DType) -> bool:
         """True if an array can have the dtype, if only to store values."""
         return dtype in self.dtypes or dtype in self.storage_dtypes
+
+    def fusible(self) -> Collection[str]:
+        """The names of the ops whose calls `fuse` takes; none by default."""
+        return ()
+
+    def fuse(self, region: Any) -> Kernel | None:
+        """A kernel for all calls of a region, a `pullback.graph.graph.Graph`; None for none.
+
+        The kernel gets the inputs of the region by position, and returns its output, or a tuple of
+        several. Its results are those of the calls one by one, for inputs of any layout:
+        `pullback.graph.regions.op_by_op(region)` is a kernel that makes these calls.
+        """
+        return None
 
     def unsupported_dtype_message(self, dtype: object) -> str:
         """The message for a dtype that this backend does not support."""
@@ -265,11 +344,45 @@ class Backend:
         )
         self.register_kernel(op_name, kernel, source=source, priority=priority, dtypes=dtypes)
 
+    def register_fuser(
+        self,
+        fuse: Callable[[Any], Kernel | None],
+        ops: Collection[str],
+        *,
+        source: str,
+        priority: int,
+    ) -> None:
+        """Adds who makes fused kernels, as a kernel pack does: see `fuse` and `fusible`."""
+        fusers = (*self._fusers, Fuser(fuse, frozenset(ops), source, priority))
+        self._fusers = tuple(sorted(fusers, key=lambda fuser: -fuser.priority))
+        self.forget_kernels()
+
+    def fusers(self) -> Iterator[Fuser]:
+        """Who makes fused kernels, the highest priority first."""
+        yield from self._fusers
+        own = frozenset(self.fusible())
+        if own:
+            yield Fuser(self.fuse, own, self.name, 0)
+
     def unregister_kernels(self, source: str) -> None:
-        """Removes every kernel that `source` has registered."""
+        """Removes every kernel that `source` has registered, and its fused kernels."""
+        self._fusers = tuple(fuser for fuser in self._fusers if fuser.source != source)
         for op_name, kernels in self._registered.items():
             self._registered[op_name] = tuple(entry for entry in kernels if entry.source != source)
+        self._pack_deviations.pop(source, None)
         self.forget_kernels()
+
+    def declare_deviations(self, deviations: Deviations, *, source: str) -> None:
+        """Adds the deviations of a kernel pack, until `unregister_kernels(source)`."""
+        self._pack_deviations[source] = deviations
+
+    def all_deviations(self) -> Iterator[tuple[str, Deviations]]:
+        """The deviations of the backend and of its kernel packs, each after the name of its source.
+
+        They are as their authors wrote them; `pullback conform` validates them.
+        """
+        yield self.name, self.deviations
+        yield from self._pack_deviations.items()
 
     def reject_kernels(self, problem: Callable[[str, Kernel], str | None]) -> tuple[str, ...]:
         """Removes every kernel that has a problem.

@@ -7,7 +7,7 @@ function to pluggy's marker when it is used, and `manager` marks the hooks below
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pullback.dtypes import DTypeLike
@@ -31,6 +31,13 @@ class RegisterKernel(Protocol):
         self, op_name: str, kernel: Kernel, *, dtypes: Iterable[DTypeLike] | None = None
     ) -> None:
         """Registers a kernel of an op for these dtypes of the first input; None for all."""
+
+
+class RegisterFuser(Protocol):
+    """The callback of `pullback_register_fuser`."""
+
+    def __call__(self, fuse: Callable[[Any], Kernel | None], ops: Collection[str]) -> None:
+        """Registers `fuse`, which makes kernels for groups of calls of these ops."""
 
 
 #: The name of the pluggy project; plugins mark their functions with `pullback.hookimpl`.
@@ -65,6 +72,14 @@ def pullback_register_kernels(register: RegisterKernel) -> None:
     """
 
 
+def pullback_register_fuser(register: RegisterFuser) -> None:
+    """Called after `pullback_register_kernels`, for packs that make fused kernels too.
+
+    Args:
+        register: `register(fuse, ops)`, with what `Backend.fuse` and `Backend.fusible` are.
+    """
+
+
 def pullback_register_ops(register: RegisterOp) -> None:
     """Called once, at the first tensor, to add ops of the plugin.
 
@@ -78,7 +93,12 @@ def manager() -> pluggy.PluginManager:
     import pluggy
 
     mark = pluggy.HookspecMarker(PROJECT)
-    for hook in (pullback_register_backend, pullback_register_kernels, pullback_register_ops):
+    for hook in (
+        pullback_register_backend,
+        pullback_register_kernels,
+        pullback_register_fuser,
+        pullback_register_ops,
+    ):
         mark(hook)
     plugins = pluggy.PluginManager(PROJECT)
     plugins.add_hookspecs(sys.modules[__name__])

@@ -6,7 +6,7 @@ import operator
 import os
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pullback import errors
@@ -117,13 +117,26 @@ def _register(
                 )
         kernels.append((op_name, kernel, supported))
 
+    fusers: list[tuple[Callable[..., Kernel | None], Collection[str]]] = []
+
+    def register_fuser(fuse: Callable[..., Kernel | None], ops: Collection[str]) -> None:
+        if not callable(fuse) or isinstance(ops, str) or not all(type(op) is str for op in ops):
+            raise errors.PluginError(
+                f"{plugin}: register(fuse, ops) takes a function and the names of ops, got "
+                f"{fuse!r} and {ops!r}"
+            )
+        fusers.append((fuse, ops))
+
     with entry_points.blame_plugin(plugin, entries):
         loaded = entry_points.load(entries, plugin)
         priority = getattr(loaded, "priority", PRIORITY)
         if type(priority) is not int:
             raise errors.PluginError(f"{plugin}: priority must be an int, got {priority!r}")
         _check_versions(loaded, backend, owner, plugin)
+        deviations = getattr(loaded, "deviations", {})
         entry_points.call(loaded, "pullback_register_kernels", register, plugin, entries)
+        if hasattr(loaded, "pullback_register_fuser"):
+            entry_points.call(loaded, "pullback_register_fuser", register_fuser, plugin, entries)
     free: list[tuple[str, Kernel, frozenset[DType] | None]] = []
     for op_name, kernel, supported in kernels:
         for entry in backend.kernels_for(op_name):
@@ -142,6 +155,10 @@ def _register(
         raise errors.PluginError(contested[0])
     for op_name, kernel, supported in free:
         backend.register_kernel(op_name, kernel, source=name, priority=priority, dtypes=supported)
+    for fuse, ops in fusers:
+        backend.register_fuser(fuse, ops, source=name, priority=priority)
+    if deviations:
+        backend.declare_deviations(deviations, source=name)
     return priority, tuple(contested)
 
 
@@ -208,7 +225,9 @@ def _common(a: frozenset[DType] | None, b: frozenset[DType] | None) -> str:
 
 
 def _overlap(a: frozenset[DType] | None, b: frozenset[DType] | None) -> bool:
-    return a is None or b is None or not a.isdisjoint(b)
+    if a is None or b is None:
+        return bool(a is None or a) and bool(b is None or b)
+    return not a.isdisjoint(b)
 
 
 def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:

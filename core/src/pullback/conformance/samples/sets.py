@@ -49,7 +49,9 @@ suite(
 
 
 def _isin(x1: Array, x2: Array, *, invert: bool = False) -> Any:
-    flat = [any(a == b for b in x2.ravel()) != invert for a in x1.ravel()]
+    # NaN equals nothing, and is no member of a set of what equals itself.
+    among = {b for b in x2.ravel().tolist() if b == b}
+    flat = [(a in among) != invert for a in x1.ravel().tolist()]
     return np.array(flat, np.bool_).reshape(x1.shape)
 
 

@@ -1,0 +1,42 @@
+"""The declared deviations of a run on a terminal: met, not met any more, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from pullback.cli.failures import some
+from pullback.conformance.deviations import Declared
+from pullback.conformance.report import Report
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The lines about all deviations of the ops that were measured."""
+    here = [one for one in report.deviations if one.op in report.rows]
+    met = [one for one in here if one.failed]
+    if met:
+        yield f"\nDeclared deviations, which do not count ({report.count.declared} checks):"
+        yield from _by_reason(met, lambda one: f"{one.failed} of {one.measured} checks fail")
+    passing = [one for one in here if one.measured and not one.failed]
+    if passing:
+        what = "in this quick run; see a run without --quick" if report.quick else "any more"
+        fix = "" if report.quick else "; remove them from `deviations`"
+        yield f"\nDeclared deviations by which nothing fails {what}{fix}:"
+        yield from _by_reason(passing, lambda one: f"{one.measured} checks pass")
+    idle = [one for one in here if not one.measured]
+    if idle:
+        yield "\nDeclared deviations of checks that this run does not have:"
+        yield from _by_reason(idle, _limits)
+
+
+def _by_reason(found: Iterable[Declared], tell: Callable[[Declared], str]) -> Iterator[str]:
+    """A line for each reason, with its ops."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        by_reason.setdefault((one.source, one.reason), []).append(f"{one.op} ({tell(one)})")
+    for (source, reason), ops in by_reason.items():
+        yield f"  {source}: {reason}: {some(ops)}"
+
+
+def _limits(one: Declared) -> str:
+    chosen = [*one.deviation.dtypes, *one.deviation.checks, *map(repr, one.deviation.samples)]
+    return ", ".join(chosen) or "all"

@@ -1,0 +1,193 @@
+"""Graphs as the backend of their device has compiled them, if it has the hook `compile`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from pullback._codegen.source import Source, tuple_of
+from pullback._numerics.philox import WORD
+from pullback.dtypes import as_dtype, uint64
+from pullback.graph.emit import emit
+from pullback.graph.graph import Draw, Graph, Host, Value
+from pullback.graph.regions import fuse
+from pullback.plugins.backend import Backend, Native
+
+#: A function of the inputs of a graph.
+Run = Callable[..., Sequence[Native]]
+
+
+class Compiled:
+    """The function that a backend has made of a graph; the calls one by one where that fails.
+
+    A failure is announced once, and is the backend's only if the calls then succeed. Else they
+    raise what is wrong with the values.
+
+    Args:
+        graph: the graph, whose outputs are results of its calls.
+        name: the name of the captured function.
+        run: what the backend has made.
+        line: the graph's calls one by one.
+    """
+
+    def __init__(self, graph: Graph, name: str, run: Run, line: Run) -> None:
+        self.graph = graph
+        self._name = name
+        self._run: Run | None = run
+        self._line = line
+        self._count = len(graph.outputs)
+        self._measured = False
+        self._hosts = [i for i, source in enumerate(graph.inputs) if type(source) is Host]
+        self._draws = [
+            (i, 2 if source.part == "key" else 4)
+            for i, source in enumerate(graph.inputs)
+            if type(source) is Draw
+        ]
+        #: Why the backend's function is not called any more.
+        self.failure = ""
+
+    def __call__(self, *inputs: Any) -> Sequence[Native]:
+        """The outputs of a run. Numbers of the host are NumPy arrays, draws are ints."""
+        run = self._run
+        if run is None:
+            return self._one_by_one(inputs)
+        try:
+            results = run(*(self._with_words(inputs) if self._draws else inputs))
+            if self._measured and len(results) == self._count:
+                return results
+            holds = self._held(results)
+        except Exception as error:
+            results = self._one_by_one(inputs)
+            self._fail(f"raised {type(error).__name__}: {error}")
+            return results
+        return results[: self._count] if holds else self._one_by_one(inputs)
+
+    def _held(self, results: Sequence[Any]) -> bool:
+        """Returns whether the values are what kernels require.
+
+        Raises:
+            TypeError: for results of another number or kind than the outputs.
+        """
+        if not isinstance(results, (tuple, list)) or not 0 <= len(results) - self._count <= 1:
+            kind = len(results) if isinstance(results, (tuple, list)) else type(results).__name__
+            raise TypeError(f"the function returned {kind} results for {self._count} outputs")
+        if len(results) > self._count and not self.graph.device.backend.item(results[-1]):
+            return False
+        if not self._measured:
+            array_type = self._array_type()
+            for value, array in zip(self.graph.outputs, results, strict=False):
+                self._check(value, array, array_type)
+            self._measured = True
+        return True
+
+    def _check(self, value: Value, array: Any, array_type: type[Any]) -> None:
+        if type(array) is not array_type or (tuple(array.shape), array.dtype) != (
+            value.shape,
+            value.dtype,
+        ):
+            found = f"{getattr(array, 'dtype', '')}{list(getattr(array, 'shape', ()))}"
+            raise TypeError(
+                f"the function returned {type(array).__name__} of {found} for the output {value}"
+            )
+
+    def _array_type(self) -> type[Any]:
+        """The type of the backend's arrays."""
+        device = self.graph.device
+        zero = np.asarray(0, as_dtype(next(iter(device.backend.dtypes))))
+        return type(device.backend.from_host(zero, device.native, copy=True))
+
+    def _with_words(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs with the keys and counters of random numbers as arrays of words."""
+        arrays = list(inputs)
+        for i, count in self._draws:
+            words = [arrays[i] >> 64 * word & WORD for word in range(count)]
+            arrays[i] = np.array(words, uint64)
+        return arrays
+
+    def _one_by_one(self, inputs: Sequence[Any]) -> Sequence[Native]:
+        arrays, device = list(inputs), self.graph.device
+        for i in self._hosts:
+            arrays[i] = device.backend.from_host(arrays[i], device.native, copy=False)
+        return self._line(*arrays)
+
+    def _fail(self, reason: str) -> None:
+        self._run, self.failure = None, reason
+        warnings.warn(_message(self.graph, self._name, reason), RuntimeWarning, stacklevel=4)
+
+    def __str__(self) -> str:
+        name = self.graph.device.backend.name
+        if self.failure:
+            return f"not compiled by the backend {name!r}, which {self.failure}"
+        return f"compiled by the backend {name!r}"
+
+
+def _message(graph: Graph, name: str, reason: str) -> str:
+    return (
+        f"the backend {graph.device.backend.name!r} cannot compile {name}: its hook `compile` "
+        f"{reason}; the calls of {name} run one by one"
+    )
+
+
+def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled | None:
+    """The graph as its backend has compiled it; None if the backend does not.
+
+    Args:
+        graph: the graph.
+        name: the name of the captured function.
+        line: makes a function of a graph, which runs the calls one by one.
+    """
+    backend = graph.device.backend
+    # A profiler sees calls of kernels, so they are made one by one while it runs.
+    if type(backend).compile is Backend.compile or backend.changes < 0:
+        return None
+    made = {value for call in graph.calls for value in call.results}
+    outputs = tuple(value for value in dict.fromkeys(graph.ends) if value in made)
+    if not outputs:
+        return None
+    pure = graph._replace(outputs=outputs, writes=(), after=())
+    try:
+        run = backend.compile(pure)
+    except Exception as error:
+        reason = f"raised {type(error).__name__}: {error}"
+        warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)
+        return None
+    return None if run is None else Compiled(pure, name, run, line(pure))
+
+
+def write_compiled(source: Source, graph: Graph, whole: Compiled) -> list[str]:
+    """Adds the call of a compiled graph to a function, in place of `write_calls`.
+
+    The numbers of the host are NumPy arrays there.
+
+    Returns:
+        The text by which the code finds each output, then each value to write.
+    """
+    constants = {name: source.constant(array) for name, array in graph.constants.items()}
+    results = ", ".join(value.name for value in whole.graph.outputs)
+    arguments = ", ".join(entry.value.name for entry in graph.inputs)
+    source.line(f"{results}, = {source.constant(whole)}({arguments})")
+    ends = {value.name for value in graph.ends}
+    for entry in graph.inputs:
+        name = entry.value.name
+        if type(entry) is Host and name in ends:
+            backend, native = graph.device.backend, graph.device.native
+            make = source.constant(backend.from_host)
+            source.line(f"{name} = {make}({name}, {source.constant(native)}, copy=False)")
+    return [constants.get(value.name, value.name) for value in graph.ends]
+
+
+def function_of(graph: Graph, name: str) -> FunctionType:
+    """A function of the inputs: what the backend compiled, or the calls one by one.
+
+    The graph has neither writes nor numbers of the host.
+    """
+    whole = compiled(graph, name, emit)
+    if whole is None:
+        return emit(fuse(graph))
+    source = Source("run", ", ".join(entry.value.name for entry in graph.inputs))
+    source.line(f"return {tuple_of(write_compiled(source, graph, whole))}")
+    return source.compile()

@@ -1,0 +1,325 @@
+"""A pass that fuses calls: groups of elementwise calls become one call each.
+
+A group has calls of one iteration space, the shape of their results: each reads what another one
+makes, or an array that another one reads. Reductions over all, the leading or the trailing axes
+end a group. Which ops are taken says the backend (`fusible`), which also makes the kernel (`fuse`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pullback.graph.emit import emit
+from pullback.graph.graph import Argument, Call, Fused, Graph, Value
+from pullback.plugins.backend import Backend, Fuser, Kernel
+from pullback.shapes import Shape, broadcast_shapes, reduce, size_of
+
+#: The number of calls that one kernel takes at most.
+LARGEST_REGION = 48
+
+#: What was warned of: a source of fused kernels, once in a process.
+_WARNED: set[str] = set()
+
+
+def fuse(graph: Graph) -> Graph:
+    """The graph with a call of a fused kernel in place of each group of calls that has one."""
+    for fuser in graph.device.backend.fusers():
+        if not any(call.op.name in fuser.ops for call in graph.calls):
+            continue
+        regions: dict[int, Call] = {}
+        users = _Users(graph)
+        groups = group(graph, fuser)
+        for members in groups:
+            for calls, call in _fused_calls(graph, users, fuser, members):
+                regions.update(dict.fromkeys(calls, call))
+        if regions:
+            graph = graph._replace(calls=tuple(_ordered(graph, regions)))
+    return graph
+
+
+def op_by_op(region: Graph) -> Kernel:
+    """A kernel that gives the results of a region by calling its kernels one after the other.
+
+    `fuse` of a backend may return it, or call it for inputs that its own loops do not take.
+    """
+    run = emit(region, "region")
+    if len(region.outputs) > 1:
+        return run
+    return lambda *inputs: run(*inputs)[0]
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def group(graph: Graph, fuser: Fuser) -> list[list[int]]:
+    """The groups of two calls or more, by their positions in the graph."""
+    groups = _Groups(graph, fuser)
+    for i in range(len(graph.calls)):
+        groups.place(i)
+    return groups.several()
+
+
+class _Group:
+    """Calls that become one. Calls are bits of `mask`, and the members in their order."""
+
+    __slots__ = ("mask", "members", "reduced")
+
+    def __init__(self, i: int, reduced: Shape | None) -> None:
+        self.mask = 1 << i
+        self.members = [i]
+        #: How its reductions split the iteration space; None without one.
+        self.reduced = reduced
+
+
+class _Groups:
+    """The groups of a graph in the making: at first each call is one by itself.
+
+    `ancestors` has for each call the calls before it on which its group depends, with all members
+    of their groups. A group may take in another one if no path leaves it and comes back.
+    """
+
+    def __init__(self, graph: Graph, fuser: Fuser) -> None:
+        self._calls = graph.calls
+        producers = {value: i for i, call in enumerate(graph.calls) for value in call.results}
+        self._direct = [
+            {producers[value] for value in call.values if value in producers}
+            for call in graph.calls
+        ]
+        self._ancestors: list[int] = []
+        for direct in self._direct:
+            above = 0
+            for i in direct:
+                above |= 1 << i | self._ancestors[i]
+            self._ancestors.append(above)
+        self._producers = producers
+        self._constants = graph.constants
+        self._readers: dict[Value, list[int]] = {}
+        self._spaces = [_space(call, graph.device.backend, fuser) for call in graph.calls]
+        self._of: list[_Group | None] = []
+
+    def place(self, i: int) -> None:
+        """Joins a call to the groups of what it reads, and of others that read the same."""
+        space = self._spaces[i]
+        if space is None:
+            self._of.append(None)
+            return
+        self._of.append(_Group(i, space[1]))
+        for value in dict.fromkeys(self._calls[i].values):
+            if value.shape != space[0][0] or value.name in self._constants:
+                continue
+            readers = self._readers.setdefault(value, [])
+            producer = self._producers.get(value)
+            if producer is not None and self._calls[producer].op.copies_elements:
+                continue
+            for near in readers if producer is None else [producer, *readers]:
+                self._join(near, i)
+            readers.append(i)
+
+    def several(self) -> list[list[int]]:
+        """The groups of two calls or more."""
+        groups = dict.fromkeys(group for group in self._of if group is not None)
+        return [sorted(each.members) for each in groups if len(each.members) > 1]
+
+    def _join(self, near: int, i: int) -> None:
+        a, b = self._of[near], self._of[i]
+        near_space, space = self._spaces[near], self._spaces[i]
+        if a is None or b is None or a is b or near_space is None or space is None:
+            return
+        if near_space[0] != space[0] or len(a.members) + len(b.members) > LARGEST_REGION:
+            return
+        if None not in (a.reduced, b.reduced) and a.reduced != b.reduced:
+            return
+        if self._comes_back(a, b) or self._comes_back(b, a):
+            return
+        a.mask |= b.mask
+        a.members += b.members
+        a.reduced = a.reduced or b.reduced
+        above = a.mask
+        for member in a.members:
+            above |= self._ancestors[member]
+        for member in b.members:
+            self._of[member] = a
+        for k, ancestors in enumerate(self._ancestors):
+            if ancestors & a.mask or a.mask >> k & 1:
+                self._ancestors[k] = ancestors | above
+
+    def _comes_back(self, a: _Group, b: _Group) -> bool:
+        """Returns whether b depends on a through what is in neither, or through a reduction."""
+        for member in b.members:
+            for i in self._direct[member]:
+                if a.mask >> i & 1:
+                    if self._calls[i].op.shape is reduce:
+                        return True
+                elif not b.mask >> i & 1 and self._ancestors[i] & a.mask:
+                    return True
+        return False
+
+
+def _space(
+    call: Call, backend: Backend, fuser: Fuser
+) -> tuple[tuple[Shape, Any], Shape | None] | None:
+    """The iteration space of a call with its dtype, and how it is split; None for no member."""
+    values = [operand for operand in call.inputs if isinstance(operand, Value)]
+    if call.op.name not in fuser.ops or call.op.copies_elements or not values:
+        return None
+    if len(values) < len(call.inputs) or any(
+        isinstance(value, Value) for value in call.attributes.values()
+    ):
+        return None
+    entries = backend.kernels_for(call.op.name)
+    if not any(e.kernel is call.kernel and e.priority <= fuser.priority for e in entries):
+        return None
+    dtypes = [value.dtype for value in (*call.results, *values)]
+    dtype = next((dtype for dtype in dtypes if _kind(backend, dtype) != "b"), dtypes[0])
+    if call.op.shape is reduce:
+        shape = values[0].shape
+        split = _split(shape, call.attributes.get("axis"))
+        return None if split is None or len(values) > 1 else ((shape, dtype), split)
+    shape = call.results[0].shape
+    if any(value.shape != shape for value in call.results):
+        return None
+    if any(len(v.shape) > len(shape) or broadcast_shapes(v.shape, shape) != shape for v in values):
+        return None
+    return (shape, dtype), None
+
+
+def _kind(backend: Backend, dtype: Any) -> str:
+    return backend.public_dtypes[dtype].kind
+
+
+def _split(shape: Shape, axis: Any) -> Shape | None:
+    """The sizes before, of and after the axes of a reduction; None for axes in the middle."""
+    axes = range(len(shape)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    if not axes or list(axes) != list(range(axes[0], axes[-1] + 1)):
+        return None
+    before, after = size_of(shape[: axes[0]]), size_of(shape[axes[-1] + 1 :])
+    if before > 1 and after > 1:
+        return None
+    return before, size_of(shape[axes[0] : axes[-1] + 1]), after
+
+
+# Regions -----------------------------------------------------------------------------------------
+
+
+class _Users:
+    """Who reads the values of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.ends = set(graph.ends)
+        self.readers: dict[Value, set[int]] = {}
+        self.makers: dict[Value, Call] = {}
+        for i, call in enumerate(graph.calls):
+            for value in call.values:
+                self.readers.setdefault(value, set()).add(i)
+            self.makers.update(dict.fromkeys(call.results, call))
+
+
+def _fused_calls(
+    graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]
+) -> Iterator[tuple[Sequence[int], Call]]:
+    """The calls of fused kernels for a group; where the backend has none, for its halves."""
+    if len(members) < 2:
+        return
+    region = _region(graph, users, fuser, members)
+    try:
+        kernel = fuser.fuse(region)
+    except Exception as error:
+        if fuser.source not in _WARNED:
+            _WARNED.add(fuser.source)
+            warnings.warn(
+                f"fuse of {fuser.source!r} raised {type(error).__name__}: {error}; captured "
+                f"functions run without its fused kernels",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return
+    if kernel is None:
+        half = len(members) // 2
+        yield from _fused_calls(graph, users, fuser, members[:half])
+        yield from _fused_calls(graph, users, fuser, members[half:])
+        return
+    inputs = tuple(entry.value for entry in region.inputs)
+    op: Any = Fused(region)
+    foreign = (False,) * len(region.outputs)
+    yield members, Call(op, kernel, inputs, {}, region.outputs, foreign)
+
+
+def _region(graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]) -> Graph:
+    """The calls of a group as a graph of their own, with the numbers that they repeat."""
+    calls = [graph.calls[i] for i in members]
+    made = {value for call in calls for value in call.results}
+    repeats: list[Call] = []
+    for value in _read(calls):
+        maker = users.makers.get(value)
+        if value not in made and maker is not None and _repeats_a_number(maker, fuser):
+            repeats.append(maker)
+            made.update(maker.results)
+    calls = [*repeats, *calls]
+    read = [value for value in dict.fromkeys(_read(calls)) if value not in made]
+    inside = set(members)
+    outputs = [
+        value
+        for i in members
+        for value in graph.calls[i].results
+        if value in users.ends or not users.readers.get(value, set()) <= inside
+    ]
+    inputs = [value for value in read if value.name not in graph.constants]
+    return Graph(
+        graph.device,
+        tuple(Argument(value, i) for i, value in enumerate(inputs)),
+        tuple(calls),
+        tuple(outputs),
+        {v.name: graph.constants[v.name] for v in read if v.name in graph.constants},
+    )
+
+
+def _repeats_a_number(call: Call, fuser: Fuser) -> bool:
+    sizes = [size_of(value.shape) for value in call.values]
+    return call.op.name in fuser.ops and call.op.copies_elements and sizes == [1]
+
+
+def _read(calls: Iterable[Call]) -> Iterator[Value]:
+    for call in calls:
+        yield from call.values
+
+
+# Order -------------------------------------------------------------------------------------------
+
+
+def _ordered(graph: Graph, regions: dict[int, Call]) -> list[Call]:
+    """The calls with regions in place of their members, each after what it reads.
+
+    A region comes where the first of its results is read, or where its last member was.
+    """
+    calls = [regions.get(i, call) for i, call in enumerate(graph.calls)]
+    makers: dict[Value, int] = {}
+    last: dict[int, int] = {}
+    for i, call in enumerate(calls):
+        makers.update(dict.fromkeys(call.results, i))
+        last[id(call)] = i
+    placed: set[int] = set()
+    ordered: list[Call] = []
+    for i, call in enumerate(calls):
+        waiting = [call] if last[id(call)] == i else []
+        while waiting:
+            each = waiting[-1]
+            if id(each) in placed:
+                waiting.pop()
+                continue
+            before = [calls[makers[value]] for value in each.values if value in makers]
+            before = [maker for maker in before if id(maker) not in placed]
+            if before:
+                waiting += before[::-1]
+                continue
+            placed.add(id(each))
+            ordered.append(waiting.pop())
+    alive = set(graph.ends)
+    kept = []
+    for call in reversed(ordered):
+        # What repeats a number may be in regions only.
+        if not call.op.copies_elements or not alive.isdisjoint(call.results):
+            kept.append(call)
+            alive.update(call.values)
+    return kept[::-1]

@@ -1,0 +1,41 @@
+"""The workloads of the benchmarks give the same bits captured as op by op."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+try:
+    from workloads import with_pullback
+finally:
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+EAGER, CAPTURED = with_pullback.builders(False), with_pullback.builders(True)
+STEPS = 20
+#: Those whose 20 steps take more than a few seconds.
+LONG = {"mlp_wide", "char_rnn", "cnn_lstm", "transformer", "cnn", "infer_cnn_b32"}
+LONG |= {
+    "infer_cnn_b1",
+    "infer_transformer_b1",
+    "infer_cnn_lstm_b64",
+    "infer_transformer_b8",
+    "fusion_fwd",
+    "fusion_grad",
+}
+
+
+def results(block) -> list[bytes]:
+    return [np.asarray(block(1)).tobytes() for _ in range(STEPS)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in CAPTURED],
+)
+def test_twenty_steps_have_the_same_bits(name):
+    assert results(CAPTURED[name]()) == results(EAGER[name]())

@@ -1,0 +1,308 @@
+"""Groups of calls that become calls of fused kernels: which, in what order, with what values."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pullback as pb
+from pullback import errors
+from pullback.devices import as_device
+from pullback.graph import regions
+from pullback.graph.capture import Trace
+from pullback.graph.check import check
+from pullback.graph.emit import emit
+from pullback.graph.graph import Fused
+from pullback.graph.regions import fuse, op_by_op
+from pullback.graph.simplify import simplify
+from pullback.tensor import Tensor
+
+ELEMENTWISE = {"add", "subtract", "multiply", "negative", "exp", "tanh", "where", "less", "maximum"}
+OPS = ELEMENTWISE | {"sum", "mean", "broadcast_to"}
+X = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture
+def fuser(monkeypatch):
+    """Registers who fuses by calling kernels one by one; returns the regions that it got."""
+    backend = as_device("cpu").backend
+    taken = []
+
+    def register(make=op_by_op, ops=OPS, priority=100):
+        def make_kernel(region):
+            taken.append(region)
+            return make(region)
+
+        backend.register_fuser(make_kernel, ops, source="test", priority=priority)
+        return taken
+
+    monkeypatch.setattr(regions, "_WARNED", set())
+    monkeypatch.setattr(backend, "_fusers", ())
+    yield register
+    backend.unregister_kernels("test")
+
+
+def recorded(function, *arrays):
+    arrays = [pb.asarray(array)._array for array in arrays]
+    trace = Trace(as_device("cpu"))
+    results = function(*[trace.argument(array, f"x{i}") for i, array in enumerate(arrays)])
+    results = [results] if isinstance(results, Tensor) else list(results)
+    trace.close()
+    return simplify(trace.graph([result._array.value for result in results])), arrays
+
+
+def fused(function, *arrays):
+    """The fused graph of a function, which gives the same bits as the graph."""
+    graph, arrays = recorded(function, *arrays)
+    result = fuse(graph)
+    check(result)
+    for before, after in zip(emit(graph)(*arrays), emit(result)(*arrays), strict=True):
+        assert before.tobytes() == after.tobytes()
+        assert before.shape == after.shape
+        assert before.dtype == after.dtype
+    return result
+
+
+def groups(graph):
+    """The names of the ops of each call, with those of a fused one in a list."""
+    return [
+        [each.op.name for each in call.op.graph.calls]
+        if isinstance(call.op, Fused)
+        else call.op.name
+        for call in graph.calls
+    ]
+
+
+def test_a_chain_becomes_one_call(fuser):
+    fuser()
+    graph = fused(lambda x: pb.exp(-x * x) + 1, X)
+    assert groups(graph) == [["negative", "multiply", "exp", "add"]]
+    assert [value.name for value in graph.calls[0].inputs] == ["x0"]
+
+
+def test_nothing_is_fused_where_the_backend_names_no_op():
+    graph, _ = recorded(lambda x: pb.exp(-x * x) + 1, X)
+    backend = as_device("cpu").backend
+    if not list(backend.fusers()):
+        assert fuse(graph) is graph
+
+
+def test_readers_of_one_array_share_a_call(fuser):
+    fuser()
+    graph = fused(lambda x: (pb.exp(x), pb.tanh(x)), X)
+    assert groups(graph) == [["exp", "tanh"]]
+
+
+def test_calls_that_share_nothing_stay_apart(fuser):
+    fuser()
+    assert groups(fused(lambda x, y: (pb.exp(x), pb.exp(y)), X, X + 1)) == ["exp", "exp"]
+
+
+def test_other_shapes_stay_apart(fuser):
+    fuser()
+    graph = fused(lambda x: (pb.exp(-x), pb.exp(-x[0])), X)
+    assert ["negative", "exp"] in groups(graph)
+    assert len(graph.calls) == 3
+
+
+def test_rows_and_numbers_belong_to_a_group(fuser):
+    fuser()
+    graph = fused(lambda x, row: pb.tanh(x * 2 + row), X, X[0])
+    assert groups(graph) == [["multiply", "add", "tanh"]]
+
+
+def test_a_path_that_leaves_a_group_and_comes_back_splits_it(fuser):
+    fuser()
+    graph = fused(lambda x: (y := pb.exp(-x)) + pb.cumulative_sum(y), X[0])
+    assert groups(graph) == [["negative", "exp"], "cumulative_sum", "add"]
+
+
+def test_two_groups_that_need_each_other_stay_apart(fuser):
+    fuser()
+
+    def function(x, y):
+        a, b = pb.exp(x), pb.exp(y)
+        return pb.cumulative_sum(a)[:2] * pb.tanh(b), pb.tanh(a) * pb.sum(b)
+
+    fused(function, X[0], X[1, :2])
+
+
+def test_a_reduction_ends_a_group(fuser):
+    fuser()
+    graph = fused(lambda x: pb.sum(pb.exp(-x)), X)
+    assert groups(graph) == [["negative", "exp", "sum"]]
+    graph = fused(lambda x: pb.exp(x) - pb.mean(pb.exp(x)), X)
+    assert groups(graph) == [["exp", "mean"], "subtract"]
+
+
+@pytest.mark.parametrize(("axis", "ends"), [(0, True), (2, True), ((0, 1), True), (1, False)])
+def test_reductions_of_the_first_or_last_axes_end_a_group(fuser, axis, ends):
+    fuser()
+    graph = fused(lambda x: pb.sum(-x, axis=axis), np.ones((2, 3, 4), np.float32))
+    assert (groups(graph) == [["negative", "sum"]]) is ends
+
+
+def test_reductions_over_other_axes_are_in_other_groups(fuser):
+    fuser()
+    graph = fused(lambda x: (pb.sum(y := -x, axis=0), pb.sum(y, axis=1), pb.mean(y, axis=0)), X)
+    assert groups(graph) == [["negative", "sum", "mean"], "sum"]
+
+
+def test_what_repeats_a_number_is_in_each_group_that_reads_it(fuser):
+    fuser()
+
+    def function(x, y, number):
+        ones = pb.broadcast_to(number, (2, 3))
+        return pb.exp(x * ones), pb.exp(ones - y)
+
+    graph = fused(function, X, X + 1, np.float32(2))
+    assert sorted(groups(graph)) == [
+        ["broadcast_to", "multiply", "exp"],
+        ["broadcast_to", "subtract", "exp"],
+    ]
+
+
+def test_constants_are_a_part_of_the_region(fuser):
+    taken = fuser()
+    fused(lambda x: pb.exp(x * 3), X)
+    assert [array.item() for array in taken[0].constants.values()] == [3]
+
+
+def test_kernels_of_a_higher_priority_are_not_replaced(fuser):
+    fuser(priority=-1)
+    assert groups(fused(lambda x: pb.exp(-x), X)) == ["negative", "exp"]
+
+
+def test_a_group_without_a_kernel_is_tried_in_halves(fuser):
+    def without_tanh(region):
+        return None if any(call.op.name == "tanh" for call in region.calls) else op_by_op(region)
+
+    taken = fuser(without_tanh)
+    graph = fused(lambda x: pb.tanh(pb.exp(-pb.exp(-x))), X)
+    assert groups(graph) == [["negative", "exp"], "negative", "exp", "tanh"]
+    assert len(taken) > 2
+
+
+def test_a_hook_that_raises_leaves_the_calls_as_they_are(fuser):
+    def broken(region):
+        raise RuntimeError("no luck")
+
+    fuser(broken)
+    with pytest.warns(RuntimeWarning, match="fuse of 'test' raised RuntimeError: no luck"):
+        assert groups(fused(lambda x: pb.exp(-x), X)) == ["negative", "exp"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fused(lambda x: pb.exp(-x) + 1, X)
+
+
+def test_groups_are_limited(fuser):
+    fuser()
+
+    def function(x):
+        for _ in range(60):
+            x = -x + x
+        return x
+
+    sizes = [len(names) for names in groups(fused(function, X))]
+    assert sum(sizes) == 120
+    assert max(sizes) <= regions.LARGEST_REGION
+
+
+def test_captured_functions_say_what_is_fused(fuser):
+    fuser()
+    captured = pb.function(lambda x: pb.exp(-x) * x)
+    expected = (pb.exp(-pb.asarray(X)) * X).numpy()
+    for _ in range(3):
+        assert (captured(X).numpy() == expected).all()
+    assert captured.explain().splitlines()[2:] == [
+        "graph on cpu:0",
+        "  input x0: float32[2, 3]",
+        "  v2: float32[2, 3] = fused(x0)",
+        "    v0: float32[2, 3] = negative(x0)",
+        "    v1: float32[2, 3] = exp(v0)",
+        "    v2: float32[2, 3] = multiply(v1, x0)",
+        "  return v2",
+    ]
+    assert [call.op.name for call in captured.graph.calls] == ["negative", "exp", "multiply"]
+
+
+def test_fused_kernels_are_forgotten_with_their_pack(fuser):
+    fuser()
+    captured = pb.function(lambda x: pb.exp(-x))
+    for _ in range(3):
+        captured(X)
+    assert "fused" in captured.explain()
+    as_device("cpu").backend.unregister_kernels("test")
+    for _ in range(3):
+        captured(X)
+    assert "fused" not in captured.explain().rpartition("\n2. ")[2]
+
+
+def test_the_backward_pass_of_a_captured_function_is_fused(fuser):
+    taken = fuser()
+    captured = pb.function(lambda x: pb.sum(pb.exp(pb.tanh(x * x))))
+    x = pb.asarray(X)
+    expected = pb.grad(lambda x: pb.sum(pb.exp(pb.tanh(x * x))))(x)
+    for _ in range(3):
+        assert (pb.grad(captured)(x).numpy() == expected.numpy()).all()
+    assert taken
+
+
+def test_a_kernel_that_fails_names_the_ops(fuser):
+    def failing(region):
+        def kernel(*inputs):
+            raise MemoryError("not enough")
+
+        return kernel
+
+    fuser(failing)
+    captured = pb.function(lambda x: pb.exp(-x))
+    captured(X)
+    captured(X)
+    with pytest.raises(errors.OutOfMemoryError, match="fused kernel of negative, exp failed: not"):
+        captured(X)
+
+
+@st.composite
+def programs(draw):
+    """Functions of two arrays, a row and a number: straight lines of random ops."""
+    unary = st.sampled_from([pb.negative, pb.exp, pb.tanh, pb.sum, pb.cumulative_sum, pb.mean])
+    binary = st.sampled_from([pb.add, pb.subtract, pb.multiply, pb.maximum])
+    place = st.integers(0, 200)
+    line = st.tuples(st.one_of(unary, binary), place, place, st.integers(0, 4))
+    lines = draw(st.lists(line, min_size=2, max_size=25))
+    kept = draw(st.lists(place, min_size=1, max_size=4))
+
+    def function(*inputs):
+        values = list(inputs)
+        for op, i, j, axis in lines:
+            x, y = values[i % len(values)], values[j % len(values)]
+            if op in (pb.sum, pb.mean):
+                values.append(op(x, axis=None if axis >= x.ndim else axis, keepdims=axis == 1))
+            elif op is pb.cumulative_sum:
+                values.append(op(x, axis=0) if x.ndim else pb.tanh(x))
+            elif op in (pb.add, pb.subtract, pb.multiply, pb.maximum):
+                values.append(op(x, y))
+            elif op is pb.exp:
+                values.append(pb.where(x < 1, op(x * 0.125), x))
+            else:
+                values.append(op(x))
+        return [values[-1 - i % len(lines)] for i in kept]
+
+    return function
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_random_programs_give_the_same_bits(function):
+    backend = as_device("cpu").backend
+    with np.errstate(all="ignore"):
+        backend.register_fuser(op_by_op, OPS, source="test", priority=100)
+        try:
+            fused(function, X, X / 2, X[0], np.float32(0.5))
+        finally:
+            backend.unregister_kernels("test")
