@@ -15,7 +15,8 @@ from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Host, Value
 from pullback.graph.regions import fuse
-from pullback.plugins.backend import Backend, Native
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Native
 
 #: A function of the inputs of a graph.
 Run = Callable[..., Sequence[Native]]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pullback import errors
 from pullback.dtypes import DType, DTypeLike
 from pullback.plugins import entry_points
-from pullback.plugins.backend import Backend, Kernel
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Kernel
 from pullback.plugins.validation import check_dtypes, check_kernel, check_op
 
 if TYPE_CHECKING:
