@@ -75,7 +75,7 @@ class Compiled:
         if not isinstance(results, (tuple, list)) or not 0 <= len(results) - self._count <= 1:
             kind = len(results) if isinstance(results, (tuple, list)) else type(results).__name__
             raise TypeError(f"the function returned {kind} results for {self._count} outputs")
-        if len(results) > self._count and not self.graph.device.backend.item(results[-1]):
+        if len(results) > self._count and not bool(results[-1]):
             return False
         if not self._measured:
             array_type = self._array_type()

@@ -181,13 +181,17 @@ def data_of(
             raise CannotBeSavedError(f"calls Python with pb.{call.op.name}")
         if _op_of(call.op.name, len(call.results)) is not call.op:
             raise CannotBeSavedError(f"calls {call.op.name}, which is not an op of the op table")
+        try:
+            attributes = {
+                name: _tagged("device", None) if name == "device" else encode(value, leaf)
+                for name, value in call.attributes.items()
+            }
+        except CannotBeSavedError as error:
+            raise CannotBeSavedError(f"calls {call.op.name}, which {error}") from None
         return {
             "op": call.op.name,
             "inputs": [operand_data(operand) for operand in call.inputs],
-            "attributes": {
-                name: _tagged("device", None) if name == "device" else encode(value, leaf)
-                for name, value in call.attributes.items()
-            },
+            "attributes": attributes,
             "results": [value_data(value) for value in call.results],
             "origin": call.origin,
         }
