@@ -2,9 +2,9 @@
 
     JAX_PLATFORMS=cpu python benchmarks/jax_graphs.py mlp transformer
 
-in an environment with pullback-jax. Both take turns in blocks of some milliseconds, so that they meet
-the same machine; what counts is the median of the ratios. Before that, the losses of twenty steps
-are compared.
+in an environment with pullback-jax. Both take turns in blocks of some milliseconds, so that they
+meet the same machine; what counts is the median of the ratios. Before that, the losses of twenty
+steps are compared.
 """
 
 from __future__ import annotations

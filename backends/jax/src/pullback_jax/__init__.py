@@ -13,6 +13,7 @@ from pullback.dtypes import DType
 from pullback.plugins.backend import Backend, Memory
 from pullback.plugins.compiling import as_function
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
+from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings
 
@@ -27,6 +28,7 @@ class JaxBackend(Backend):
     kinds = ("cpu", "gpu")
     dtypes: Mapping[DType, np.dtype[Any]] = {d: np.dtype(d) for d in dtypes.ALL}
     kernels = KERNELS
+    deviations = DEVIATIONS
 
     def _devices(self, kind: str) -> list[jax.Device]:
         """JAX's devices: "gpu" means all accelerators, a TPU among them."""
