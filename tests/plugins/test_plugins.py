@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import operator
 import os
 import subprocess
@@ -862,6 +863,24 @@ class TestInstalled:
         broken = next(line for line in lines if line.startswith("broken"))
         assert "No module named 'not_there'" in broken
         assert "pip install --force-reinstall pullback-broken" in broken
+
+    def test_the_author_of_a_plugin_is_told_where_to_mend_it(self, tmp_path):
+        install(
+            tmp_path, "pullback-broken", "broken_plugin", "import not_there",
+            "[pullback.backends.gpu]\nbroken = broken_plugin\n",
+        )  # fmt: skip
+        (info,) = tmp_path.glob("*.dist-info")
+        about = {"url": "file:///home/me/pullback-broken", "dir_info": {"editable": True}}
+        (info / "direct_url.json").write_text(json.dumps(about))
+        out = run(
+            tmp_path,
+            """
+            from pullback.plugins.public import registry
+            print(registry.about("broken").state)
+            """,
+        )
+        assert "mend it in /home/me/pullback-broken, from where it is installed" in out
+        assert "reinstall" not in out
 
     def test_hostile_plugins_end_in_a_line_each_and_a_working_rest(self, tmp_path):
         for name, (group, source, _) in HOSTILE.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 
@@ -14,8 +13,10 @@ def floor_divide(xp: Any, x1: Any, x2: Any, digits: int) -> Any:
     """
     quotient = x1 / x2
     whole, size, limit = xp.floor(quotient), xp.abs(quotient), 2.0**digits
-    # The distance to the next number: 1 where numbers have places behind the point.
-    unit = xp.where(size < limit, 1.0, xp.nextafter(size, size * math.inf) - size)
+    # The distance to the next number: 1 where numbers have places behind the point. A little more
+    # than half of it is added, which rounds up.
+    half = 2.0**-digits * (1 + 2.0 ** (1 - digits))
+    unit = xp.where(size < limit, 1.0, (size + size * half) - size)
     # In units of the divisor: how far x1 / x2 is above a multiple of the unit.
     divisor, above = xp.abs(x2), xp.abs(xp.remainder(x1, unit * x2))
     rounded_up = (whole == quotient) & (above > divisor - above)

@@ -22,17 +22,21 @@ def kernels(xp: Any) -> dict[str, Kernel]:
             fill_value = bool(fill_value)
         elif dtype.itemsize == 2 and type(fill_value) in (int, float):
             fill_value = number(fill_value, dtype).item()
-        return xp.full(shape, fill_value, dtype=getattr(xp, name_of(dtype)), device=device)
+        return xp.full(shape, fill_value, dtype=getattr(xp, name_of(dtype)), **on(device))
 
     def arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: Any) -> Any:
         native = getattr(xp, name_of(dtype))
         if type(start) is type(stop) is type(step) is int:
             if dtype == bfloat16:
-                return narrowed(xp.arange(start, stop, step, dtype=xp.int64, device=device), native)
-            return xp.arange(start, stop, step, dtype=native, device=device)
+                return narrowed(xp.arange(start, stop, step, dtype=xp.int64, **on(device)), native)
+            return xp.arange(start, stop, step, dtype=native, **on(device))
         # The length as in the op's rule; start + i * step is nearer than adding steps up.
         length = max(0, -int((start - stop) / step // 1))
-        counts = xp.arange(length, dtype=xp.float64, device=device)
+        counts = xp.arange(length, dtype=xp.float64, **on(device))
         return narrowed(counts * float(step) + float(start), native)
+
+    def on(device: Any) -> dict[str, Any]:
+        # A library without devices need not take the keyword.
+        return {} if device is None else {"device": device}
 
     return {"arange": arange, "astype": astype, "full": full}

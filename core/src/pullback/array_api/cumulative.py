@@ -17,13 +17,10 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
         def kernel(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
             working, result = dtypes_of(x, dtype)
-            totals = function(
-                xp.astype(x, working, copy=False),
-                axis=axis,
-                dtype=working,
-                include_initial=include_initial,
-            )
-            return xp.astype(totals, result, copy=False)
+            if x.dtype != working:
+                x = xp.astype(x, working)
+            totals = function(x, axis=axis, dtype=working, include_initial=include_initial)
+            return totals if totals.dtype == result else xp.astype(totals, result)
 
         return kernel
 

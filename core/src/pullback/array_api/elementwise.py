@@ -138,12 +138,14 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         # Namespaces compute log|1 + x|, where 1 + x loses the digits of a small x.
         a, b = xp.real(x), xp.imag(x)
         near = 0.5 * xp.log1p(a * (2 + a) + b * b)
-        far = xp.log(xp.hypot(1 + a, b))
+        far = xp.log(xp.abs(1 + x))
         return complex_(xp.where(xp.abs(x) < 0.5, near, far), xp.atan2(b, 1 + a))
 
     table: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
     table |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
-    table |= {"positive": positive, "pow": pow, "integer_floor_divide": xp.floor_divide}
+    table |= {"positive": positive, "pow": pow}
+    if hasattr(xp, "floor_divide"):
+        table["integer_floor_divide"] = xp.floor_divide
     if hasattr(xp, "complex64"):
         table |= {"complex": complex_, "complex_parts": complex_parts}
         table |= {"conj": conj, "imag": imag, "real": real}

@@ -8,6 +8,8 @@ from pullback.plugins.backend import Kernel
 
 _ONE_AXIS = ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft")
 _SEVERAL_AXES = ("fftn", "ifftn", "irfftn", "rfftn")
+#: The normalization of the inverse of a transform.
+_INVERSE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:
@@ -31,4 +33,16 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
         return kernel
 
-    return {name: one(name) for name in _ONE_AXIS} | {name: several(name) for name in _SEVERAL_AXES}
+    def hfft(x: Any, *, n: int, axis: int, norm: str) -> Any:
+        return xp.fft.irfft(xp.conj(x), n=n, axis=axis, norm=_INVERSE[norm])
+
+    def ihfft(x: Any, *, n: int, axis: int, norm: str) -> Any:
+        return xp.conj(xp.fft.rfft(x, n=n, axis=axis, norm=_INVERSE[norm]))
+
+    table = {name: one(name) for name in _ONE_AXIS if hasattr(xp.fft, name)}
+    table |= {name: several(name) for name in _SEVERAL_AXES if hasattr(xp.fft, name)}
+    if "irfft" in table:
+        table.setdefault("hfft", hfft)
+    if "rfft" in table:
+        table.setdefault("ihfft", ihfft)
+    return table

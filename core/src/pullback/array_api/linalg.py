@@ -70,13 +70,10 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         result = xp.complex128 if x.dtype in (xp.float64, xp.complex128) else xp.complex64
         return tuple(xp.astype(part, result) for part in linalg.eig(x))
 
-    table = {
-        "cholesky": in_float32(cholesky),
-        "eigh": in_float32(eigh),
-        "matmul": in_float32(matmul),
-        "qr": in_float32(qr),
-        "slogdet": in_float32(slogdet),
-        "solve": in_float32(solve),
-        "svd": in_float32(svd),
+    found = {
+        function.__name__: in_float32(function)
+        for function in (cholesky, eigh, qr, slogdet, solve, svd)
+        if hasattr(linalg, function.__name__)
     }
-    return table | ({"eig": eig} if hasattr(linalg, "eig") else {})
+    found["matmul"] = in_float32(matmul)
+    return found | ({"eig": eig} if hasattr(linalg, "eig") else {})

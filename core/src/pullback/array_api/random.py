@@ -32,6 +32,8 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         # The low half of a word first, whatever the byte order of the machine.
         host = drawn.astype("<u8", copy=False).view("<u4" if dtype.itemsize == 4 else "<u8")
         host = host[:size].reshape(shape).astype(dtype, copy=False)
-        return xp.asarray(host, dtype=native, device=device)
+        # A library without devices need not take the keyword.
+        on = {} if device is None else {"device": device}
+        return xp.asarray(host, dtype=native, **on)
 
     return {"random_bits": random_bits}

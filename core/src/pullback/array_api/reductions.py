@@ -31,15 +31,20 @@ def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
     dtypes_of = accumulation(xp)
+    names = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+    floats = [getattr(xp, name) for name in names if hasattr(xp, name)]
 
     def accumulated(name: str) -> Kernel:
         reduce = getattr(xp, name)
 
         def kernel(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
             working, result = dtypes_of(x, dtype)
-            x = xp.astype(x, working, copy=False)
-            total = reduce(x, axis=axis, dtype=working, keepdims=keepdims)
-            return xp.astype(total, result, copy=False)
+            if x.dtype != working:
+                x = xp.astype(x, working)
+            # Small integers only have another dtype by default, and not every library takes one.
+            more = {} if working in floats else {"dtype": working}
+            total = reduce(x, axis=axis, keepdims=keepdims, **more)
+            return total if total.dtype == result else xp.astype(total, result)
 
         return kernel
 
@@ -52,6 +57,6 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return kernel
 
     return {
-        **{name: accumulated(name) for name in ("prod", "sum")},
-        **{name: plain(name) for name in ("all", "any", "max", "min")},
+        **{name: accumulated(name) for name in ("prod", "sum") if hasattr(xp, name)},
+        **{name: plain(name) for name in ("all", "any", "max", "min") if hasattr(xp, name)},
     }

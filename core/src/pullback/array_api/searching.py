@@ -10,11 +10,14 @@ from pullback.plugins.backend import Kernel
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels over `xp`."""
 
+    def positions(x: Any) -> Any:
+        return x if x.dtype == xp.int64 else xp.astype(x, xp.int64)
+
     def arg(name: str) -> Kernel:
         find = getattr(xp, name)
 
         def kernel(x: Any, *, axis: int | None, keepdims: bool) -> Any:
-            return xp.astype(find(x, axis=axis, keepdims=keepdims), xp.int64, copy=False)
+            return positions(find(x, axis=axis, keepdims=keepdims))
 
         return kernel
 
@@ -22,17 +25,14 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         if x.ndim == 0:
             indices = xp.nonzero(xp.reshape(x, (1,)))[0]
             return xp.zeros((indices.shape[0], 0), dtype=xp.int64)
-        return xp.astype(xp.stack(xp.nonzero(x), axis=1), xp.int64, copy=False)
+        return positions(xp.stack(xp.nonzero(x), axis=1))
 
     def searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
         # As a vector: not every namespace takes more than one dimension here.
         flat = xp.reshape(x2, (-1,))
-        indices = xp.searchsorted(x1, flat, side=side, sorter=sorter)
-        return xp.astype(xp.reshape(indices, x2.shape), xp.int64, copy=False)
+        more = {} if sorter is None else {"sorter": sorter}
+        indices = xp.searchsorted(x1, flat, side=side, **more)
+        return positions(xp.reshape(indices, x2.shape))
 
-    return {
-        "argmax": arg("argmax"),
-        "argmin": arg("argmin"),
-        "argwhere": argwhere,
-        "searchsorted": searchsorted,
-    }
+    table: dict[str, Kernel] = {"argwhere": argwhere, "searchsorted": searchsorted}
+    return table | {name: arg(name) for name in ("argmax", "argmin") if hasattr(xp, name)}

@@ -17,6 +17,6 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         order = xp.argsort(x, axis=axis, stable=stable)
         if descending:
             order = x.shape[axis] - 1 - xp.flip(order, axis=axis)
-        return xp.astype(order, xp.int64, copy=False)
+        return order if order.dtype == xp.int64 else xp.astype(order, xp.int64)
 
     return {"argsort": argsort}

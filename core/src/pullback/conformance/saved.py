@@ -77,7 +77,7 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
             counts,
             set(entry["beyond"]),
             entry["seconds"],
-            entry["planned"],
+            planned=entry["planned"],
             fallback=saved["fallback"].get(name, ""),
         )
         report.rows[name] = row

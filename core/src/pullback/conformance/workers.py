@@ -144,7 +144,7 @@ class _Worker:
             if "at" not in answer:
                 return answer
             place = answer["at"]
-        return f"{self._end()}{f' in {place}' if place else ''}; the other ops have others"
+        return self._end() + (f" in {place}" if place else "")
 
     def stop(self) -> None:
         """Ends the process."""
@@ -168,7 +168,7 @@ class _Worker:
         return answer
 
     def _end(self) -> str:
-        """How the process ended, such as "ended by SIGSEGV"."""
+        """The way in which the process ended, such as "ended by SIGSEGV"."""
         status = self._process.wait()
         if status >= 0:
             return f"ended with exit status {status}"

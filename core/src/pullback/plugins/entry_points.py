@@ -7,6 +7,7 @@ manager of its own, and whatever it raises becomes a `BackendError` that names i
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -60,11 +61,31 @@ def blame_plugin(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
         raise
     # SystemExit and a BaseException of its own too: a plugin must not end the process.
     except BaseException as error:
-        name = origin(entries)[0]
-        fix = f"; reinstall it (pip install --force-reinstall {name}) or uninstall it" * bool(name)
         raise errors.BackendError(
-            f"{plugin} failed: {one_line(error)}{_location(error)}{fix}"
+            f"{plugin} failed: {one_line(error)}{_location(error)}{_fix(entries)}"
         ) from error
+
+
+def _fix(entries: Sequence[EntryPoint]) -> str:
+    """The end of a message, for the author of a plugin or for its users."""
+    name = origin(entries)[0]
+    if not name:
+        return ""
+    source = _source(entries[0])
+    if source:
+        return f"; mend it in {source}, from where it is installed"
+    return f"; reinstall it (pip install --force-reinstall {name}) or uninstall it"
+
+
+def _source(entry: EntryPoint) -> str:
+    """The folder of a distribution that was installed with `pip install -e`; empty for others."""
+    try:
+        text = entry.dist.read_text("direct_url.json") if entry.dist is not None else None
+        about = json.loads(text or "{}")
+        editable = about.get("dir_info", {}).get("editable")
+        return str(about["url"]).removeprefix("file://") if editable else ""
+    except (OSError, ValueError, KeyError, AttributeError):
+        return ""
 
 
 def _location(error: BaseException) -> str:
