@@ -34,7 +34,7 @@ class JaxBackend(Backend):
         """JAX's devices: "gpu" means all accelerators, a TPU among them."""
         try:
             if kind == "cpu":
-                return jax.devices("cpu")
+                return list(jax.devices("cpu"))
             return [device for device in jax.devices() if device.platform != "cpu"]
         except RuntimeError:  # no such platform in this process
             return []
@@ -90,12 +90,15 @@ class JaxBackend(Backend):
         run = jax.jit(as_function(graph), compiler_options=options)
 
         def compiled(*inputs: Any) -> Sequence[jax.Array]:
+            results: tuple[jax.Array, ...]
             with settings():
                 if any(isinstance(array, jax.Array) for array in inputs):
-                    return run(*inputs)
-                # No array says on which device it runs.
-                with jax.default_device(graph.device.native):
-                    return run(*inputs)
+                    results = run(*inputs)
+                else:
+                    # No array says on which device it runs.
+                    with jax.default_device(graph.device.native):
+                        results = run(*inputs)
+            return results
 
         return compiled
 

@@ -106,21 +106,19 @@ def _solve(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return found
 
 
-KERNELS: dict[str, Kernel] = {
-    name: with_settings(kernel)
-    for name, kernel in {
-        **GENERIC,
-        **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
-        "cholesky": _cholesky,
-        "cosh": _hyperbolic("cosh"),
-        "floor_divide": _of_integers("floor_divide"),
-        "integer_floor_divide": _of_integers("integer_floor_divide"),
-        "matmul": _matmul,
-        "remainder": _in_float32(_remainder),
-        "sign": _sign,
-        "sinh": _hyperbolic("sinh"),
-        "solve": _solve,
-        **indexing.KERNELS,
-        **neural.KERNELS,
-    }.items()
+_TABLE: dict[str, Kernel] = {
+    **GENERIC,
+    **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
+    "cholesky": _cholesky,
+    "cosh": _hyperbolic("cosh"),
+    "floor_divide": _of_integers("floor_divide"),
+    "integer_floor_divide": _of_integers("integer_floor_divide"),
+    "matmul": _matmul,
+    "remainder": _in_float32(_remainder),
+    "sign": _sign,
+    "sinh": _hyperbolic("sinh"),
+    "solve": _solve,
+    **indexing.KERNELS,
+    **neural.KERNELS,
 }
+KERNELS = {name: with_settings(kernel) for name, kernel in _TABLE.items()}
