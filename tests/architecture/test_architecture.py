@@ -42,6 +42,7 @@ LEVELS = (
     (
         "spec",
         "plugins.observation",
+        "plugins.records",
         "plugins.backend",
         "plugins.compiling",
         "plugins.hookspecs",

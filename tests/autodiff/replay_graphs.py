@@ -24,7 +24,7 @@ from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.samples import load
 from pullback.devices import Device, as_device
 from pullback.dtypes import is_floating
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 from pullback_numpy import NumPyBackend

@@ -14,8 +14,9 @@ import pullback
 from pullback import cli, spec
 from pullback._version import __version__
 from pullback.cli import backends, kernels, table
-from pullback.plugins.backend import Backend, RegisteredKernel
+from pullback.plugins.backend import Backend
 from pullback.plugins.kernel_packs import OpsInfo, PackInfo
+from pullback.plugins.records import RegisteredKernel
 from pullback.plugins.registry import BackendInfo
 
 READY = BackendInfo(

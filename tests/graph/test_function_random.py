@@ -48,7 +48,7 @@ index = st.integers(0, 99)
 
 
 def part(inner):
-    """What a branch or a step of a loop does."""
+    """Returns what a branch or a step of a loop does."""
     return st.lists(inner, min_size=1, max_size=3)
 
 

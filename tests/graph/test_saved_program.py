@@ -302,7 +302,7 @@ class TestDoesNotSave:
         kind = pb.zeros(3)
         self.rejected(
             lambda x: pb.py_function(lambda x: x, x, result=kind), tmp_path, pb.ones(3),
-            match="calls py_function",
+            match=r"calls Python with pb.py_function",
         )  # fmt: skip
 
     def test_ops_that_are_not_in_the_op_table(self, tmp_path):

@@ -870,7 +870,7 @@ class TestInstalled:
             "[pullback.backends.gpu]\nbroken = broken_plugin\n",
         )  # fmt: skip
         (info,) = tmp_path.glob("*.dist-info")
-        about = {"url": "file:///home/me/pullback-broken", "dir_info": {"editable": True}}
+        about = {"url": "file:///srv/pullback-broken", "dir_info": {"editable": True}}
         (info / "direct_url.json").write_text(json.dumps(about))
         out = run(
             tmp_path,
@@ -879,7 +879,7 @@ class TestInstalled:
             print(registry.about("broken").state)
             """,
         )
-        assert "mend it in /home/me/pullback-broken, from where it is installed" in out
+        assert "mend it in /srv/pullback-broken, from where it is installed" in out
         assert "reinstall" not in out
 
     def test_hostile_plugins_end_in_a_line_each_and_a_working_rest(self, tmp_path):

@@ -19,8 +19,9 @@ from pullback.devices import (
     devices,
     set_default_device,
 )
-from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.backend import Backend
 from pullback.plugins.hookspecs import hookimpl
+from pullback.plugins.records import Memory
 from pullback.plugins.registry import Registry
 
 # By name `pullback.devices` is the function.

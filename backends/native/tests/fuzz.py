@@ -23,7 +23,7 @@ import numpy as np
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.spec import OPS
 from pullback_native import _native
 from pullback_native.kernels import KERNELS

@@ -108,7 +108,8 @@ from pullback.ops.slicing import *
 from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
-from pullback.plugins.backend import Backend, Deviation, Memory
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Deviation, Memory
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tensor import Tensor, TensorLike

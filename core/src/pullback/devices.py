@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
 from pullback.plugins import observation
-from pullback.plugins.backend import KINDS, Backend, Memory
+from pullback.plugins.backend import KINDS, Backend
+from pullback.plugins.records import Memory
 
 if TYPE_CHECKING:
     from pullback.plugins.registry import Registry

@@ -10,7 +10,8 @@ import numpy as np
 
 import pullback.dtypes
 from pullback.dtypes import as_dtype
-from pullback.plugins.backend import Backend, Kernel, Memory
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Kernel, Memory
 from pullback_cupy import faults
 from pullback_cupy.kernels import KERNELS
 from pullback_cupy.typing import Array

@@ -10,9 +10,10 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.dtypes import DType
-from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.backend import Backend
 from pullback.plugins.compiling import as_function
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
+from pullback.plugins.records import Memory
 from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings
@@ -51,7 +52,7 @@ class JaxBackend(Backend):
     def from_host(
         self, array: np.ndarray[Any, Any], device: jax.Device, *, copy: bool
     ) -> jax.Array:
-        """An array on `device`; JAX may share the memory of what it is given."""
+        """An array on `device`; JAX may share the memory of `array`."""
         return jax.device_put(np.array(array, order="C") if copy else array, device)
 
     def to_host(self, array: jax.Array) -> np.ndarray[Any, Any]:
@@ -72,7 +73,7 @@ class JaxBackend(Backend):
         jax.block_until_ready([array for array in jax.live_arrays() if device in array.devices()])
 
     def clear_caches(self) -> None:
-        """Frees compiled functions, of which JAX keeps one for each shape."""
+        """Frees compiled functions; JAX keeps one for each shape."""
         jax.clear_caches()
 
     def memory(self, device: jax.Device) -> Memory | None:

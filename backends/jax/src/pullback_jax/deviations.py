@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.plugins.backend import Deviation
+from pullback.plugins.records import Deviation
 
 _FLUSHED = Deviation(
     "XLA on the CPU takes subnormal numbers as 0: inputs, results, and what is between",

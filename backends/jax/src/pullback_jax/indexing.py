@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from pullback.plugins.backend import Kernel
 from pullback.plugins.compiling import require
+from pullback.plugins.records import Kernel
 
 
 def _in_range(indices: jax.Array, size: int) -> jax.Array:

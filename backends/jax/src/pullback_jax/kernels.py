@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from pullback import array_api
 from pullback.casting import HALF
-from pullback.plugins.backend import Kernel
 from pullback.plugins.compiling import require
+from pullback.plugins.records import Kernel
 from pullback_jax import indexing, neural
 from pullback_jax.neural import narrowed, widened
 from pullback_jax.settings import with_settings

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from pullback.casting import casts_to_float32
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Shape, as_shape
 from pullback.spec import OPS
 

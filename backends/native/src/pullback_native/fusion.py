@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_native import _native
 from pullback_native.fused_plan import Plan, Unsupported
 from pullback_native.loops import FLOAT32, LOOPS, Array

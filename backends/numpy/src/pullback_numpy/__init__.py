@@ -10,8 +10,9 @@ import numpy as np
 
 import pullback.dtypes
 from pullback.dtypes import DType, as_dtype
-from pullback.plugins.backend import Backend, Native
+from pullback.plugins.backend import Backend
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
+from pullback.plugins.records import Native
 from pullback_numpy import memory
 from pullback_numpy.dlpack import capsule, from_dlpack
 from pullback_numpy.kernels import KERNELS

@@ -10,8 +10,9 @@ import torch
 
 from pullback import dtypes
 from pullback.dtypes import DType
-from pullback.plugins.backend import Backend, Memory
+from pullback.plugins.backend import Backend
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
+from pullback.plugins.records import Memory
 from pullback_torch.host import from_numpy, to_numpy
 from pullback_torch.kernels import HOST, KERNELS, UNSIGNED
 

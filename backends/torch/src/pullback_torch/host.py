@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 
 def from_numpy(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> torch.Tensor:

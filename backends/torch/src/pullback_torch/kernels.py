@@ -11,7 +11,7 @@ import torch
 from pullback import array_api, dtypes
 from pullback.casting import HALF, cast
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Shape
 from pullback_torch import neural, special_cases
 from pullback_torch.host import from_numpy, on_host, to_numpy

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from pullback.casting import casts_to_float32
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Shape, as_shape
 from pullback.spec import OPS
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pullback import array_api
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_torch.host import on_host
 
 _GENERIC = array_api.kernels(xp)

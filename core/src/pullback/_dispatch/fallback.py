@@ -15,8 +15,8 @@ from pullback._dispatch.recording import LOCAL, paused
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel, Native
 from pullback.plugins.observation import observed
+from pullback.plugins.records import Kernel, Native
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 

@@ -21,7 +21,7 @@ from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
-from pullback.plugins.backend import Kernel, Native
+from pullback.plugins.records import Kernel, Native
 from pullback.shapes import Shape
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap

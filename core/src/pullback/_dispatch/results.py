@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from pullback import errors
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.spec import Op
 
 

@@ -25,7 +25,7 @@ from pullback.array_api import (
 )
 from pullback.array_api.namespace import completed, lacks
 from pullback.array_api.widening import widened
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 __all__ = ["kernels", "missing"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.array_api.narrowing import narrowing
 from pullback.casting import number
 from pullback.dtypes import DType, bfloat16, kind, name_of
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.array_api.reductions import accumulation
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pullback import errors
 from pullback._numerics import division
-from pullback.plugins.backend import Kernel
 from pullback.plugins.compiling import require
+from pullback.plugins.records import Kernel
 
 _SAME_NAME = (
     "abs",

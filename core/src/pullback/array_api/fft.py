@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 _ONE_AXIS = ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft")
 _SEVERAL_AXES = ("fftn", "ifftn", "irfftn", "rfftn")

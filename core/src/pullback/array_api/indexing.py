@@ -6,8 +6,8 @@ from typing import Any
 
 from pullback.array_api.narrowing import half_precision
 from pullback.casting import casts_to_float32
-from pullback.plugins.backend import Kernel
 from pullback.plugins.compiling import require
+from pullback.plugins.records import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

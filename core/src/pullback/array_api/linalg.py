@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 #: The dtypes that matrices are computed in as they are. 16-bit floats are not among them; some are
 #: not dtypes of the namespace itself, as NumPy's bfloat16.

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback._numerics.philox import philox_words
 from pullback.dtypes import DType, name_of
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

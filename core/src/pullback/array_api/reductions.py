@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.dtypes import name_of
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 
 def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pullback._numerics import error_function, gamma_function
 from pullback.array_api.narrowing import narrowing
-from pullback.plugins.backend import Kernel
 from pullback.plugins.compiling import known
+from pullback.plugins.records import Kernel
 
 
 def kernels(xp: Any) -> dict[str, Kernel]:

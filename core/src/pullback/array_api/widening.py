@@ -9,7 +9,7 @@ from typing import Any
 from pullback import errors
 from pullback.array_api.narrowing import half_precision
 from pullback.casting import casts_to_float32
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 
 #: The elementwise ops whose results are rounded. All others are exact in 16 bits.
 ROUNDED = (

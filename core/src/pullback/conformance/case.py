@@ -136,7 +136,10 @@ class Case:
         """
         try:
             if self.suite.scale is not None:
-                inputs = [_map(self._once, value) for value in self.inputs]
+                # In the dtype of the inputs, sums of many terms stand still or overflow.
+                inputs = [
+                    _map(lambda x: widen(self._once(x), np.float64), value) for value in self.inputs
+                ]
                 with np.errstate(all="ignore"):
                     return self._repeat(
                         results(self.suite.scale(*inputs, **self.sample.attributes))

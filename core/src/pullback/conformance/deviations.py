@@ -15,7 +15,8 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, label, leaves
 from pullback.conformance.plan import CHECK_NAMES
-from pullback.plugins.backend import Backend, Deviation
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Deviation
 from pullback.plugins.validation import nearest
 from pullback.spec import OPS
 

@@ -18,7 +18,7 @@ from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
 from pullback.graph.structures import check_alike, tensors
 from pullback.graph.subtrace import joined, section
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor

@@ -19,7 +19,8 @@ from pullback._dispatch.results import native_arrays
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.graph import Argument, Call, Graph, Input, Operand, Value
-from pullback.plugins.backend import Backend, Kernel, Native
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 

@@ -10,7 +10,7 @@ from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.check_control import check_control
 from pullback.graph.graph import Call, Fused, Graph, InvalidGraphError, Operand, Value, frozen
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 from pullback.spec import Arity
 
 

@@ -15,7 +15,8 @@ from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Host, Value
 from pullback.graph.regions import fuse
-from pullback.plugins.backend import Backend, Native
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Native
 
 #: A function of the inputs of a graph.
 Run = Callable[..., Sequence[Native]]
@@ -141,7 +142,8 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
         line: makes a function of a graph, which runs the calls one by one.
     """
     backend = graph.device.backend
-    if type(backend).compile is Backend.compile:
+    # A profiler sees calls of kernels, so they are made one by one while it runs.
+    if type(backend).compile is Backend.compile or backend.changes < 0:
         return None
     if any(call.op.index < 0 for call in graph.calls):
         return None  # branches, loops and Python are not ops that a backend knows

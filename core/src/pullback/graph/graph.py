@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pullback.devices import Device
-from pullback.plugins.backend import Kernel, Native
+from pullback.plugins.records import Kernel, Native
 from pullback.shapes import Shape, broadcast
 from pullback.spec import EXACT, ROUNDED, Op
 

@@ -15,7 +15,7 @@ from pullback._symbols import HostNumber
 from pullback.casting import number as number_of_dtype
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 from pullback.tensor import Tensor
 
 #: Frames of files below this folder are the framework's.

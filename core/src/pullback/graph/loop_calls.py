@@ -20,7 +20,7 @@ from pullback.graph.simplify import simplify
 from pullback.graph.subtrace import Outside, Section, joined, section
 from pullback.ops.creation import full
 from pullback.ops.joining import stack, unstack
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor, wrap

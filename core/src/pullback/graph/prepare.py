@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from pullback.graph.graph import Call, Fused, Graph, Operand, Value
-from pullback.plugins.backend import Kind
+from pullback.plugins.records import Kind
 
 #: The backends and ops that were warned of, once in a process.
 _WARNED: set[tuple[str, str]] = set()

@@ -17,7 +17,7 @@ from pullback.graph.record import Recorder
 from pullback.graph.structures import check_alike, operands, tensors
 from pullback.graph.subtrace import Subtrace
 from pullback.ops.creation import full
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor, wrap
@@ -72,7 +72,7 @@ class HostFunction:
 
     Args:
         f: the function.
-        args: its arguments, of which the tensors come at each call.
+        args: its arguments; the tensors among them come at each call.
         expected: tensors like those of the result.
     """
 

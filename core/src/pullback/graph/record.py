@@ -32,7 +32,7 @@ from pullback.graph.graph import (
 )
 from pullback.graph.host import Guard, Number, array_of, kinds_of, line_of_program
 from pullback.graph.redirect import redirected
-from pullback.plugins.backend import Kernel, Native
+from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 

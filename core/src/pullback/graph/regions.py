@@ -14,7 +14,8 @@ from typing import Any
 
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Fused, Graph, Value
-from pullback.plugins.backend import Backend, Fuser, Kernel
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape, broadcast_shapes, reduce, size_of
 
 #: The number of calls that one kernel takes at most.

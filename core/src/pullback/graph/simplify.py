@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.dtypes import is_complex
 from pullback.graph.graph import Call, Graph, NotTraceableError, Operand, Value, frozen
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 
 #: The number of elements up to which a value computed from constants becomes a constant.
 LARGEST_CONSTANT = 1 << 14

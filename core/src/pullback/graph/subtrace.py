@@ -22,7 +22,7 @@ from pullback.graph.record import Recorder, _Held
 from pullback.graph.redirect import hidden
 from pullback.graph.structures import tensors
 from pullback.ops.creation import full
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
 
 

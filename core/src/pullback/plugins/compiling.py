@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.plugins.backend import Native
+from pullback.plugins.records import Native
 
 __all__ = ["as_function", "compiling", "known", "require"]
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pullback.dtypes import DTypeLike
-from pullback.plugins.backend import Backend, Kernel
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Kernel
 
 if TYPE_CHECKING:
     import pluggy

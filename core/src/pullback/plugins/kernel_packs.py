@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pullback import errors
 from pullback.dtypes import DType, DTypeLike
 from pullback.plugins import entry_points
-from pullback.plugins.backend import Backend, Kernel
+from pullback.plugins.backend import Backend
+from pullback.plugins.records import Kernel
 from pullback.plugins.validation import check_dtypes, check_kernel, check_op
 
 if TYPE_CHECKING:
@@ -225,7 +226,9 @@ def _common(a: frozenset[DType] | None, b: frozenset[DType] | None) -> str:
 
 
 def _overlap(a: frozenset[DType] | None, b: frozenset[DType] | None) -> bool:
-    return a is None or b is None or not a.isdisjoint(b)
+    if a is None or b is None:
+        return bool(a is None or a) and bool(b is None or b)
+    return not a.isdisjoint(b)
 
 
 def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:

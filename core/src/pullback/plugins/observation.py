@@ -13,7 +13,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from pullback.plugins.backend import Backend, Kernel, NativeDevice
+    from pullback.plugins.backend import Backend
+    from pullback.plugins.records import Kernel, NativeDevice
 
 
 class Observer(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 from pullback import errors
 from pullback.devices import DeviceLike, as_device
 from pullback.dtypes import DTypeLike
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.plugins.validation import check_dtypes, check_kernel, check_op
 
 __all__ = ["register_kernel"]

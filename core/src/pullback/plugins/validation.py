@@ -11,7 +11,8 @@ import numpy as np
 
 from pullback import errors, spec
 from pullback.dtypes import STORAGE, DType, DTypeLike, NamedDType, as_dtype
-from pullback.plugins.backend import KINDS, Backend, Kernel
+from pullback.plugins.backend import KINDS, Backend
+from pullback.plugins.records import Kernel
 
 #: The kinds of device. The name of a backend must differ from them.
 

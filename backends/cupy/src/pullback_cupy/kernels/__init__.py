@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback import array_api
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy.kernels import (
     activations,
     attention,

@@ -10,7 +10,7 @@ import math
 import cupy
 
 from pullback.casting import compute_dtype
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, elementwise, over_rows
 from pullback_cupy.typing import Array

@@ -15,7 +15,7 @@ import cupy
 
 from pullback.casting import compute_dtype
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Pads, Shape, channels_of, output_sizes, spatial_of
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, over_elements

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy.typing import Array
 
 

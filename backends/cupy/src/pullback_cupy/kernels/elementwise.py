@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cupy
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy import faults
 from pullback_cupy.compile import elementwise
 from pullback_cupy.typing import Array

@@ -12,7 +12,7 @@ import cupy
 import numpy as np
 
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Shape
 from pullback_cupy import faults
 from pullback_cupy.compile import contiguous, elementwise, launch, over_elements

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import array_api
 from pullback.casting import compute_dtype
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy.namespace import xp
 from pullback_cupy.typing import Array
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy.compile import elementwise
 from pullback_cupy.typing import Array
 

@@ -9,7 +9,7 @@ import cupy
 
 from pullback.casting import compute_dtype
 from pullback.dtypes import DType
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Shape
 from pullback_cupy.compile import contiguous, elementwise, over_rows, reduction
 from pullback_cupy.typing import Array

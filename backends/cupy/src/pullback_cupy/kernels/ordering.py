@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.casting import compute_dtype
 from pullback.dtypes import bfloat16
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy.typing import Array
 
 

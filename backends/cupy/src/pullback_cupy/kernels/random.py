@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from pullback.dtypes import DType, name_of
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Shape
 from pullback_cupy.compile import elementwise, over_elements
 from pullback_cupy.typing import Array

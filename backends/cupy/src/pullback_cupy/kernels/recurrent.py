@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy
 
 from pullback.casting import compute_dtype
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_cupy.compile import contiguous, over_elements
 from pullback_cupy.typing import Array
 

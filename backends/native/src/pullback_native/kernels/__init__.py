@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_native.kernels import attention, convolution, pooling, recurrent
 
 KERNELS: dict[str, Kernel] = {

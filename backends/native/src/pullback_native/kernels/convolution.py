@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel, Kind
+from pullback.plugins.records import Kernel, Kind
 from pullback.shapes import output_sizes
 from pullback_native import _native
 from pullback_native.kernels.windows import Padding, pair, windows

@@ -7,7 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import output_sizes
 from pullback_native.kernels.windows import Padding, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run

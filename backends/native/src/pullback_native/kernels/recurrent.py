@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_native import _native
 from pullback_native.loops import (
     FLOAT32,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import array_api
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy.kernels import (
     activations,
     attention,

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.casting import EXACT, cast, number
 from pullback.dtypes import bfloat16
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy.typing import Array, DType
 
 

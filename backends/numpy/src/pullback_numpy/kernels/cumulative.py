@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy.kernels.reductions import accumulation
 from pullback_numpy.typing import Array, DType
 

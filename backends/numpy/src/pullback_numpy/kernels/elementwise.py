@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy import threads
 from pullback_numpy.typing import Array
 from pullback_numpy.windows import even_ranges

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy.typing import Array, DType, Key
 
 Shape = tuple[int, ...]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy import products
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.typing import Array, Sizes

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import Pads
 from pullback_numpy.typing import Array, Key, Sizes
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.casting import narrowed, widened
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.casting import HALF, widened
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy import threads
 from pullback_numpy.typing import Array
 

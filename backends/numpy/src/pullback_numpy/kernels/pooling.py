@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback.shapes import channels_last_shape
 from pullback_numpy import pooling
 from pullback_numpy.kernels.convolution import to_last

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy.kernels.activations import masked
 from pullback_numpy.typing import Array, DType, Sizes
 

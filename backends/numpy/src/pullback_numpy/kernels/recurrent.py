@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.casting import narrowed, widened
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy import products, threads
 from pullback_numpy.typing import Array, DType
 from pullback_numpy.windows import even_ranges, scratch

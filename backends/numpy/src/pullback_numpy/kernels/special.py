@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.array_api import special
-from pullback.plugins.backend import Kernel
+from pullback.plugins.records import Kernel
 from pullback_numpy.kernels.elementwise import where
 from pullback_numpy.typing import Array
 
