@@ -145,6 +145,18 @@ def test_lstm_is_numpys(reverse, masked):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
+def test_elementwise_functions_that_xla_computes_otherwise():
+    x = np.asarray([10.0, -16.610691, 88.9, 0.5, -1e-3, -0.0], np.float32)
+    for name in ("cosh", "sinh"):
+        found = getattr(pb, name)(pb.asarray(x)).numpy()
+        np.testing.assert_allclose(found, getattr(np, name)(x.astype(np.float64)), rtol=1e-7)
+    far = pb.cosh(pb.asarray([-710.4], dtype="float64")).item()
+    assert far == pytest.approx(np.cosh(710.4), rel=1e-14)
+    zeros = pb.asarray([0.0, 3.0]) % pb.asarray([-1.0, -1.5])
+    assert np.signbit(zeros.numpy()).all()
+    assert not np.signbit(pb.sign(pb.asarray([-0.0])).numpy()).any()
+
+
 def test_matrices_without_an_answer_raise():
     with pytest.raises(pb.errors.InputValueError, match="singular"):
         pb.linalg.solve(pb.zeros((2, 2)), pb.ones(2))

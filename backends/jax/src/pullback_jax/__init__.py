@@ -14,6 +14,7 @@ from pullback.plugins.backend import Backend
 from pullback.plugins.compiling import as_function
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
 from pullback.plugins.records import Memory
+from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings
 
@@ -28,12 +29,13 @@ class JaxBackend(Backend):
     kinds = ("cpu", "gpu")
     dtypes: Mapping[DType, np.dtype[Any]] = {d: np.dtype(d) for d in dtypes.ALL}
     kernels = KERNELS
+    deviations = DEVIATIONS
 
     def _devices(self, kind: str) -> list[jax.Device]:
         """JAX's devices: "gpu" means all accelerators, a TPU among them."""
         try:
             if kind == "cpu":
-                return jax.devices("cpu")
+                return list(jax.devices("cpu"))
             return [device for device in jax.devices() if device.platform != "cpu"]
         except RuntimeError:  # no such platform in this process
             return []
@@ -89,12 +91,15 @@ class JaxBackend(Backend):
         run = jax.jit(as_function(graph), compiler_options=options)
 
         def compiled(*inputs: Any) -> Sequence[jax.Array]:
+            results: tuple[jax.Array, ...]
             with settings():
                 if any(isinstance(array, jax.Array) for array in inputs):
-                    return run(*inputs)
-                # No array says on which device it runs.
-                with jax.default_device(graph.device.native):
-                    return run(*inputs)
+                    results = run(*inputs)
+                else:
+                    # No array says on which device it runs.
+                    with jax.default_device(graph.device.native):
+                        results = run(*inputs)
+            return results
 
         return compiled
 

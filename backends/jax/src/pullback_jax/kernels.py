@@ -50,6 +50,42 @@ def _of_integers(name: str) -> Kernel:
     return kernel
 
 
+def _remainder(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    found: jax.Array = _of_integers("remainder")(x1, x2)
+    if jnp.issubdtype(x1.dtype, jnp.integer):
+        return found
+    # A remainder of zero has the sign of the divisor.
+    return jnp.where(found == 0, jnp.copysign(found, x2), found)
+
+
+def _sign(x: jax.Array) -> jax.Array:
+    found: jax.Array = GENERIC["sign"](x)
+    return jnp.where(x == 0, jnp.zeros_like(x), found)
+
+
+def _hyperbolic(name: str) -> Kernel:
+    """cosh or sinh: XLA's take exp(x - log(2)), which loses digits of a large x."""
+    function, odd = GENERIC[name], name == "sinh"
+
+    def kernel(x: jax.Array) -> jax.Array:
+        if jnp.iscomplexobj(x):
+            found: jax.Array = function(x)
+            return found
+        wide = x.astype(jnp.float64)
+        size = jnp.abs(wide)
+        power, root = jnp.exp(size), jnp.exp(size / 2)
+        large = jnp.where(jnp.isinf(power), root * (root / 2), power / 2)
+        if odd:
+            far = jnp.copysign(large - 0.5 / power, wide)
+            result = jnp.where(size < 1, function(wide), far)
+        else:
+            result = large + 0.5 / power
+        rounded: jax.Array = GENERIC["astype"](result, dtype=x.dtype)
+        return rounded
+
+    return kernel
+
+
 def _matmul(x1: jax.Array, x2: jax.Array) -> jax.Array:
     product = jnp.matmul(widened(x1), widened(x2), precision=jax.lax.Precision.HIGHEST)
     return narrowed(product, x1)
@@ -70,18 +106,19 @@ def _solve(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return found
 
 
-KERNELS: dict[str, Kernel] = {
-    name: with_settings(kernel)
-    for name, kernel in {
-        **GENERIC,
-        **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
-        "cholesky": _cholesky,
-        "floor_divide": _of_integers("floor_divide"),
-        "integer_floor_divide": _of_integers("integer_floor_divide"),
-        "matmul": _matmul,
-        "remainder": _in_float32(_of_integers("remainder")),
-        "solve": _solve,
-        **indexing.KERNELS,
-        **neural.KERNELS,
-    }.items()
+_TABLE: dict[str, Kernel] = {
+    **GENERIC,
+    **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
+    "cholesky": _cholesky,
+    "cosh": _hyperbolic("cosh"),
+    "floor_divide": _of_integers("floor_divide"),
+    "integer_floor_divide": _of_integers("integer_floor_divide"),
+    "matmul": _matmul,
+    "remainder": _in_float32(_remainder),
+    "sign": _sign,
+    "sinh": _hyperbolic("sinh"),
+    "solve": _solve,
+    **indexing.KERNELS,
+    **neural.KERNELS,
 }
+KERNELS = {name: with_settings(kernel) for name, kernel in _TABLE.items()}
