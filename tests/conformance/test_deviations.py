@@ -145,9 +145,9 @@ def test_a_pack_declares_its_own(monkeypatch):
     monkeypatch.setattr(
         kernel_packs.entry_points,
         "call",
-        lambda loaded, hook, register, plugin: getattr(loaded, hook)(register),
+        lambda loaded, hook, register, plugin, entries: getattr(loaded, hook)(register),
     )
-    kernel_packs.load(backend, "lean", [], used=True)
+    kernel_packs.load(backend, "lean", [], ("", ""), used=True)
     report = conform("mill", ops=["exp"], quick=True)
     assert report.passed, report.failures
     assert {one.source for one in report.deviations} == {"lean"}

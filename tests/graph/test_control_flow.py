@@ -13,6 +13,8 @@ from pullback.graph.check import check
 from pullback.graph.structures import form
 
 X = np.array([1.0, -3.0, 0.5], np.float32)
+MEAN = pb.metrics.Mean()
+GENERATOR = pb.Generator(5)
 
 
 def bits(structure):
@@ -500,22 +502,64 @@ def test_layers_in_loops():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: pb.random.uniform((3,)), "draws random numbers in f of pb.scan at test_control"),
+        (
+            lambda x: GENERATOR.uniform((3,)),
+            "draws random numbers in body_fn of pb.while_loop at te",
+        ),
         (lambda x: pb.Variable(x), "makes a variable"),
         (lambda x: float(x[0]), "looks at the values of a tensor"),
         (lambda x: x if x[0] > 0 else -x, "looks at the values of a tensor"),
         (
-            lambda x: pb.metrics.Mean()(x[0]),
-            "changes an optimizer, a metric or other state in f of",
+            lambda x: MEAN(x[0]),
+            "changes an optimizer, a metric or other state in body_fn of",
         ),
     ],
 )
 def test_what_a_loop_cannot_do_names_the_line(call, message):
-    f = pb.function(lambda x: pb.scan(lambda c, _: (c + call(c), None), x, length=2)[0])
+    def body(carry):
+        call(carry)
+        return carry + 1
+
+    f = pb.function(lambda x: pb.while_loop(lambda c: c[0] < 5, body, x))
     with pytest.raises(pb.errors.CaptureError, match=message):
         f.lower(pb.asarray(X))
     # What the failed trace has set aside is there again.
     assert pb.sum(pb.asarray(X) * 2).item() == -3
+
+
+def test_steps_that_draw_random_numbers_are_traced_one_by_one():
+    generator = pb.Generator(3)
+    mean = pb.metrics.Mean()
+
+    def f(x):
+        def inner(i, carry):
+            return carry + generator.uniform((3,)) * i
+
+        def step(carry, row):
+            carry = pb.fori_loop(0, 2, inner, generator.dropout(carry + row, 0.5))
+            mean(carry)
+            return carry, {"y": carry * generator.normal(())}
+
+        return pb.scan(step, x[0], x, reverse=True), generator.uniform((2,))
+
+    rows = np.stack([X, X * 2, X - 1])
+    captured = pb.function(f)
+    for i in range(4):
+        found = []
+        for function in (f, captured):
+            generator.state = (i, 7)
+            mean.reset()
+            result = bits(function(pb.asarray(rows)))
+            found.append((result, generator.state, mean.result()))
+        assert found[0] == found[1]
+    check(captured.graph)
+    assert not any(call.graphs for call in captured.graph.calls)
+
+
+def test_too_many_steps_that_draw_random_numbers_are_an_error():
+    f = pb.function(lambda x: pb.fori_loop(0, 300, lambda i, c: c + GENERATOR.uniform((3,)), x))
+    with pytest.raises(pb.errors.CaptureError, match="draw before, for all steps at once"):
+        f.lower(pb.asarray(X))
 
 
 def test_a_tensor_that_leaks_from_a_branch_says_so():
@@ -556,3 +600,37 @@ graph on cpu:0
       input o0: float32[]
       return o0
   return v1"""
+
+
+def test_branches_and_loops_are_saved(tmp_path):
+    weight = pb.Variable(np.eye(3, dtype=np.float32) * 2)
+
+    def f(x):
+        def step(carry, row):
+            carry = pb.cond(pb.sum(row) > 0, lambda: carry @ weight + row, lambda: carry * 0.5)
+            return carry, pb.switch(pb.sum(row > 0), [lambda: row, lambda: carry, lambda: -row])
+
+        last, rows = pb.scan(step, x[0], x)
+        slope = pb.grad(lambda y: pb.sum(pb.fori_loop(0, 2, lambda i, c: c * y, y)))(last)
+        return pb.while_loop(lambda c: pb.sum(c * c) < 99, lambda c: c * 2 + 1, last), rows, slope
+
+    rows = np.stack([X, -X, X + 1])
+    pb.function(f).lower(pb.asarray(rows)).save(tmp_path / "program")
+    program = pb.load_program(tmp_path / "program")
+    check(program.graph)
+    captured = pb.function(program)
+    for sign in (1, -1, 1, 2):
+        x = pb.asarray(rows * np.float32(sign))
+        assert bits(program(x)) == bits(f(x)) == bits(captured(x))
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        loss = pb.sum(program(x)[0])
+    with pb.GradientTape() as eager:
+        eager.watch(x)
+        loss_eager = pb.sum(f(x)[0])
+    expected = eager.gradient(loss_eager, x).numpy()
+    np.testing.assert_allclose(tape.gradient(loss, x).numpy(), expected, rtol=1e-5)
+    with pytest.raises(pb.errors.CaptureError, match="calls Python with"):
+        pb.function(lambda x: pb.py_function(lambda x: x, x, result=x)).lower(x).save(
+            tmp_path / "p"
+        )

@@ -235,27 +235,83 @@ def test_a_loop_of_any_number_of_steps_cannot_be_differentiated_when_captured():
         assert captured(pb.asarray(3.0)).item() == 9
 
 
+def assigned(v, x):
+    return v.assign_add(x) * 1.0
+
+
+def own_gradient(v, x):
+    return pb.custom_gradient(lambda x: (pb.sin(x), lambda g: 7 * g))(x)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (lambda v, x: v.assign_add(x) * 1, "assigns a trainable variable in f of pb.scan"),
-        (lambda v, x: pb.custom_gradient(lambda x: (x * 1, lambda g: g))(x), "gradient of its own"),
+        (assigned, "assigns a trainable variable in true_fn of pb.cond"),
+        (own_gradient, "calls <lambda>, which has a gradient of its own, in true_fn of pb.cond"),
     ],
 )
-def test_what_would_lose_a_gradient_is_an_error(body, message):
+def test_what_would_lose_a_gradient(body, message):
     v = pb.Variable(1.0)
 
+    def choose(x):
+        return pb.cond(x > 0, lambda: body(v, x), lambda: x)
+
+    with pytest.raises(pb.errors.CaptureError, match=message):
+        pb.function(pb.grad(choose)).lower(pb.asarray(2.0))
+    assert float(v) == 1
+
+    # The steps of a loop of known length are traced one by one.
     def f(x):
         with pb.GradientTape() as tape:
             tape.watch(x)
-            y = pb.scan(lambda c, _: (body(v, c), None), x, length=2)[0]
-        return tape.gradient(y, x)
+            y = pb.scan(lambda c, _: (body(v, c), None), x, length=3)[0]
+        return tape.gradient(y, [x, v], unconnected_gradients="zero")
 
-    f(pb.asarray(2.0))
-    v.assign(1.0)
-    with pytest.raises(pb.errors.CaptureError, match=message):
-        pb.function(f).lower(pb.asarray(2.0))
-    assert float(v) == 1
+    captured = pb.function(f)
+    for i in range(4):
+        found = []
+        for function in (f, captured):
+            v.assign(1.0)
+            found.append([*(g.tolist() for g in function(pb.asarray(2.0 + i))), float(v)])
+        assert found[0] == found[1]
+
+
+RESIDUALS = {
+    "layer_norm": lambda x: pb.layer_norm(x) * x,
+    "rms_norm": lambda x: pb.rms_norm(x) * x,
+    "cross entropy": lambda x: pb.softmax_cross_entropy_with_logits(pb.softmax(x * 2), x) * x,
+    "attention": lambda x: (
+        pb.scaled_dot_product_attention(
+            x[None, :, None, :], x[None, :, None, :] * 2, x[None, :, None]
+        )
+    )[0, :, 0],
+}
+
+
+@pytest.mark.parametrize("name", RESIDUALS)
+def test_second_derivatives_of_ops_that_keep_more_than_their_result(name):
+    op = RESIDUALS[name]
+
+    def f(x):
+        def inner(c):
+            with pb.GradientTape() as tape:
+                tape.watch(c)
+                y = pb.sum(pb.sin(op(c)))
+            return tape.gradient(y, c)
+
+        return pb.cond(pb.sum(x) > 0, lambda: inner(x) * x, lambda: op(x))
+
+    def loss(x):
+        return pb.sum(f(x) ** 2)
+
+    slope = pb.grad(loss)
+    captured, captured_part = pb.function(slope), pb.function(f)
+    for i, sign in enumerate((1, -1, 1, -1)):
+        x = pb.asarray(W * sign + 0.1 * i)
+        expected = slope(x).numpy()
+        np.testing.assert_allclose(captured(x).numpy(), expected, rtol=1e-8, atol=1e-10)
+        found = pb.grad(lambda x: pb.sum(captured_part(x) ** 2))(x).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_no_gradient_flows_through_what_a_variable_was_assigned():

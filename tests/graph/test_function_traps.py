@@ -646,3 +646,11 @@ def test_four_threads_trace_and_run():
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(work, range(4)))
+
+
+def test_numbers_beside_tensors_from_outside_are_not_kept_for_calls_outside():
+    table = pb.asarray([1.0, 2.0])
+    program = pb.function(lambda x: table * 3.25 + x + (-1.75 - table)).lower(pb.ones(2))
+    assert program.graph.calls[0].op.name == "multiply"
+    assert (table * 3.25).tolist() == [3.25, 6.5]
+    assert (-1.75 - table).tolist() == [-2.75, -3.75]

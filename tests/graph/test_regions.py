@@ -193,6 +193,16 @@ def test_a_group_without_a_kernel_is_tried_in_halves(fuser):
     assert len(taken) > 2
 
 
+def test_a_group_without_a_kernel_is_tried_without_its_reductions(fuser):
+    def without_sums(region):
+        has_sum = any(call.op.name == "sum" for call in region.calls)
+        return None if has_sum else region.op_by_op
+
+    fuser(without_sums)
+    graph = fused(lambda x: (pb.sum(y := pb.exp(-x)), pb.tanh(y)), X)
+    assert groups(graph) == [["negative", "exp", "tanh"], "sum"]
+
+
 def test_a_hook_that_raises_leaves_the_calls_as_they_are(fuser):
     def broken(region):
         raise RuntimeError("no luck")

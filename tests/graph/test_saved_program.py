@@ -210,6 +210,23 @@ class TestRuns:
         assert bits(program(X)) == bits(pb.asarray(np.tanh(X) * 2))
         assert bits(program(X)) != before
 
+    def test_branches_and_loops(self, tmp_path):
+        table = pb.asarray([1.0, 2.0, 3.0])
+
+        def f(x, n):
+            x = pb.cond(pb.sum(x) > 0, lambda x: x * table, lambda x: pb.exp(x), x)
+            x = pb.fori_loop(0, n, lambda i, x: x + i, x)
+            total, rows = pb.scan(lambda c, row: (c + row, c * row), pb.sum(x, axis=0), x)
+            return pb.while_loop(lambda c: pb.sum(c) < 100, lambda c: c * 2 + 1, total), rows
+
+        n = pb.asarray(3)
+        program = saved(f, tmp_path / "program", pb.asarray(X), n)
+        captured = pb.function(lambda x, n: program(x, n))
+        for x in (pb.asarray(X), pb.asarray(X + 1), pb.asarray(X - 3)):
+            for count in (n, pb.asarray(0)):
+                assert bits(program(x, count)) == bits(f(x, count))
+                assert bits(captured(x, count)) == bits(f(x, count))
+
     def test_errors_of_an_op_are_those_of_the_op(self, tmp_path):
         program = saved(lambda i: pb.take(pb.arange(3), i), tmp_path / "p", pb.asarray([0, 1]))
         for _ in range(2):
@@ -280,6 +297,13 @@ class TestDoesNotSave:
         self.rejected(lambda x, v: x * v, tmp_path, pb.ones(3), v, match="has the argument v")
         self.rejected(lambda x: (x, object()), tmp_path, pb.ones(3), match="which is not data")
         self.rejected(lambda d: d[1] * 2, tmp_path, {1: pb.ones(3)}, match="not texts")
+
+    def test_python_functions(self, tmp_path):
+        kind = pb.zeros(3)
+        self.rejected(
+            lambda x: pb.py_function(lambda x: x, x, result=kind), tmp_path, pb.ones(3),
+            match="calls py_function",
+        )  # fmt: skip
 
     def test_ops_that_are_not_in_the_op_table(self, tmp_path):
         program = pb.function(lambda x: x + 1).lower(pb.ones(3))

@@ -12,6 +12,7 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes, errors
+from pullback.plugins.compiling import as_function
 from pullback.plugins.public import registry
 
 
@@ -251,6 +252,31 @@ def test_the_programs_of_a_captured_function_are_used_again():
             function(x)
         assert rows(profile)["sum"].calls == 2
     assert function.explain().startswith("<lambda>: 2 programs")
+
+
+def test_a_function_that_a_backend_compiles_as_a_whole_shows_its_ops():
+    compiled = []
+
+    class Whole(Plain):
+        name = "profiled"
+
+        def compile(self, graph):
+            compiled.append(graph)
+            return as_function(graph)
+
+    pb.register_backend(Whole(), replace=True)
+    function = pb.function(lambda x: x + x)
+    x = pb.ones(2, device="profiled")
+    for _ in range(3):
+        function(x)
+    assert len(compiled) == 1
+    with pb.profile() as profile:
+        function(x)
+    assert rows(profile)["add"].calls == 1
+    assert function(x).tolist() == [2.0, 2.0]
+    assert len(compiled) == 1
+    registry._slots.pop("profiled")
+    registry.ready.pop("profiled")
 
 
 def test_the_size_of_results_of_each_dtype():

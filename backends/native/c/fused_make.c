@@ -74,6 +74,19 @@ static int take_numbers_and_sums(Fused *fused, PyObject *numbers, PyObject *sums
     return 0;
 }
 
+/* True if results, sums and numbers are of what is there, and work has a size. */
+static int is_complete(const Fused *fused) {
+    int complete = fused->inputs >= 0 && fused->results > 0 && fused->unit > 0 && fused->block > 0
+                && fused->rows > 0 && fused->inner > 0 && fused->pieces > 0 && fused->width > 0;
+    for (int i = 0; i < fused->results; i++)
+        complete &= fused->order[i] >= 0 && fused->order[i] < fused->outputs + fused->sums;
+    for (int i = 0; i < fused->sums; i++)
+        complete &= is_register(fused, fused->sum[i].of);
+    for (int i = 0; i < fused->numbers; i++)
+        complete &= fused->number[i].input < fused->arrays;
+    return complete && fused->wide >= 0 && fused->wide <= fused->buffers;
+}
+
 static PyTypeObject *fused_type;
 
 /* fused(fallback, bound, shape, kinds, booleans, (wide, buffers), order, steps, numbers, sums,
@@ -108,6 +121,10 @@ static PyObject *make_fused(PyObject *module, PyObject *args) {
         || take_numbers_and_sums(fused, numbers, sums) || take_steps(fused, steps))
         goto failed;
     fused->inputs = fused->arrays - (int)PyTuple_GET_SIZE(bound);
+    if (!is_complete(fused)) {
+        PyErr_SetString(PyExc_ValueError, "a fused kernel names what is not there");
+        goto failed;
+    }
     fused->total = 1;
     for (int i = 0; i < fused->ndim; i++)
         fused->total *= fused->shape[i];

@@ -19,6 +19,7 @@ from pullback.tensor import Tensor
 from pullback_native import _native, fused_plan
 from pullback_native.fusion import UNARY
 from pullback_native.fusion import fuse as native_kernel
+from pullback_native.loops import LOOPS
 from pullback_numpy.threads import number_of_threads
 
 rng = np.random.default_rng(0)
@@ -239,11 +240,35 @@ def test_regions_are_limited():
     fused(function, normal(3000))
 
 
-def test_plans_are_checked():
-    graph, _ = recorded(lambda x: pb.exp(-x), normal(10))
-    plan = ((), (10,), (0,), (0,), (0, 0), (0,), ((0, 0, -1, 5, 0, 0, 1),), (), (), (1,) * 8, 1.0)
-    with pytest.raises(ValueError, match="names what is not there"):
-        _native.fused(emit(graph), *plan)
+NEGATIVE = (0, LOOPS["negative"], -1, 0, 0, 0, 1)
+PLAN = {
+    "bound": (), "shape": (4,), "kinds": (0,), "booleans": (0,), "buffers": (0, 0), "order": (0,),
+    "steps": (NEGATIVE,), "numbers": (), "sums": (), "sizes": (1, 1, 1, 1, 1, 16, 16, 4),
+    "cost": 1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": ((*NEGATIVE[:3], 5, 0, 0, 1),)},
+        {"steps": ((*NEGATIVE[:3], 0, 0, 0, 0),)},
+        {"steps": ((9, *NEGATIVE[1:]),)},
+        {"steps": (NEGATIVE,) * 65},
+        {"order": (1,)},
+        {"order": ()},
+        {"sums": ((2, 1.0, ()),)},
+        {"numbers": ((1, 0, 0.0),)},
+        {"sizes": (1, 1, 1, 1, 1, 0, 16, 4)},
+        {"buffers": (0, 33)},
+        {"kinds": (0,) * 33},
+    ],
+)
+def test_plans_are_checked(wrong):
+    kernel = _native.fused(print, *PLAN.values())
+    same_bits(kernel(np.ones(4, np.float32)), -np.ones(4, np.float32))
+    with pytest.raises(ValueError, match=r"names what is not there|too much|at most"):
+        _native.fused(print, *(PLAN | wrong).values())
 
 
 # Threads ------------------------------------------------------------------------------------------

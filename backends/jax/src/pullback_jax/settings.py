@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import jax
@@ -19,18 +20,25 @@ _OTHERS = (
 )
 
 
-@contextlib.contextmanager
-def settings() -> Iterator[None]:
-    """Has JAX compute as the backend needs it in the `with` block, in this thread alone.
+def settings() -> AbstractContextManager[Any]:
+    """Has JAX compute as the backend needs it in a `with` block, in this thread alone.
 
     Numbers may have 64 bits, shapes and dtypes are promoted, and NaN is a value like others.
     """
+    config = jax.config
+    for name, value, _ in _OTHERS:
+        if getattr(config, name) != value:
+            return _all()
+    wide: AbstractContextManager[Any] = jax.enable_x64(True)
+    return wide
+
+
+def _all() -> contextlib.ExitStack:
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.enable_x64(True))
-        for name, value, context in _OTHERS:
-            if getattr(jax.config, name) != value:
-                stack.enter_context(context(value))
-        yield
+        for _, value, context in _OTHERS:
+            stack.enter_context(context(value))
+        return stack.pop_all()
 
 
 def with_settings(function: _F) -> _F:

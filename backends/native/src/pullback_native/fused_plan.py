@@ -21,8 +21,9 @@ _MOST_ARRAYS, _MOST_BUFFERS, _MOST_STEPS, _MOST_NUMBERS, _MOST_SUMS = 32, 32, 64
 
 #: Elements of a block: those of a few buffers fit into a first-level cache.
 BLOCK = 2048
-#: As in c/reductions.c: elements of a piece of a sum, columns of one, and rows at least.
-_PIECE, _COLUMNS, _ROWS = 32768, 1024, 64
+#: As in c/reductions.c: elements of a piece of a sum, and rows at least. Of more columns a piece is
+#: larger than those of elementwise kernels, so that the threads would share the work less evenly.
+_PIECE, _ROWS, _COLUMNS = 32768, 64, 512
 #: Rows of fewer terms are summed side by side, without pieces (c/reductions.inc.h).
 _SHORT = 48
 #: Bytes of the buffers that hold what is summed, at most.

@@ -54,7 +54,9 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
         tensor, scalar = values if left else values[::-1]
         if type(tensor) is Tensor and type(scalar) in SCALAR_TYPES and scalar != 0:
             aligned = flat[1] if left else flat[0]
-            if is_cached(scalar) and aligned.dtype == tensor.dtype:
+            # In a captured function a tensor from outside becomes one of the trace.
+            alike = aligned.dtype == tensor.dtype and aligned._device is tensor._device
+            if alike and is_cached(scalar):
                 # Specialized code looks here before it calls.
                 if len(op.scalars) >= _CACHED_SCALARS:
                     op.scalars.clear()

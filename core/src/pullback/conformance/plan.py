@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks, repetition
+from pullback.conformance import by_reference, checks, repetition, whole
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
 from pullback.conformance.derived import derived, randomized
 from pullback.conformance.lasting import lasting
@@ -152,7 +152,7 @@ def _cast(value: object, dtype: DType) -> object:
 
 
 #: The checks that one sample of an op has to pass, and one that is large.
-_ONCE = ("repeated", "threads")
+_ONCE = ("repeated", "threads", "compiled")
 
 
 def _size(case: Case) -> str:
@@ -229,6 +229,7 @@ _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     "lasting": lasting,
     "repeated": repetition.repeated,
     "threads": repetition.threads,
+    "compiled": whole.compiled,
     "reference_gradient": by_reference.first_order,
     "reference_second_gradient": by_reference.second_order,
 }
@@ -247,6 +248,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "layouts": (Area.EDGES, _has_layouts),
     "repeated": (Area.EDGES, _takes_arrays),
     "threads": (Area.EDGES, _takes_arrays),
+    "compiled": (Area.VALUES, whole.compiles),
     "gradient": (Area.GRADIENTS, _is_wide),
     "narrow_gradient": (Area.GRADIENTS, _is_narrow),
     "second_gradient": (Area.SECOND, _is_wide),

@@ -13,6 +13,7 @@ from pullback.graph.control_call import lifted, one_or_all, record_call, trace_n
 from pullback.graph.control_op import define, kinds_of
 from pullback.graph.explain import emit_explained
 from pullback.graph.graph import Graph
+from pullback.graph.prepare import prepare
 from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
 from pullback.graph.structures import check_alike, tensors
@@ -135,7 +136,7 @@ class BranchKernel:
     """Runs one of several graphs."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._codes = [emit_explained(fuse(graph), "branch") for graph in graphs]
+        self._codes = [emit_explained(prepare(fuse(graph)), "branch") for graph in graphs]
         self._item = graphs[0].device.backend.item
 
 
@@ -159,7 +160,7 @@ class SwitchKernel(BranchKernel):
 def _call_cond(pred: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
     trace = trace_now()
     if trace is None:
-        return run_ops(branches[0 if bool(pred) else 1], operands)
+        return run_ops(branches[0 if bool(pred) else 1], operands, pred._device)
     kernel, attributes = CondKernel(branches), {"branches": branches}
     inputs = lifted(trace, [pred, operands])
     return record_call(trace, "cond", kernel, inputs, attributes, len(branches[0].outputs))
@@ -168,7 +169,9 @@ def _call_cond(pred: Tensor, operands: Sequence[Tensor], *, branches: tuple[Grap
 def _call_switch(index: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
     trace = trace_now()
     if trace is None:
-        return run_ops(branches[min(max(int(index), 0), len(branches) - 1)], operands)
+        return run_ops(
+            branches[min(max(int(index), 0), len(branches) - 1)], operands, index._device
+        )
     kernel, attributes = SwitchKernel(branches), {"branches": branches}
     inputs = lifted(trace, [index, operands])
     return record_call(trace, "switch", kernel, inputs, attributes, len(branches[0].outputs))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pullback import errors
+from pullback._dispatch.bodies import run_body
 from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import (
     HOOKS,
@@ -121,26 +122,36 @@ class CallGraph:
         return [next(found) if there else None for there in self.gradients]
 
 
-def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
+def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -> list[Tensor]:
     """The outputs of a graph, whose calls are calls of ops: tapes record them.
 
+    Args:
+        graph: the graph.
+        inputs: tensors, and ints for what is drawn.
+        device: where they are, if it is the device of a trace.
+
     Raises:
-        NotDifferentiableError: for a graph that reads what an op returns for its rules alone.
+        NotDifferentiableError: for a graph that reads what a primitive returns for its rules alone.
     """
-    device: Device = graph.device
+    device = graph.device if device is None else device
     values: dict[str, Any] = {
         entry.value.name: value for entry, value in zip(graph.inputs, inputs, strict=True)
     }
     capture: Any = capturing()
     for name, array in graph.constants.items():
-        constant = wrap(array, device)
-        values[name] = constant if capture is None else capture.constant(constant)
+        constant = wrap(array, graph.device)
+        if capture is not None:
+            constant = capture.constant(constant)
+        elif isinstance(device.backend, Trace):
+            constant = wrap(device.backend._constant(array), device)
+        values[name] = constant
 
     def value_of(operand: Any) -> Any:
         if isinstance(operand, tuple):
             return [values[value.name] for value in operand]
         return None if operand is None else values[operand.name]
 
+    read = {value for call in graph.calls for value in call.values} | set(graph.outputs)
     for call in graph.calls:
         attributes = {
             name: values[value.name] if isinstance(value, Value) else value
@@ -148,14 +159,18 @@ def run_ops(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
         }
         if "device" in attributes:
             attributes["device"] = device
-        hidden = call.results[len(call.op.outputs) :]
-        results = call.op.function(*map(value_of, call.inputs), **attributes)
+        op, operands = call.op, [value_of(operand) for operand in call.inputs]
+        if read.isdisjoint(call.results[len(op.outputs) :]):
+            results = op.function(*operands, **attributes)
+        elif op.primitive:
+            raise errors.NotDifferentiableError(
+                f"the second derivative through a captured function that computes gradients with "
+                f"{op.name} itself is not available; call the function without pb.function"
+            )
+        else:
+            # The body has tensors for what the op returns for its rules alone.
+            results = run_body(op, operands, attributes)
         several = (results,) if isinstance(results, Tensor) else results
         for value, result in zip(call.results, several, strict=False):
             values[value.name] = result
-        if any(value in other.values for value in hidden for other in graph.calls):
-            raise errors.NotDifferentiableError(
-                f"the second derivative through a captured function that computes gradients with "
-                f"{call.op.name} itself is not available; call the function without pb.function"
-            )
     return [values[value.name] for value in graph.outputs]

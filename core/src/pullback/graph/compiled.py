@@ -75,7 +75,7 @@ class Compiled:
         if not isinstance(results, (tuple, list)) or not 0 <= len(results) - self._count <= 1:
             kind = len(results) if isinstance(results, (tuple, list)) else type(results).__name__
             raise TypeError(f"the function returned {kind} results for {self._count} outputs")
-        if len(results) > self._count and not self.graph.device.backend.item(results[-1]):
+        if len(results) > self._count and not bool(results[-1]):
             return False
         if not self._measured:
             array_type = self._array_type()
@@ -141,7 +141,8 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
         line: makes a function of a graph, which runs the calls one by one.
     """
     backend = graph.device.backend
-    if type(backend).compile is Backend.compile:
+    # A profiler sees calls of kernels, so they are made one by one while it runs.
+    if type(backend).compile is Backend.compile or backend.changes < 0:
         return None
     if any(call.op.index < 0 for call in graph.calls):
         return None  # branches, loops and Python are not ops that a backend knows

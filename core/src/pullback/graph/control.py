@@ -138,8 +138,11 @@ def scan(
     carry, elements = tensors(init), tensors(xs)
     count = _length(elements, length)
     if capturing() is not None:
-        return loops.scan(f, carry, elements, count, bool(reverse), bool(recompute))
-    if count == 0:
+        settings = count, bool(reverse), bool(recompute)
+        found = loops.captured(lambda: loops.scan(f, carry, elements, *settings), count)
+        if found is not loops.ONE_BY_ONE:
+            return found  # type: ignore[no-any-return]
+    elif count == 0:
         return carry, loops.empty_results(f, carry, elements)
     columns = [unstack(x) for x in leaves(elements)]
     results: list[Any] = []
@@ -180,8 +183,12 @@ def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], i
     """
     first, last = integer("pb.fori_loop", "lower", lower), integer("pb.fori_loop", "upper", upper)
     carry = tensors(init)
+    known = isinstance(first, int) and isinstance(last, int)
     if capturing() is not None:
-        return loops.fori_loop(first, last, body_fn, carry)  # type: ignore[no-any-return]
+        length = last - first if known else 0
+        found = loops.captured(lambda: loops.fori_loop(first, last, body_fn, carry), length)
+        if found is not loops.ONE_BY_ONE:
+            return found
     assert isinstance(first, int)
     assert isinstance(last, int)
     device = next((x._device for x in leaves(carry)), None)

@@ -112,6 +112,13 @@ def _op(
     return op
 
 
+def known_op(name: str, outputs: int) -> Op | None:
+    """The op of a name that is not in the op table; None for an unknown one."""
+    if name == STOP_GRADIENT.name:
+        return STOP_GRADIENT
+    return control_op(name, outputs) if name in KINDS else None
+
+
 #: Says in a graph that no gradient flows back; `pullback._autodiff.functional` has its function.
 STOP_GRADIENT = _op(
     "stop_gradient",

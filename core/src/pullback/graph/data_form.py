@@ -19,6 +19,7 @@ from pullback._dispatch.bodies import run_body
 from pullback._dispatch.plan import arrays_of, resolve
 from pullback.devices import Device
 from pullback.graph.check import check
+from pullback.graph.control_op import known_op
 from pullback.graph.graph import Argument, Call, Graph, InvalidGraphError, Value
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -28,6 +29,8 @@ JSON: TypeAlias = Any
 Kinds: TypeAlias = "Mapping[str, Callable[[JSON], Any]]"
 
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+#: What calls functions of a program.
+_PYTHON = ("py_function",)
 #: How deep graphs may be nested.
 _DEPTH = 32
 
@@ -174,15 +177,21 @@ def data_of(
         return None if operand is None else operand.name
 
     def call_data(call: Call) -> JSON:
-        if OPS.get(call.op.name) is not call.op:
+        if call.op.name in _PYTHON:
+            raise CannotBeSavedError(f"calls Python with pb.{call.op.name}")
+        if _op_of(call.op.name, len(call.results)) is not call.op:
             raise CannotBeSavedError(f"calls {call.op.name}, which is not an op of the op table")
+        try:
+            attributes = {
+                name: _tagged("device", None) if name == "device" else encode(value, leaf)
+                for name, value in call.attributes.items()
+            }
+        except CannotBeSavedError as error:
+            raise CannotBeSavedError(f"calls {call.op.name}, which {error}") from None
         return {
             "op": call.op.name,
             "inputs": [operand_data(operand) for operand in call.inputs],
-            "attributes": {
-                name: _tagged("device", None) if name == "device" else encode(value, leaf)
-                for name, value in call.attributes.items()
-            },
+            "attributes": attributes,
             "results": [value_data(value) for value in call.results],
             "origin": call.origin,
         }
@@ -225,6 +234,10 @@ def _keys(data: JSON, what: str, keys: Mapping[str, type]) -> dict[str, Any]:
     if len(found) != len(keys):
         raise ValueError(f"{what} has more keys than {', '.join(keys)}")
     return found
+
+
+def _op_of(name: str, outputs: int) -> Op | None:
+    return OPS.get(name) or known_op(name, outputs)
 
 
 class _Reader:
@@ -287,8 +300,8 @@ class _Reader:
         return self._values[name]
 
     def _call(self, data: dict[str, Any]) -> Call:
-        op = OPS.get(data["op"])
-        if op is None:
+        op = _op_of(data["op"], len(data["results"]))
+        if op is None or op.name in _PYTHON:
             raise ValueError(
                 f"it calls the op {data['op']!r}, which is not defined here; import the module "
                 f"that defines it before, or upgrade pullback"

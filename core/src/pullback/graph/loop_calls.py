@@ -13,6 +13,7 @@ from pullback.graph.control_call import is_tracked, lifted, one_or_all, record_c
 from pullback.graph.control_op import define, kinds_of
 from pullback.graph.explain import emit_explained
 from pullback.graph.graph import Graph
+from pullback.graph.prepare import prepare
 from pullback.graph.record import Recorder
 from pullback.graph.regions import fuse
 from pullback.graph.simplify import simplify
@@ -206,7 +207,7 @@ class ScanKernel:
     """Runs the graph of a step for each element."""
 
     def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
-        self._code = emit_explained(fuse(body), "step")
+        self._code = emit_explained(prepare(fuse(body)), "step")
         self._device = body.device
         self._carries = carries
         self._results = kinds_of(body, body.outputs[carries:])
@@ -244,8 +245,8 @@ class WhileKernel:
     """Runs the graph of a step while that of the condition gives true."""
 
     def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
-        self._test = emit_explained(fuse(test), "condition")
-        self._code = emit_explained(fuse(body), "step")
+        self._test = emit_explained(prepare(fuse(test)), "condition")
+        self._code = emit_explained(prepare(fuse(body)), "step")
         self._item = body.device.backend.item
         self._maximum = maximum
 
@@ -309,9 +310,10 @@ def _scan_by_ops(
     reverse: bool,
 ) -> list[Tensor]:
     columns = [unstack(x) for x in xs]
+    device = next((x._device for x in (*init, *xs, *consts)), body.device)
     carry, rows = list(init), []
     for i in range(length - 1, -1, -1) if reverse else range(length):
-        returned = run_ops(body, [*consts, *carry, *(column[i] for column in columns)])
+        returned = run_ops(body, [*consts, *carry, *(column[i] for column in columns)], device)
         carry = returned[:carries]
         rows.append(returned[carries:])
     if reverse:
@@ -319,7 +321,7 @@ def _scan_by_ops(
     if rows:
         return [*carry, *(stack(column) for column in zip(*rows, strict=True))]
     kinds = kinds_of(body, body.outputs[carries:])
-    return [*carry, *(full((0, *s), 0, dtype=d, device=body.device) for s, d in kinds)]
+    return [*carry, *(full((0, *s), 0, dtype=d, device=device) for s, d in kinds)]
 
 
 def _call_while(
@@ -334,8 +336,9 @@ def _call_while(
     trace = trace_now()
     if trace is None:
         carry, steps = list(init), -1 if maximum is None else maximum
-        while steps and bool(run_ops(test, [*consts, *carry])[0]):
-            carry = run_ops(body, [*consts, *carry])
+        device = carry[0]._device if carry else None
+        while steps and bool(run_ops(test, [*consts, *carry], device)[0]):
+            carry = run_ops(body, [*consts, *carry], device)
             steps -= 1
         return carry
     inputs = lifted(trace, [consts, init])

@@ -10,15 +10,21 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, capturing
 from pullback._tree import leaves, like
+from pullback.graph.control_call import trace_now
 from pullback.graph.function import Function
 from pullback.graph.loop_calls import traced_scan, traced_while
 from pullback.graph.predicates import predicate
 from pullback.graph.structures import check_alike, tensors
+from pullback.graph.subtrace import OnlyOutside
 from pullback.ops.creation import arange, full
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
 from pullback.tensor import Tensor
 
+#: The largest number of steps that are traced one by one.
+LARGEST_UNROLLED = 256
+#: What `captured` returns for such a loop.
+ONE_BY_ONE = object()
 #: What to do about a carry that changes its kind.
 ADVICE = "a loop hands on what it began with: convert with x.astype(...) or broadcast before"
 
@@ -42,6 +48,28 @@ def pair(returned: object) -> tuple[Any, Any]:
         f"pb.scan: f must return a pair, the next carry and a result, got "
         f"{type(returned).__name__}; write `return carry, None` where there is no result"
     )
+
+
+def captured(trace: Callable[[], Any], length: int) -> Any:
+    """The result of a loop in a trace; ONE_BY_ONE if its steps are to be traced one by one.
+
+    Such steps draw random numbers, or do something else that only a whole function may do.
+
+    Args:
+        trace: records the loop as one call.
+        length: the number of steps.
+
+    Raises:
+        Break: for a step that cannot be traced, and for too many to be traced one by one.
+    """
+    try:
+        return trace()
+    except OnlyOutside:
+        recorder = trace_now()
+        if recorder is None or not 0 < length <= LARGEST_UNROLLED:
+            raise
+        recorder.broken = None
+        return ONE_BY_ONE
 
 
 def scan(

@@ -20,7 +20,7 @@ def prepare(graph: Graph) -> Graph:
 def _prepared(graph: Graph, call: Call) -> Call:
     op: Any = call.op
     symbolic = any(isinstance(value, Value) for value in call.attributes.values())
-    if isinstance(op, Fused) or symbolic:
+    if isinstance(op, Fused) or symbolic or op.index < 0:
         return call
     backend = graph.device.backend
     kinds = [_kind(operand) for operand in call.inputs]

@@ -222,7 +222,10 @@ class _Users:
 def _fused_calls(
     graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], Call]]:
-    """The calls of fused kernels for a group; where the backend has none, for its halves."""
+    """The calls of fused kernels for a group.
+
+    Where the backend has none, the group is tried without its reductions, and then in halves.
+    """
     if len(members) < 2:
         return
     region = _region(graph, users, fuser, members)
@@ -239,9 +242,11 @@ def _fused_calls(
             )
         return
     if kernel is None:
+        rest = [i for i in members if graph.calls[i].op.shape is not reduce]
         half = len(members) // 2
-        yield from _fused_calls(graph, users, fuser, members[:half])
-        yield from _fused_calls(graph, users, fuser, members[half:])
+        parts = [rest] if len(rest) < len(members) else [members[:half], members[half:]]
+        for part in parts:
+            yield from _fused_calls(graph, users, fuser, part)
         return
     inputs = tuple(entry.value for entry in region.inputs)
     op: Any = Fused(region)

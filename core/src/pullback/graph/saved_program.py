@@ -22,6 +22,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
 from pullback._symbols import HostNumber
 from pullback.devices import Device, as_device
+from pullback.graph import control_vjp, joint
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import compiled
 from pullback.graph.data_form import JSON, called, decode, graph_of
@@ -34,6 +35,10 @@ from pullback.graph.saved_parameters import Binding, Leaf, Parameter, leaves, pa
 from pullback.graph.saving import ARRAYS, FORMAT, PROGRAM, VERSION
 from pullback.graph.simplify import simplify
 from pullback.tensor import Tensor, wrap
+
+# They define what graphs call beside the ops of the table.
+assert control_vjp
+assert joint
 
 __all__ = ["LoadedProgram", "load_program"]
 

@@ -51,6 +51,13 @@ class Section(NamedTuple):
     written: tuple[Any, ...]
 
 
+class OnlyOutside(Break):
+    """Ends the trace of a step or branch for what only a whole function may do.
+
+    The steps of a loop of known length can be traced one by one instead.
+    """
+
+
 class Subtrace(Recorder):
     """The trace of a function in another trace.
 
@@ -138,7 +145,7 @@ class Subtrace(Recorder):
     def write(self, variable: Any, value: Tensor) -> None:
         """Has the call set a variable."""
         if self.recorded and variable._watched:
-            self._break(
+            self._only(
                 f"assigns a trainable variable in {self.what}, while a tape records",
                 "return the value, and assign it after the call",
             )
@@ -167,8 +174,12 @@ class Subtrace(Recorder):
         """An attribute with a number that is another one at each run."""
         return self.parent.number_of(owner, attribute)
 
+    def _only(self, reason: str, way_out: str) -> NoReturn:
+        self.broken = error = OnlyOutside(reason, way_out)
+        raise error
+
     def _only_outside(self, *_: object) -> NoReturn:
-        self._break(
+        self._only(
             f"changes an optimizer, a metric or other state in {self.what}",
             "return the values, and call the optimizer or the metric after it",
         )
@@ -177,7 +188,7 @@ class Subtrace(Recorder):
 
     def reserve(self, generator: object, words: int) -> NoReturn:
         """Ends the trace: how much is drawn would depend on values."""
-        self._break(
+        self._only(
             f"draws random numbers in {self.what}",
             "draw before, for all steps at once, and use the numbers as an operand or as xs",
         )
@@ -185,7 +196,7 @@ class Subtrace(Recorder):
     def custom_gradient(self, name: str) -> None:
         """Ends the trace if its graph is differentiated: that has the ops of the function."""
         if self.recorded:
-            self._break(
+            self._only(
                 f"calls {name}, which has a gradient of its own, in {self.what}, while a tape "
                 f"records",
                 "use pb.where for the choice, or Python's for for the loop",

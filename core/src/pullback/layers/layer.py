@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
@@ -101,10 +101,12 @@ class Layer(Configurable):
             self._casts = True
         self._input_shape = None if input_shape is None else as_shape(input_shape)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(vars(self).get(name), Variable):
-            check_replacement(self, name, value)
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # a type checker would take any attribute then
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if isinstance(vars(self).get(name), Variable):
+                check_replacement(self, name, value)
+            object.__setattr__(self, name, value)
 
     # For subclasses ------------------------------------------------------------------------------
 

@@ -225,7 +225,9 @@ def _common(a: frozenset[DType] | None, b: frozenset[DType] | None) -> str:
 
 
 def _overlap(a: frozenset[DType] | None, b: frozenset[DType] | None) -> bool:
-    return a is None or b is None or not a.isdisjoint(b)
+    if a is None or b is None:
+        return bool(a is None or a) and bool(b is None or b)
+    return not a.isdisjoint(b)
 
 
 def load_ops(name: str, entries: list[EntryPoint]) -> OpsInfo:
