@@ -504,7 +504,7 @@ def test_layers_in_loops():
     [
         (
             lambda x: GENERATOR.uniform((3,)),
-            "draws random numbers in body_fn of pb.while_loop at te",
+            "draws random numbers in body_fn of pb.while_loop at test_control_flow.py",
         ),
         (lambda x: pb.Variable(x), "makes a variable"),
         (lambda x: float(x[0]), "looks at the values of a tensor"),

@@ -13,10 +13,11 @@ from pullback.ops.joining import concat, stack
 from pullback.ops.manipulation import broadcast_to, expand_dims, moveaxis, reshape
 from pullback.ops.selection import where
 from pullback.shapes import canonical_axis
+from pullback.tensor import TensorLike
 
 
 @routed("choose")
-def _(a: Any, choices: Any) -> Any:
+def _(a: TensorLike, choices: Any) -> Any:
     a = asarray(a)
     if a.size and not 0 <= int(a.min()) <= int(a.max()) < len(choices):
         raise errors.InputValueError(f"np.choose: a must be in [0, {len(choices) - 1}]")
@@ -27,7 +28,7 @@ def _(a: Any, choices: Any) -> Any:
 
 
 @routed("piecewise")
-def _(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+def _(x: TensorLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     x = asarray(x)
     conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     masks = [broadcast_to(not_equal(one, 0), x.shape) for one in conditions]
@@ -48,7 +49,7 @@ def _(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
 
 
 @routed("apply_over_axes")
-def _(func: Any, a: Any, axes: Any) -> Any:
+def _(func: Any, a: TensorLike, axes: Any) -> Any:
     a = asarray(a)
     for axis in (axes,) if isinstance(axes, int) else axes:
         axis = canonical_axis(axis, a.ndim)
@@ -58,7 +59,7 @@ def _(func: Any, a: Any, axes: Any) -> Any:
 
 
 @routed("apply_along_axis")
-def _(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def _(func1d: Any, axis: int, arr: TensorLike, *args: Any, **kwargs: Any) -> Any:
     arr = asarray(arr)
     axis = canonical_axis(axis, arr.ndim)
     lines = moveaxis(arr, axis, -1)
@@ -89,7 +90,7 @@ def _dropped(obj: Any, size: int) -> set[int]:
 
 
 @routed("delete")
-def _(arr: Any, obj: Any, axis: int | None = None) -> Any:
+def _(arr: TensorLike, obj: Any, axis: int | None = None) -> Any:
     arr = reshape(arr, -1) if axis is None else moveaxis(arr, axis, 0)
     dropped = _dropped(obj, arr.shape[0])
     kept = arr[[i for i in range(arr.shape[0]) if i not in dropped]]
@@ -97,7 +98,7 @@ def _(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
 
 @routed("insert")
-def _(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def _(arr: TensorLike, obj: Any, values: TensorLike, axis: int | None = None) -> Any:
     arr = reshape(arr, -1) if axis is None else moveaxis(arr, axis, 0)
     values = asarray(values, dtype=arr.dtype)
     if not isinstance(obj, int) or values.ndim > arr.ndim - 1:

@@ -12,24 +12,25 @@ from pullback.ops.exponential import exp, log
 from pullback.ops.manipulation import broadcast_to, expand_dims, moveaxis, reshape
 from pullback.ops.patterns import eye, meshgrid, tril, triu
 from pullback.ops.reductions import any
+from pullback.tensor import TensorLike
 
 
 @routed("zeros_like", "empty_like")
-def _(a: Any, dtype: Any = None, shape: Any = None) -> Any:
+def _(a: TensorLike, dtype: Any = None, shape: Any = None) -> Any:
     return _filled_like(a, 0, dtype, shape)
 
 
 @routed("ones_like")
-def _(a: Any, dtype: Any = None, shape: Any = None) -> Any:
+def _(a: TensorLike, dtype: Any = None, shape: Any = None) -> Any:
     return _filled_like(a, 1, dtype, shape)
 
 
 @routed("full_like")
-def _(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+def _(a: TensorLike, fill_value: TensorLike, dtype: Any = None, shape: Any = None) -> Any:
     return _filled_like(a, fill_value, dtype, shape)
 
 
-def _filled_like(a: Any, value: Any, dtype: Any, shape: Any) -> Any:
+def _filled_like(a: TensorLike, value: Any, dtype: Any, shape: Any) -> Any:
     a = asarray(a)
     shape, dtype = a.shape if shape is None else shape, a.dtype if dtype is None else dtype
     if isinstance(value, (bool, int, float, complex)):
@@ -67,17 +68,17 @@ def _(n: int, dtype: Any = None) -> Any:
 
 
 @routed("array", "asarray", "asanyarray", "ascontiguousarray")
-def _(a: Any, dtype: Any = None) -> Any:
+def _(a: TensorLike, dtype: Any = None) -> Any:
     return asarray(a, dtype=dtype)
 
 
 @routed("tril")
-def _(m: Any, k: int = 0) -> Any:
+def _(m: TensorLike, k: int = 0) -> Any:
     return tril(m, k=k)
 
 
 @routed("triu")
-def _(m: Any, k: int = 0) -> Any:
+def _(m: TensorLike, k: int = 0) -> Any:
     return triu(m, k=k)
 
 
@@ -137,7 +138,7 @@ def _(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0
 
 
 @routed("vander")
-def _(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def _(x: TensorLike, N: int | None = None, increasing: bool = False) -> Any:
     x = asarray(x)
     if len(x.shape) != 1:
         raise Unsupported("x of several axes")

@@ -14,16 +14,17 @@ from pullback.ops.creation import full_like
 from pullback.ops.indexing import take
 from pullback.ops.searching import nonzero, searchsorted
 from pullback.ops.selection import where
+from pullback.tensor import TensorLike
 
 
 @routed("clip")
-def _(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
+def _(a: TensorLike, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     return arithmetic.clip(a, low, high)
 
 
 @routed("round", "around")
-def _(a: Any, decimals: int = 0) -> Any:
+def _(a: TensorLike, decimals: int = 0) -> Any:
     if not decimals:
         return rounding.round(a)
     a = asarray(a)
@@ -36,17 +37,17 @@ def _(a: Any, decimals: int = 0) -> Any:
 
 
 @routed("fix")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return rounding.trunc(x)
 
 
 @routed("astype")
-def _(x: Any, dtype: Any) -> Any:
+def _(x: TensorLike, dtype: Any) -> Any:
     return data_types.astype(x, dtype)
 
 
 @routed("copy")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return asarray(a, copy=True)
 
 
@@ -73,7 +74,7 @@ def _(z: Any, deg: bool = False) -> Any:
 
 
 @routed("real_if_close")
-def _(a: Any, tol: Any = None) -> Any:
+def _(a: TensorLike, tol: Any = None) -> Any:
     a = asarray(a)
     if dtypes.is_complex(a.dtype):
         raise Unsupported("complex values, which are kept or not by their size")
@@ -81,7 +82,7 @@ def _(a: Any, tol: Any = None) -> Any:
 
 
 @routed("nan_to_num")
-def _(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def _(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = asarray(x)
     if not dtypes.is_floating(x.dtype):
         return x
@@ -101,7 +102,7 @@ def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 @routed("sinc")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     # `where` twice: the derivative does not divide by 0 either.
     y = pi * asarray(x)
     zero = equal(y, 0)
@@ -125,7 +126,7 @@ def _(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @routed("interp")
-def _(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
+def _(x: TensorLike, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     # The digits of lists are those of the tensors beside them.
     known = [one for one in (x, xp, fp) if not isinstance(one, (list, tuple))]
     dtype = data_types.result_type(*known)

@@ -14,7 +14,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.convert import read
 from pullback._dispatch.recording import may_record
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, TensorLike
 
 _WITHOUT_GRADIENT = """
     allclose array2string array_equal array_equiv array_repr array_str can_cast common_type
@@ -63,12 +63,12 @@ def map_tensors(convert: Callable[[Any], Any], values: Any) -> Any:
     return convert(values)
 
 
-def read_variables(values: Any) -> Any:
+def read_variables(values: TensorLike) -> Any:
     """The values with tensors in place of variables."""
     return map_tensors(read, values)
 
 
-def tensors_of(values: Any) -> Iterator[Tensor]:
+def tensors_of(values: TensorLike) -> Iterator[Tensor]:
     """The tensors in lists, tuples and dicts, at any depth."""
     if isinstance(values, Tensor):
         yield values
@@ -80,7 +80,7 @@ def tensors_of(values: Any) -> Iterator[Tensor]:
             yield from tensors_of(value)
 
 
-def is_recorded(values: Any) -> bool:
+def is_recorded(values: TensorLike) -> bool:
     """Returns whether a tape records one of the tensors."""
     return any(may_record(tensor._node) for tensor in tensors_of(values))
 

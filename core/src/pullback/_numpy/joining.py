@@ -11,6 +11,7 @@ from pullback.ops.data_types import astype
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import expand_dims, reshape
 from pullback.shapes import canonical_axis
+from pullback.tensor import TensorLike
 
 
 def _typed(result: Any, dtype: Any) -> Any:
@@ -56,7 +57,7 @@ def _(tup: Any) -> Any:
 
 
 @routed("append")
-def _(arr: Any, values: Any, axis: Any = None) -> Any:
+def _(arr: TensorLike, values: TensorLike, axis: Any = None) -> Any:
     return concat([asarray(arr), asarray(values)], axis=axis)
 
 
@@ -82,7 +83,7 @@ def _(arrays: Any) -> Any:
     return join(arrays, -levels)
 
 
-def _pieces(a: Any, sections: Any, axis: int) -> list[Any]:
+def _pieces(a: TensorLike, sections: Any, axis: int) -> list[Any]:
     """The pieces of `array_split`, the first ones one element longer where it does not go out."""
     a = asarray(a)
     if not isinstance(sections, int):
@@ -116,5 +117,5 @@ for _name, _axis in {"vsplit": 0, "hsplit": 1, "dsplit": 2}.items():
 
 
 @routed("unstack")
-def _(x: Any, axis: int = 0) -> Any:
+def _(x: TensorLike, axis: int = 0) -> Any:
     return joining.unstack(x, axis=axis)

@@ -14,12 +14,13 @@ from pullback.ops.manipulation import matrix_transpose, moveaxis, permute_dims, 
 from pullback.ops.patterns import tril, triu
 from pullback.ops.reductions import sum
 from pullback.shapes import size_of
+from pullback.tensor import TensorLike
 
 # Products.
 
 
 @routed("dot")
-def _(a: Any, b: Any) -> Any:
+def _(a: TensorLike, b: TensorLike) -> Any:
     a, b = asarray(a), asarray(b)
     if not a.ndim or not b.ndim:
         return a * b
@@ -27,12 +28,12 @@ def _(a: Any, b: Any) -> Any:
 
 
 @routed("vdot")
-def _(a: Any, b: Any) -> Any:
+def _(a: TensorLike, b: TensorLike) -> Any:
     return sum(conj(reshape(a, -1)) * reshape(b, -1))
 
 
 @routed("inner")
-def _(a: Any, b: Any) -> Any:
+def _(a: TensorLike, b: TensorLike) -> Any:
     a, b = asarray(a), asarray(b)
     if not a.ndim or not b.ndim:
         return a * b
@@ -40,17 +41,17 @@ def _(a: Any, b: Any) -> Any:
 
 
 @routed("outer")
-def _(a: Any, b: Any) -> Any:
+def _(a: TensorLike, b: TensorLike) -> Any:
     return linear_algebra.outer(reshape(a, -1), reshape(b, -1))
 
 
 @routed("linalg.outer")
-def _(x1: Any, x2: Any) -> Any:
+def _(x1: TensorLike, x2: TensorLike) -> Any:
     return linear_algebra.outer(x1, x2)
 
 
 @routed("kron")
-def _(a: Any, b: Any) -> Any:
+def _(a: TensorLike, b: TensorLike) -> Any:
     a, b = asarray(a), asarray(b)
     ndim = max(a.ndim, b.ndim)
     sizes, others = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
@@ -60,19 +61,19 @@ def _(a: Any, b: Any) -> Any:
 
 
 @routed("tensordot", "linalg.tensordot")
-def _(a: Any, b: Any, axes: Any = 2) -> Any:
+def _(a: TensorLike, b: TensorLike, axes: Any = 2) -> Any:
     if not isinstance(axes, int):
         axes = tuple([(one,) if isinstance(one, int) else tuple(one) for one in axes])
     return tensordot(a, b, axes=axes)
 
 
 @routed("linalg.matmul")
-def _(x1: Any, x2: Any) -> Any:
+def _(x1: TensorLike, x2: TensorLike) -> Any:
     return matmul(x1, x2)
 
 
 @routed("linalg.vecdot")
-def _(x1: Any, x2: Any, axis: int = -1) -> Any:
+def _(x1: TensorLike, x2: TensorLike, axis: int = -1) -> Any:
     return linear_algebra.vecdot(x1, x2, axis=axis)
 
 
@@ -86,7 +87,12 @@ def _(arrays: Any) -> Any:
 
 @routed("cross")
 def _(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: TensorLike,
+    b: TensorLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
 ) -> Any:
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -95,7 +101,7 @@ def _(
 
 
 @routed("linalg.cross")
-def _(x1: Any, x2: Any, axis: int = -1) -> Any:
+def _(x1: TensorLike, x2: TensorLike, axis: int = -1) -> Any:
     return linear_algebra.cross(x1, x2, axis=axis)
 
 
@@ -107,12 +113,12 @@ def _(*operands: Any) -> Any:
 
 
 @routed("linalg.diagonal")
-def _(x: Any, offset: int = 0) -> Any:
+def _(x: TensorLike, offset: int = 0) -> Any:
     return linear_algebra.diagonal(x, offset=offset)
 
 
 @routed("linalg.trace")
-def _(x: Any, offset: int = 0, dtype: Any = None) -> Any:
+def _(x: TensorLike, offset: int = 0, dtype: Any = None) -> Any:
     return linear_algebra.trace(x, offset=offset, dtype=dtype)
 
 
@@ -120,49 +126,49 @@ def _(x: Any, offset: int = 0, dtype: Any = None) -> Any:
 
 
 @routed("linalg.solve")
-def _(a: Any, b: Any) -> Any:
+def _(a: TensorLike, b: TensorLike) -> Any:
     return solvers.solve(a, b)
 
 
 @routed("linalg.inv")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return solvers.inv(a)
 
 
 @routed("linalg.det")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return solvers.det(a)
 
 
 @routed("linalg.slogdet")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return solvers.slogdet(a)
 
 
 @routed("linalg.matrix_power")
-def _(a: Any, n: int) -> Any:
+def _(a: TensorLike, n: int) -> Any:
     return solvers.matrix_power(a, n)
 
 
 @routed("linalg.cholesky")
-def _(a: Any, upper: bool = False) -> Any:
+def _(a: TensorLike, upper: bool = False) -> Any:
     return solvers.cholesky(a, upper=upper)
 
 
 @routed("linalg.pinv")
-def _(a: Any, rcond: Any = None, rtol: Any = None) -> Any:
+def _(a: TensorLike, rcond: Any = None, rtol: Any = None) -> Any:
     return decompositions.pinv(a, rcond if rtol is None else rtol)
 
 
 @routed("linalg.tensorinv")
-def _(a: Any, ind: int = 2) -> Any:
+def _(a: TensorLike, ind: int = 2) -> Any:
     a = asarray(a)
     rows, columns = a.shape[:ind], a.shape[ind:]
     return reshape(solvers.inv(reshape(a, (size_of(rows), -1))), (*columns, *rows))
 
 
 @routed("linalg.tensorsolve")
-def _(a: Any, b: Any, axes: Any = None) -> Any:
+def _(a: TensorLike, b: TensorLike, axes: Any = None) -> Any:
     a, b = asarray(a), asarray(b)
     if axes is not None:
         kept = [axis for axis in range(a.ndim) if axis not in axes]
@@ -173,7 +179,7 @@ def _(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @routed("linalg.lstsq")
-def _(a: Any, b: Any, rcond: Any = None) -> Any:
+def _(a: TensorLike, b: TensorLike, rcond: Any = None) -> Any:
     a, b = asarray(a), asarray(b)
     x = matmul(decompositions.pinv(a, rcond), b)
     rank, values = decompositions.matrix_rank(a, rcond), decompositions.svdvals(a)
@@ -189,19 +195,19 @@ def _(a: Any, b: Any, rcond: Any = None) -> Any:
 
 
 @routed("linalg.svd")
-def _(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def _(a: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
         return decompositions.svdvals(a)
     return decompositions.svd(a, full_matrices=full_matrices)
 
 
 @routed("linalg.svdvals")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return decompositions.svdvals(x)
 
 
 @routed("linalg.qr")
-def _(a: Any, mode: str = "reduced") -> Any:
+def _(a: TensorLike, mode: str = "reduced") -> Any:
     if mode == "raw":
         raise Unsupported("mode='raw'")
     if mode == "r":
@@ -209,7 +215,7 @@ def _(a: Any, mode: str = "reduced") -> Any:
     return decompositions.qr(a, mode=mode)
 
 
-def _triangle(a: Any, UPLO: str) -> Any:
+def _triangle(a: TensorLike, UPLO: str) -> Any:
     """Hermitian matrices of one triangle: the op takes the mean of both."""
     if UPLO not in ("L", "U"):
         raise errors.InputValueError(f"UPLO must be 'L' or 'U', got {UPLO!r}")
@@ -218,20 +224,20 @@ def _triangle(a: Any, UPLO: str) -> Any:
 
 
 @routed("linalg.eigh")
-def _(a: Any, UPLO: str = "L") -> Any:
+def _(a: TensorLike, UPLO: str = "L") -> Any:
     return eigenvalues.eigh(_triangle(a, UPLO))
 
 
 @routed("linalg.eigvalsh")
-def _(a: Any, UPLO: str = "L") -> Any:
+def _(a: TensorLike, UPLO: str = "L") -> Any:
     return eigenvalues.eigvalsh(_triangle(a, UPLO))
 
 
 @routed("linalg.eig")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return eigenvalues.eig(a)
 
 
 @routed("linalg.eigvals")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return eigenvalues.eigvals(a)

@@ -15,31 +15,32 @@ from pullback.ops.patterns import eye
 from pullback.ops.searching import nonzero
 from pullback.ops.selection import where
 from pullback.shapes import canonical_axis, size_of
+from pullback.tensor import TensorLike
 
 
 @routed("reshape")
-def _(a: Any, shape: Any) -> Any:
+def _(a: TensorLike, shape: Any) -> Any:
     return reshape(a, shape)
 
 
 @routed("ravel")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return reshape(a, -1)
 
 
 @routed("transpose")
-def _(a: Any, axes: Any = None) -> Any:
+def _(a: TensorLike, axes: Any = None) -> Any:
     a = asarray(a)
     return permute_dims(a, tuple(range(a.ndim))[::-1] if axes is None else tuple(axes))
 
 
 @routed("matrix_transpose", "linalg.matrix_transpose")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return manipulation.matrix_transpose(x)
 
 
 @routed("swapaxes")
-def _(a: Any, axis1: int, axis2: int) -> Any:
+def _(a: TensorLike, axis1: int, axis2: int) -> Any:
     a = asarray(a)
     order = list(range(a.ndim))
     axis1, axis2 = canonical_axis(axis1, a.ndim), canonical_axis(axis2, a.ndim)
@@ -48,12 +49,12 @@ def _(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @routed("moveaxis")
-def _(a: Any, source: Any, destination: Any) -> Any:
+def _(a: TensorLike, source: Any, destination: Any) -> Any:
     return moveaxis(a, source, destination)
 
 
 @routed("rollaxis")
-def _(a: Any, axis: int, start: int = 0) -> Any:
+def _(a: TensorLike, axis: int, start: int = 0) -> Any:
     a = asarray(a)
     axis = canonical_axis(axis, a.ndim)
     start = start + a.ndim if start < 0 else start
@@ -61,16 +62,16 @@ def _(a: Any, axis: int, start: int = 0) -> Any:
 
 
 @routed("squeeze")
-def _(a: Any, axis: Any = None) -> Any:
+def _(a: TensorLike, axis: Any = None) -> Any:
     return manipulation.squeeze(a, axis=axis)
 
 
 @routed("expand_dims")
-def _(a: Any, axis: Any) -> Any:
+def _(a: TensorLike, axis: Any) -> Any:
     return expand_dims(a, axis=axis)
 
 
-def _with_axes(a: Any, count: int) -> Any:
+def _with_axes(a: TensorLike, count: int) -> Any:
     a = asarray(a)
     if a.ndim >= count:
         return a
@@ -100,7 +101,7 @@ def _(*arys: Any) -> Any:
 
 
 @routed("broadcast_to")
-def _(array: Any, shape: Any) -> Any:
+def _(array: TensorLike, shape: Any) -> Any:
     return manipulation.broadcast_to(array, shape if isinstance(shape, tuple) else (shape,))
 
 
@@ -110,22 +111,22 @@ def _(*args: Any) -> Any:
 
 
 @routed("flip")
-def _(m: Any, axis: Any = None) -> Any:
+def _(m: TensorLike, axis: Any = None) -> Any:
     return flip(m, axis=axis)
 
 
 @routed("fliplr")
-def _(m: Any) -> Any:
+def _(m: TensorLike) -> Any:
     return flip(m, axis=1)
 
 
 @routed("flipud")
-def _(m: Any) -> Any:
+def _(m: TensorLike) -> Any:
     return flip(m, axis=0)
 
 
 @routed("rot90")
-def _(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def _(m: TensorLike, k: int = 1, axes: Any = (0, 1)) -> Any:
     m = asarray(m)
     first, second = canonical_axis(axes[0], m.ndim), canonical_axis(axes[1], m.ndim)
     order = list(range(m.ndim))
@@ -141,7 +142,7 @@ def _(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 @routed("roll")
-def _(a: Any, shift: Any, axis: Any = None) -> Any:
+def _(a: TensorLike, shift: Any, axis: Any = None) -> Any:
     return repeating.roll(a, shift, axis=axis)
 
 
@@ -153,12 +154,12 @@ def _(A: Any, reps: Any) -> Any:
 
 
 @routed("repeat")
-def _(a: Any, repeats: Any, axis: Any = None) -> Any:
+def _(a: TensorLike, repeats: TensorLike, axis: Any = None) -> Any:
     return repeating.repeat(a, repeats, axis=axis)
 
 
 @routed("resize")
-def _(a: Any, new_shape: Any) -> Any:
+def _(a: TensorLike, new_shape: Any) -> Any:
     a = reshape(a, -1)
     shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
     size, length = size_of(shape), a.shape[0]
@@ -168,7 +169,7 @@ def _(a: Any, new_shape: Any) -> Any:
 
 
 @routed("pad")
-def _(array: Any, pad_width: Any, mode: Any = "constant", constant_values: Any = 0) -> Any:
+def _(array: TensorLike, pad_width: Any, mode: Any = "constant", constant_values: Any = 0) -> Any:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise Unsupported(f"mode={mode!r}")
     if not isinstance(constant_values, (bool, int, float, complex)):
@@ -179,28 +180,28 @@ def _(array: Any, pad_width: Any, mode: Any = "constant", constant_values: Any =
 
 
 @routed("take")
-def _(a: Any, indices: Any, axis: Any = None) -> Any:
+def _(a: TensorLike, indices: TensorLike, axis: Any = None) -> Any:
     if axis is None:
         a, axis = reshape(a, -1), 0
     return indexing.take(a, indices, axis=axis)
 
 
 @routed("take_along_axis")
-def _(arr: Any, indices: Any, axis: Any = -1) -> Any:
+def _(arr: TensorLike, indices: TensorLike, axis: Any = -1) -> Any:
     if axis is None:
         arr, axis = reshape(arr, -1), 0
     return indexing.take_along_axis(arr, indices, axis=axis)
 
 
 @routed("compress")
-def _(condition: Any, a: Any, axis: Any = None) -> Any:
+def _(condition: TensorLike, a: TensorLike, axis: Any = None) -> Any:
     if axis is None:
         a, axis = reshape(a, -1), 0
     return indexing.take(a, nonzero(condition)[0], axis=axis)
 
 
 @routed("extract")
-def _(condition: Any, arr: Any) -> Any:
+def _(condition: TensorLike, arr: TensorLike) -> Any:
     return indexing.take(reshape(arr, -1), nonzero(reshape(condition, -1))[0], axis=0)
 
 
@@ -218,12 +219,12 @@ def _(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 
 
 @routed("diagonal")
-def _(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def _(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return linear_algebra.diagonal(moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
 
 
 @routed("trace")
-def _(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def _(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
     matrices = moveaxis(a, (axis1, axis2), (-2, -1))
     return linear_algebra.trace(matrices, offset=offset, dtype=dtype)
 
@@ -237,7 +238,7 @@ def _diagonal_matrix(v: Any, k: int) -> Any:
 
 
 @routed("diag")
-def _(v: Any, k: int = 0) -> Any:
+def _(v: TensorLike, k: int = 0) -> Any:
     v = asarray(v)
     if v.ndim == 1:
         return _diagonal_matrix(v, k)
@@ -247,5 +248,5 @@ def _(v: Any, k: int = 0) -> Any:
 
 
 @routed("diagflat")
-def _(v: Any, k: int = 0) -> Any:
+def _(v: TensorLike, k: int = 0) -> Any:
     return _diagonal_matrix(reshape(v, -1), k)

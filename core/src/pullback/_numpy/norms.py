@@ -13,15 +13,16 @@ from pullback.ops.linalg.norms import vector_norm
 from pullback.ops.linalg.solvers import inv
 from pullback.ops.manipulation import expand_dims, moveaxis
 from pullback.shapes import canonical_axes
+from pullback.tensor import TensorLike
 
 
-def _matrix_norm(x: Any, order: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _matrix_norm(x: TensorLike, order: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     norm = norms.matrix_norm(moveaxis(x, axis, (-2, -1)), ord=order)
     return expand_dims(norm, axis=axis) if keepdims else norm
 
 
 @routed("linalg.norm")
-def _(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _(x: TensorLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x = asarray(x)
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)
@@ -38,12 +39,12 @@ def _(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @routed("linalg.matrix_norm")
-def _(x: Any, keepdims: bool = False, ord: Any = "fro") -> Any:
+def _(x: TensorLike, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norms.matrix_norm(x, keepdims=keepdims, ord=ord)
 
 
 @routed("linalg.vector_norm")
-def _(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def _(x: TensorLike, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     return vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 

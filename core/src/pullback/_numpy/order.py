@@ -13,10 +13,11 @@ from pullback.ops.indexing import take
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import any
+from pullback.tensor import TensorLike
 
 
 def _ordering(op: Function) -> Function:
-    def order(a: Any, axis: Any = -1) -> Any:
+    def order(a: TensorLike, axis: Any = -1) -> Any:
         a, axis = flattened(a, axis)
         return op(a, axis=axis)
 
@@ -24,7 +25,7 @@ def _ordering(op: Function) -> Function:
 
 
 def _partition(op: Function) -> Function:
-    def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
+    def partition(a: TensorLike, kth: Any, axis: Any = -1) -> Any:
         # A sorted array is partitioned at every element.
         a, axis = flattened(a, axis)
         return op(a, axis=axis)
@@ -39,32 +40,32 @@ routed("argpartition")(_partition(sorting.argsort))
 
 
 @routed("searchsorted")
-def _(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def _(a: TensorLike, v: TensorLike, side: str = "left", sorter: Any = None) -> Any:
     return searching.searchsorted(a, v, sorter, side=side)
 
 
 @routed("nonzero")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return searching.nonzero(a)
 
 
 @routed("flatnonzero")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return searching.nonzero(reshape(a, -1))[0]
 
 
 @routed("argwhere")
-def _(a: Any) -> Any:
+def _(a: TensorLike) -> Any:
     return searching.argwhere(a)
 
 
 @routed("isin")
-def _(element: Any, test_elements: Any, invert: bool = False) -> Any:
+def _(element: TensorLike, test_elements: TensorLike, invert: bool = False) -> Any:
     return sets.isin(element, test_elements, invert=invert)
 
 
 @routed("in1d")
-def _(ar1: Any, ar2: Any, invert: bool = False) -> Any:
+def _(ar1: TensorLike, ar2: TensorLike, invert: bool = False) -> Any:
     return sets.isin(reshape(ar1, -1), reshape(ar2, -1), invert=invert)
 
 
@@ -73,7 +74,7 @@ def _(ar1: Any, ar2: Any, invert: bool = False) -> Any:
 
 @routed("unique")
 def _(
-    ar: Any,
+    ar: TensorLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -91,36 +92,36 @@ def _(
 
 
 @routed("unique_values")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return sets.unique_values(x)
 
 
 @routed("unique_all")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return sets.unique_all(x)
 
 
 @routed("unique_counts")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return sets.unique_counts(x)
 
 
 @routed("unique_inverse")
-def _(x: Any) -> Any:
+def _(x: TensorLike) -> Any:
     return sets.unique_inverse(x)
 
 
 @routed("union1d")
-def _(ar1: Any, ar2: Any) -> Any:
+def _(ar1: TensorLike, ar2: TensorLike) -> Any:
     return sets.unique_values(concat([reshape(ar1, -1), reshape(ar2, -1)]))
 
 
-def _kept(values: Any, mask: Any) -> Any:
+def _kept(values: TensorLike, mask: Any) -> Any:
     return take(values, searching.nonzero(mask)[0], axis=0)
 
 
 @routed("intersect1d")
-def _(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
+def _(ar1: TensorLike, ar2: TensorLike, return_indices: bool = False) -> Any:
     if return_indices:
         raise Unsupported("return_indices=")
     values = sets.unique_values(ar1)
@@ -128,13 +129,13 @@ def _(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
 
 
 @routed("setdiff1d")
-def _(ar1: Any, ar2: Any) -> Any:
+def _(ar1: TensorLike, ar2: TensorLike) -> Any:
     values = sets.unique_values(ar1)
     return _kept(values, sets.isin(values, ar2, invert=True))
 
 
 @routed("setxor1d")
-def _(ar1: Any, ar2: Any) -> Any:
+def _(ar1: TensorLike, ar2: TensorLike) -> Any:
     ar1, ar2 = sets.unique_values(ar1), sets.unique_values(ar2)
     first = _kept(ar1, sets.isin(ar1, ar2, invert=True))
     second = _kept(ar2, sets.isin(ar2, ar1, invert=True))

@@ -13,21 +13,22 @@ from pullback.ops.conversion import asarray
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
 from pullback.ops.selection import where
+from pullback.tensor import TensorLike
 
 
-def _as(a: Any, dtype: Any) -> Any:
+def _as(a: TensorLike, dtype: Any) -> Any:
     return asarray(a) if dtype is None else astype(asarray(a), dtype)
 
 
 def _reduction(op: Function) -> Function:
-    def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
         return op(a, axis=axis, keepdims=keepdims)
 
     return reduce
 
 
 def _accumulation(op: Function, prepare: Function = asarray) -> Function:
-    def reduce(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: TensorLike, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         return op(prepare(a), axis=axis, dtype=dtype, keepdims=keepdims)
 
     return reduce
@@ -35,7 +36,7 @@ def _accumulation(op: Function, prepare: Function = asarray) -> Function:
 
 def _spread(op: Function) -> Function:
     def reduce(
-        a: Any,
+        a: TensorLike,
         axis: Any = None,
         dtype: Any = None,
         ddof: float = 0,
@@ -62,12 +63,12 @@ routed("std")(_spread(reductions.std))
 
 
 @routed("mean")
-def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     return reductions.mean(_as(a, dtype), axis=axis, keepdims=keepdims)
 
 
 @routed("ptp")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
     high = reductions.max(a, axis=axis, keepdims=keepdims)
     return high - reductions.min(a, axis=axis, keepdims=keepdims)
 
@@ -75,7 +76,7 @@ def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 # Without NaN.
 
 
-def _present(a: Any, instead: float) -> tuple[Any, Any]:
+def _present(a: TensorLike, instead: float) -> tuple[Any, Any]:
     """The array with `instead` in place of NaN, and where it has numbers."""
     a = asarray(a)
     if not dtypes.is_floating(a.dtype):
@@ -93,7 +94,7 @@ routed("nanprod")(_accumulation(reductions.prod, _without(1)))
 
 
 def _extremum(op: Function, worst: float) -> Function:
-    def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
         values, present = _present(a, worst)
         best = op(values, axis=axis, keepdims=keepdims)
         if not dtypes.is_floating(values.dtype):
@@ -107,7 +108,7 @@ routed("nanmax")(_extremum(reductions.max, -inf))
 routed("nanmin")(_extremum(reductions.min, inf))
 
 
-def _nan_mean(a: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+def _nan_mean(a: TensorLike, axis: Any, keepdims: bool) -> tuple[Any, Any]:
     """The mean without NaN, and the number of elements that it is of."""
     values, present = _present(a, 0)
     total = reductions.sum(values, axis=axis, keepdims=keepdims)
@@ -118,11 +119,11 @@ def _nan_mean(a: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
 
 
 @routed("nanmean")
-def _(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     return _nan_mean(_as(a, dtype), axis, keepdims)[0]
 
 
-def _nan_var(a: Any, axis: Any, ddof: float, keepdims: bool) -> Any:
+def _nan_var(a: TensorLike, axis: Any, ddof: float, keepdims: bool) -> Any:
     mean, _ = _nan_mean(a, axis, True)
     away = _present(a - mean, 0)[0]
     _, count = _nan_mean(a, axis, keepdims)
@@ -130,12 +131,16 @@ def _nan_var(a: Any, axis: Any, ddof: float, keepdims: bool) -> Any:
 
 
 @routed("nanvar")
-def _(a: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+def _(
+    a: TensorLike, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
     return _nan_var(_as(a, dtype), axis, ddof, keepdims)
 
 
 @routed("nanstd")
-def _(a: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+def _(
+    a: TensorLike, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
     return sqrt(_nan_var(_as(a, dtype), axis, ddof, keepdims))
 
 
@@ -143,7 +148,7 @@ def _(a: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bo
 
 
 def _cumulation(op: Function, prepare: Function = asarray) -> Function:
-    def accumulate(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    def accumulate(a: TensorLike, axis: Any = None, dtype: Any = None) -> Any:
         a, axis = flattened(prepare(a), axis)
         return op(a, axis=axis, dtype=dtype)
 
@@ -152,7 +157,7 @@ def _cumulation(op: Function, prepare: Function = asarray) -> Function:
 
 def _standard_cumulation(op: Function) -> Function:
     def accumulate(
-        x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False
+        x: TensorLike, axis: Any = None, dtype: Any = None, include_initial: bool = False
     ) -> Any:
         return op(x, axis=axis, dtype=dtype, include_initial=include_initial)
 

@@ -21,6 +21,7 @@ from pullback.ops.padding import pad
 from pullback.ops.patterns import eye
 from pullback.ops.reductions import sum
 from pullback.shapes import canonical_axis
+from pullback.tensor import TensorLike
 
 
 def _beside(a: Any, value: Any, axis: int) -> Any:
@@ -36,7 +37,7 @@ def _beside(a: Any, value: Any, axis: int) -> Any:
 
 
 @routed("diff")
-def _(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def _(a: TensorLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     a = asarray(a)
     prepend, append = _beside(a, prepend, axis), _beside(a, append, axis)
     return difference.diff(a, axis=axis, n=n, prepend=prepend, append=append)
@@ -94,7 +95,7 @@ def _convolve(a: Any, v: Any, mode: str) -> Any:
     return full if mode == "full" else full[low - 1 : high]
 
 
-def _vectors(a: Any, v: Any) -> tuple[Any, Any]:
+def _vectors(a: TensorLike, v: TensorLike) -> tuple[Any, Any]:
     a, v = asarray(a), asarray(v)
     if a.ndim > 1 or v.ndim > 1:
         raise errors.ShapeError(f"vectors are convolved, got shapes {a.shape} and {v.shape}")
@@ -107,7 +108,7 @@ def _check_mode(mode: Any) -> None:
 
 
 @routed("convolve")
-def _(a: Any, v: Any, mode: str = "full") -> Any:
+def _(a: TensorLike, v: TensorLike, mode: str = "full") -> Any:
     _check_mode(mode)
     return _convolve(*_vectors(a, v), mode)
 
@@ -126,7 +127,7 @@ def _(a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 @routed("polyval")
-def _(p: Any, x: Any) -> Any:
+def _(p: TensorLike, x: TensorLike) -> Any:
     p, x = asarray(p), asarray(x)
     value = x * 0
     for i in range(p.shape[0]):
@@ -158,7 +159,7 @@ def _(a1: Any, a2: Any) -> Any:
 
 
 @routed("polyder")
-def _(p: Any, m: int = 1) -> Any:
+def _(p: TensorLike, m: int = 1) -> Any:
     p = asarray(p)
     for _turn in range(m):
         count = p.shape[0] - 1
@@ -167,7 +168,7 @@ def _(p: Any, m: int = 1) -> Any:
 
 
 @routed("polyint")
-def _(p: Any, m: int = 1, k: Any = None) -> Any:
+def _(p: TensorLike, m: int = 1, k: Any = None) -> Any:
     if k is not None:
         raise Unsupported("k=")
     p = asarray(p)
@@ -178,7 +179,7 @@ def _(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 @routed("roots")
-def _(p: Any) -> Any:
+def _(p: TensorLike) -> Any:
     p = asarray(p)
     if p.ndim != 1 or p.shape[0] < 2 or bool(p[0] == 0) or bool(p[-1] == 0):
         raise Unsupported("coefficients that begin or end with 0")
@@ -187,7 +188,7 @@ def _(p: Any) -> Any:
 
 
 @routed("polyfit")
-def _(x: Any, y: Any, deg: Any) -> Any:
+def _(x: TensorLike, y: TensorLike, deg: Any) -> Any:
     if not isinstance(deg, int):
         raise Unsupported("several degrees")
     x = asarray(x)

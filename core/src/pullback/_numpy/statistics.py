@@ -18,10 +18,11 @@ from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import broadcast_to, matrix_transpose, reshape, squeeze
 from pullback.shapes import canonical_axes
+from pullback.tensor import TensorLike
 
 
 @routed("median")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
     return sorting.median(a, axis=axis, keepdims=keepdims)
 
 
@@ -33,7 +34,7 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: bool) -> Any:
 
 
 @routed("quantile")
-def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, q: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
     return _quantile(a, q, axis, keepdims)
 
 
@@ -43,7 +44,7 @@ def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return _quantile(a, share, axis, keepdims)
 
 
-def _present(a: Any, axis: Any, keepdims: bool) -> Any:
+def _present(a: TensorLike, axis: Any, keepdims: bool) -> Any:
     """The numbers of an array, without NaN."""
     a = asarray(a)
     if axis is not None or keepdims:
@@ -52,12 +53,12 @@ def _present(a: Any, axis: Any, keepdims: bool) -> Any:
 
 
 @routed("nanmedian")
-def _(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
     return sorting.median(_present(a, axis, keepdims))
 
 
 @routed("nanquantile")
-def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, q: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
     return _quantile(_present(a, axis, keepdims), q, None, False)
 
 
@@ -69,7 +70,11 @@ def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 @routed("average")
 def _(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+    a: TensorLike,
+    axis: Any = None,
+    weights: Any = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     a = asarray(a)
     if weights is None:
@@ -93,7 +98,7 @@ def _(
 
 
 @routed("bincount")
-def _(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+def _(x: TensorLike, weights: Any = None, minlength: int = 0) -> Any:
     x = asarray(x)
     if not x.size:
         raise Unsupported("an empty x")
@@ -103,7 +108,7 @@ def _(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     return segment_sum(counted, x, max(int(x.max()) + 1, minlength))
 
 
-def _rows(m: Any, y: Any, rowvar: bool) -> Any:
+def _rows(m: TensorLike, y: TensorLike, rowvar: bool) -> Any:
     def rows(part: Any) -> Any:
         part = asarray(part)
         if part.ndim > 2:
@@ -118,7 +123,7 @@ def _rows(m: Any, y: Any, rowvar: bool) -> Any:
     return astype(variables, dtypes.DEFAULT_FLOAT)
 
 
-def _cov(m: Any, y: Any, rowvar: bool, bias: bool, ddof: Any) -> Any:
+def _cov(m: TensorLike, y: TensorLike, rowvar: bool, bias: bool, ddof: Any) -> Any:
     x = _rows(m, y, rowvar)
     freedom = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
     x = x - reductions.mean(x, axis=1, keepdims=True)

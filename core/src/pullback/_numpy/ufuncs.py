@@ -27,6 +27,7 @@ from pullback.ops.linalg.linear_algebra import matmul
 from pullback.ops.manipulation import reshape
 from pullback.ops.rounding import trunc
 from pullback.ops.selection import where
+from pullback.tensor import TensorLike
 
 Function = Callable[..., Any]
 
@@ -54,59 +55,59 @@ _RENAMED = {
 }  # fmt: skip
 
 
-def _fmod(x1: Any, x2: Any) -> Any:
+def _fmod(x1: TensorLike, x2: TensorLike) -> Any:
     # The remainder of the sizes is exact; the sign is that of x1.
     rest = arithmetic.remainder(arithmetic.abs(x1), arithmetic.abs(x2))
     return arithmetic.sign(x1) * rest
 
 
-def _fmax(x1: Any, x2: Any) -> Any:
+def _fmax(x1: TensorLike, x2: TensorLike) -> Any:
     return where(isnan(x1), x2, where(isnan(x2), x1, arithmetic.maximum(x1, x2)))
 
 
-def _fmin(x1: Any, x2: Any) -> Any:
+def _fmin(x1: TensorLike, x2: TensorLike) -> Any:
     return where(isnan(x1), x2, where(isnan(x2), x1, arithmetic.minimum(x1, x2)))
 
 
-def _heaviside(x1: Any, x2: Any) -> Any:
+def _heaviside(x1: TensorLike, x2: TensorLike) -> Any:
     x1 = asarray(x1)
     step = where(isnan(x1), x1, astype(x1 > 0, x1.dtype))
     return where(equal(x1, 0), x2, step)
 
 
-def _modf(x: Any) -> tuple[Any, Any]:
+def _modf(x: TensorLike) -> tuple[Any, Any]:
     whole = trunc(x)
     return where(isinf(x), 0 * whole if not asarray(x).ndim else 0, x - whole), whole
 
 
-def _float_power(x1: Any, x2: Any) -> Any:
+def _float_power(x1: TensorLike, x2: TensorLike) -> Any:
     return arithmetic.pow(_wide(x1), _wide(x2))
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: TensorLike) -> Any:
     x = asarray(x)
     return astype(x, dtypes.complex128 if dtypes.is_complex(x.dtype) else dtypes.float64)
 
 
-def _ldexp(x1: Any, x2: Any) -> Any:
+def _ldexp(x1: TensorLike, x2: TensorLike) -> Any:
     x1 = asarray(x1)
     return x1 * arithmetic.pow(2.0, astype(asarray(x2), x1.dtype))
 
 
-def _logaddexp2(x1: Any, x2: Any) -> Any:
+def _logaddexp2(x1: TensorLike, x2: TensorLike) -> Any:
     two = log(2)
     return exponential.logaddexp(asarray(x1) * two, asarray(x2) * two) / two
 
 
-def _matvec(x1: Any, x2: Any) -> Any:
+def _matvec(x1: TensorLike, x2: TensorLike) -> Any:
     return matmul(x1, asarray(x2)[..., None])[..., 0]
 
 
-def _vecmat(x1: Any, x2: Any) -> Any:
+def _vecmat(x1: TensorLike, x2: TensorLike) -> Any:
     return matmul(conj(asarray(x1))[..., None, :], x2)[..., 0, :]
 
 
-def _cbrt(x: Any) -> Any:
+def _cbrt(x: TensorLike) -> Any:
     return arithmetic.sign(x) * arithmetic.pow(arithmetic.abs(x), 1 / 3)
 
 
@@ -235,7 +236,7 @@ def _typed(function: Function) -> Function:
 
 
 def _outer(function: Function) -> Function:
-    def call(x1: Any, x2: Any) -> Any:
+    def call(x1: TensorLike, x2: TensorLike) -> Any:
         x1, x2 = asarray(x1), asarray(x2)
         return function(reshape(x1, (*x1.shape, *[1] * x2.ndim)), x2)
 
@@ -243,7 +244,7 @@ def _outer(function: Function) -> Function:
 
 
 def _along(function: Function) -> Function:
-    def call(x: Any, axis: Any = 0, **named: Any) -> Any:
+    def call(x: TensorLike, axis: Any = 0, **named: Any) -> Any:
         return function(x, axis=axis, **named)
 
     return call

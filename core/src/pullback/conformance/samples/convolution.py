@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -13,13 +14,23 @@ from pullback.conformance.sample import Sample, normal, suite
 Array: TypeAlias = Any
 
 
-def tuple_of(value: Any, count: int) -> tuple[Any, ...]:
+#: One size for all spatial dimensions, or one for each.
+Sizes: TypeAlias = "int | Sequence[int]"
+#: A rule, or the sizes around: one for both sides, or (before, after).
+Padding: TypeAlias = "str | int | Sequence[int | tuple[int, int]]"
+
+
+def tuple_of(value: object, count: int) -> tuple[Any, ...]:
     """One value for all spatial dimensions, or one for each."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
 def pads_of(
-    padding: Any, spatial: Any, window: Any, strides: Any, dilation: Any
+    padding: Padding,
+    spatial: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
 ) -> list[tuple[int, int]]:
     """(before, after) for each spatial dimension, as TensorFlow's documentation says."""
     if not isinstance(padding, str):
@@ -51,9 +62,9 @@ def _conv(
     x: Array,
     kernel: Array,
     *,
-    strides: Any = 1,
-    padding: Any = "valid",
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
     groups: int = 1,
     data_format: str = "channels_last",
 ) -> Array:
@@ -187,10 +198,10 @@ def _conv_transpose(
     x: Array,
     kernel: Array,
     *,
-    strides: Any = 1,
-    padding: Any = "valid",
-    output_padding: Any = None,
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    output_padding: Sizes | None = None,
+    dilation: Sizes = 1,
     groups: int = 1,
     data_format: str = "channels_last",
 ) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -9,13 +10,20 @@ import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import Sample, distinct, integers, normal, suite
-from pullback.conformance.samples.convolution import from_last, pads_of, to_last, tuple_of
+from pullback.conformance.samples.convolution import (
+    Padding,
+    Sizes,
+    from_last,
+    pads_of,
+    to_last,
+    tuple_of,
+)
 
 Array: TypeAlias = Any
 
 
 def _windows(
-    shape: Any, window: Any, strides: Any, padding: Any
+    shape: Sequence[int], window: Sizes, strides: Sizes | None, padding: Padding
 ) -> tuple[tuple[int, ...], list[tuple[tuple[int, ...], list[tuple[int, ...]]]]]:
     """The sizes of the result, and for each of its places those of its window, row-major."""
     spatial = shape[1:-1]
@@ -39,16 +47,16 @@ def _windows(
     return out, found
 
 
-def _inside(cell: tuple[int, ...], spatial: Any) -> bool:
+def _inside(cell: tuple[int, ...], spatial: Sequence[int]) -> bool:
     return all(0 <= c < n for c, n in zip(cell, spatial, strict=True))
 
 
 def _max_pool(
     x: Array,
     *,
-    window: Any,
-    strides: Any = None,
-    padding: Any = "valid",
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "valid",
     data_format: str = "channels_last",
 ) -> Array:
     x = to_last(x, data_format)
@@ -63,9 +71,9 @@ def _max_pool(
 def _avg_pool(
     x: Array,
     *,
-    window: Any,
-    strides: Any = None,
-    padding: Any = "valid",
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "valid",
     count_include_pad: bool = False,
     data_format: str = "channels_last",
 ) -> Array:
@@ -84,9 +92,9 @@ def _max_pool_gradient(
     indices: Array,
     *,
     input_shape: Any,
-    window: Any,
-    strides: Any = None,
-    padding: Any = "valid",
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "valid",
     data_format: str = "channels_last",
 ) -> Array:
     g, indices = to_last(g, data_format), to_last(indices, data_format)
@@ -104,9 +112,9 @@ def _max_pool_gather(
     x: Array,
     indices: Array,
     *,
-    window: Any,
-    strides: Any = None,
-    padding: Any = "valid",
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "valid",
     data_format: str = "channels_last",
 ) -> Array:
     x, indices = to_last(x, data_format), to_last(indices, data_format)
@@ -123,9 +131,9 @@ def _avg_pool_gradient(
     g: Array,
     *,
     input_shape: Any,
-    window: Any,
-    strides: Any = None,
-    padding: Any = "valid",
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "valid",
     count_include_pad: bool = False,
     data_format: str = "channels_last",
 ) -> Array:
