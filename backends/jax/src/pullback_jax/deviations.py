@@ -6,8 +6,8 @@ from pullback.plugins.records import Deviation
 
 _FLUSHED = Deviation(
     "XLA on the CPU takes subnormal numbers as 0: inputs, results, and what is between",
-    checks=("value", "body"),
-    samples=("every *", "no numbers *"),
+    checks=("value", "body", "compiled"),
+    samples=("every *", "no numbers *", "all sizes"),
 )
 
 #: The ops that were measured to differ in samples that hold such numbers.
