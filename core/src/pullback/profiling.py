@@ -212,12 +212,13 @@ def profile(*, synchronize: bool = False) -> Profile:
     Returns:
         The profile, which is printed as a table; `save` writes a trace for Perfetto.
 
+    >>> import tempfile
     >>> with pb.profile() as profile:
     ...     x = pb.ones((100, 100))
     ...     y = pb.sum(x @ x)
     >>> sorted(row.op for row in profile.ops)
     ['full', 'matmul', 'sum']
-    >>> profile.save("trace.json")
+    >>> profile.save(tempfile.mkdtemp() + "/trace.json")
     """
     return Profile(synchronize=synchronize)
 

@@ -18,6 +18,8 @@ _FEW_OF_MATRIX = 8192  # elements, where the other factor is a vector
 #: From this many terms on (200 us) a product is worth a second thread, ours or BLAS's. Smaller
 #: products would gain little, and on a busy machine they would wait for the second thread longer.
 _MANY = 1 << 23
+#: The rows whose products `column_products` adds one after another.
+_ROWS = 128
 
 
 def matmul(x1: Array, x2: Array) -> Any:
@@ -52,6 +54,19 @@ def row_totals(x: Array) -> Any:
 def column_totals(x: Array) -> Any:
     """The sums of the columns of a matrix."""
     return _with_vector(_ones(x.shape[0], x.dtype), x)
+
+
+def column_products(a: Array, b: Array) -> Any:
+    """The sums of the columns of the products of two matrices."""
+    rows = a.shape[0]
+    whole = rows - rows % _ROWS
+    if not whole:
+        return np.einsum("ij,ij->j", a, b)
+    blocks = (whole // _ROWS, _ROWS, a.shape[1])
+    # One after another, the errors of the sums of thousands of rows add up.
+    partial = np.einsum("kij,kij->kj", a[:whole].reshape(blocks), b[:whole].reshape(blocks))
+    total = column_totals(partial)
+    return total + np.einsum("ij,ij->j", a[whole:], b[whole:]) if whole < rows else total
 
 
 def _ones(size: int, dtype: DType) -> Array:

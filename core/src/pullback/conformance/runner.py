@@ -38,6 +38,7 @@ Done = Callable[[Report, Row], None]
 
 def in_turn(ops: Sequence[Op], device: Device, report: Report) -> Iterator[Op]:
     """Measures one op after the other in this process; until the end of the budget."""
+    load()  # seconds, at the first time, which are not the first op's
     clock = Clock(report.mode, len(ops))
     for op in ops:
         limit = clock.next()

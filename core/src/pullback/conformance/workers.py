@@ -20,6 +20,7 @@ from pullback.conformance.mode import Clock, Mode
 from pullback.conformance.plan import Item
 from pullback.conformance.report import Report
 from pullback.conformance.runner import measure_timed, new_report
+from pullback.conformance.samples import load
 from pullback.devices import Device, as_device
 from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS, Op
@@ -188,6 +189,7 @@ def serve() -> None:
         use_kernel_packs(first["packs"])
         device = as_device(first["device"])
         report = new_report(device, first["device"], Mode(**first["mode"]))
+        load()
     except errors.PullbackError as error:
         _answer(answers, {"error": str(error)})
         return

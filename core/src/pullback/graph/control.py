@@ -183,12 +183,12 @@ def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], i
     """
     first, last = integer("pb.fori_loop", "lower", lower), integer("pb.fori_loop", "upper", upper)
     carry = tensors(init)
-    known = isinstance(first, int) and isinstance(last, int)
     if capturing() is not None:
-        length = last - first if known else 0
-        found = loops.captured(lambda: loops.fori_loop(first, last, body_fn, carry), length)
+        known = isinstance(first, int) and isinstance(last, int)
+        length: Any = last - first if known else 0
+        found: Any = loops.captured(lambda: loops.fori_loop(first, last, body_fn, carry), length)
         if found is not loops.ONE_BY_ONE:
-            return found
+            return found  # type: ignore[no-any-return]
     assert isinstance(first, int)
     assert isinstance(last, int)
     device = next((x._device for x in leaves(carry)), None)

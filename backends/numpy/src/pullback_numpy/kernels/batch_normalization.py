@@ -18,7 +18,7 @@ from pullback_numpy import threads
 from pullback_numpy.kernels.normalization import affine, laid_out, mean, others_of
 from pullback_numpy.kernels.precision import row_pieces
 from pullback_numpy.kernels.reductions import tree_sum
-from pullback_numpy.products import column_totals
+from pullback_numpy.products import column_products, column_totals
 from pullback_numpy.typing import Array
 
 #: The least number of elements of a line, if the array has as many.
@@ -74,7 +74,7 @@ def _batch_norm(
     def terms(piece: slice, out: Array) -> None:
         away = lines[piece] - near_line
         out[0] = column_totals(away)
-        np.einsum("ij,ij->j", away, away, out=out[1])
+        out[1] = column_products(away, away)
 
     first, second = _sums(lines, channels, terms, 2) / w.dtype.type(count)
     center, variance = near + first, np.maximum(second - first * first, 0)
@@ -140,7 +140,7 @@ def _batch_norm_gradient(
         def terms(piece: slice, out: Array) -> None:
             away = lines[piece] - center
             out[0] = column_totals(lines_g[piece])
-            np.einsum("ij,ij->j", away, lines_g[piece], out=out[1])
+            out[1] = column_products(away, lines_g[piece])
 
         level, slope = _sums(lines, x.shape[axis], terms, 2)
         slope = slope * spread
