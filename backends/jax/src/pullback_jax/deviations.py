@@ -1,4 +1,4 @@
-"""Where XLA's arithmetic differs from the specification."""
+"""Differences of XLA's arithmetic from the specification."""
 
 from __future__ import annotations
 
