@@ -10,24 +10,25 @@ from __future__ import annotations
 import threading
 from contextlib import nullcontext
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # making a protocol takes a millisecond of the import
+    from typing import Protocol
+
     from pullback.plugins.backend import Backend
     from pullback.plugins.records import Kernel, NativeDevice
 
+    class Observer(Protocol):
+        """An object that is told of the calls of kernels."""
 
-class Observer(Protocol):
-    """An object that is told of the calls of kernels."""
+        #: True to wait, within a call, until the devices of its backend have done their work.
+        synchronize: bool
 
-    #: True to wait, within a call, until the devices of its backend have done their work.
-    synchronize: bool
+        def record(self, op_name: str, backend: Backend, start: int, end: int, result: Any) -> None:
+            """Gets one call, with its times in ns; `result` is None for a kernel that raised.
 
-    def record(self, op_name: str, backend: Backend, start: int, end: int, result: Any) -> None:
-        """Gets one call, with its times in ns; `result` is None for a kernel that raised.
-
-        Called in the thread of the call.
-        """
+            Called in the thread of the call.
+            """
 
 
 _LOCK = threading.Lock()

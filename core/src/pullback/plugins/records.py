@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from pullback.dtypes import DType
@@ -37,8 +36,7 @@ class Memory(NamedTuple):
     peak: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(NamedTuple):
     """A difference from the op specification that a backend or a kernel pack has on purpose.
 
     `pullback conform` counts the checks of the op that fail by it apart from other failures.

@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.convert import as_number
 from pullback.dtypes import Operands, Resolution, floating, is_complex, uniform
 from pullback.ops.arithmetic import abs, pow, sign
 from pullback.ops.comparison import isinf
@@ -130,6 +131,7 @@ _ORDERS = ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)
 
 
 def _known_order(shapes: tuple[Shape, ...], *, ord: object, **rest: object) -> dict[str, object]:
+    ord = as_number(ord, "ord", "a number such as ord=2")
     if ord not in _ORDERS:
         orders = ", ".join(map(repr, _ORDERS))
         raise errors.InputValueError(
