@@ -92,8 +92,7 @@ def declared(backend: Backend) -> list[Declared]:
             where = f"deviations[{op!r}] of {source!r}"
             if op not in OPS:
                 raise errors.InputValueError(f"{where}: unknown op {op!r}{nearest(str(op))}")
-            single = isinstance(value, Deviation) or not isinstance(value, (list, tuple))
-            for one in [value] if single else value:
+            for one in value if isinstance(value, (list, tuple)) else [value]:
                 found.append(Declared(op, source, _validated(one, where)))
     return found
 
