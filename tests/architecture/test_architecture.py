@@ -103,7 +103,7 @@ NUMPY = {
     # How NumPy prints arrays is how tensors print.
     "_printing.py": {"array2string"},
     # A branch that no run takes is traced for its shapes, without warnings of what it computes.
-    "graph/subtrace.py": {"errstate"},
+    "graph/control/subtrace.py": {"errstate"},
     # The float64 reference that backends are held against.
     "conformance/": {"*"},
     # Batches are put together on the host, before they become tensors.

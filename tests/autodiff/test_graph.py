@@ -16,7 +16,6 @@ from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_complex
-from pullback.graph import simplify as passes
 from pullback.graph.capture import Trace, Traced
 from pullback.graph.check import check
 from pullback.graph.emit import emit, release_last_use
@@ -27,7 +26,8 @@ from pullback.graph.graph import (
     Value,
     frozen,
 )
-from pullback.graph.simplify import (
+from pullback.graph.passes import simplify as passes
+from pullback.graph.passes.simplify import (
     LARGEST_CONSTANT,
     PASSES,
     common_subexpressions,

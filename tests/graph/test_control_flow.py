@@ -10,7 +10,7 @@ import pytest
 import pullback as pb
 from pullback._tree import leaves
 from pullback.graph.check import check
-from pullback.graph.structures import form
+from pullback.graph.control.structures import form
 
 X = np.array([1.0, -3.0, 0.5], np.float32)
 MEAN = pb.metrics.Mean()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.graph.updates import early_writes, updates_last
+from pullback.graph.passes.updates import early_writes, updates_last
 
 WIDTH = 256
 

@@ -13,8 +13,8 @@ from pullback.conformance.case import cases
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.samples import load
 from pullback.devices import as_device
-from pullback.graph import prepare as pass_
 from pullback.graph.graph import Value
+from pullback.graph.passes import prepare as pass_
 from pullback.plugins.records import Kind
 from pullback.spec import OPS
 

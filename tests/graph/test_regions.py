@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import pullback as pb
 from pullback import errors
 from pullback.devices import as_device
-from pullback.graph import regions
 from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
-from pullback.graph.regions import Region, fuse
-from pullback.graph.simplify import simplify
+from pullback.graph.passes import regions
+from pullback.graph.passes.regions import Region, fuse
+from pullback.graph.passes.simplify import simplify
 from pullback.tensor import Tensor
 
 ELEMENTWISE = {"add", "subtract", "multiply", "negative", "exp", "tanh", "where", "less", "maximum"}

@@ -19,10 +19,10 @@ from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype
 from pullback.graph.capture import Trace
-from pullback.graph.data_form import data_of, decode, encode, graph_of
 from pullback.graph.emit import emit
-from pullback.graph.saved_program import program_of
-from pullback.graph.saving import content_of
+from pullback.graph.saved.data_form import data_of, decode, encode, graph_of
+from pullback.graph.saved.program import program_of
+from pullback.graph.saved.save import content_of
 from pullback.spec import OPS
 
 SUITES = load()

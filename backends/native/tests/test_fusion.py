@@ -13,8 +13,8 @@ from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
-from pullback.graph.regions import fuse
-from pullback.graph.simplify import simplify
+from pullback.graph.passes.regions import fuse
+from pullback.graph.passes.simplify import simplify
 from pullback.tensor import Tensor
 from pullback_native import _native, fused_plan
 from pullback_native.fusion import UNARY

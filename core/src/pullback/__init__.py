@@ -140,10 +140,10 @@ if TYPE_CHECKING:
     from pullback.checkpoint import Checkpoint as Checkpoint
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
-    from pullback.graph.control import *
+    from pullback.graph.control.functions import *
+    from pullback.graph.control.py_function import py_function as py_function
     from pullback.graph.function import function as function
-    from pullback.graph.py_function import py_function as py_function
-    from pullback.graph.saved_program import load_program as load_program
+    from pullback.graph.saved.program import load_program as load_program
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
@@ -170,10 +170,10 @@ _LAZY = {
     "Sequential": "pullback.layers",
     "Variable": "pullback.variable",
     "backends": "pullback.plugins.public",
-    "cond": "pullback.graph.control",
+    "cond": "pullback.graph.control.functions",
     "custom_gradient": "pullback._autodiff.custom_gradient",
     "default_dtype": "pullback._namespace.defaults",
-    "fori_loop": "pullback.graph.control",
+    "fori_loop": "pullback.graph.control.functions",
     "function": "pullback.graph.function",
     "grad": "pullback._autodiff.functional",
     "hessian": "pullback._autodiff.functional",
@@ -183,20 +183,20 @@ _LAZY = {
     "jacobian": "pullback._autodiff.functional",
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
-    "load_program": "pullback.graph.saved_program",
+    "load_program": "pullback.graph.saved.program",
     "ops_plugins": "pullback.plugins.public",
     "profile": "pullback.profiling",
-    "py_function": "pullback.graph.py_function",
+    "py_function": "pullback.graph.control.py_function",
     "register_backend": "pullback.plugins.public",
     "register_kernel": "pullback.plugins.own_kernels",
-    "scan": "pullback.graph.control",
+    "scan": "pullback.graph.control.functions",
     "set_default_dtype": "pullback._namespace.defaults",
     "stop_gradient": "pullback._autodiff.functional",
-    "switch": "pullback.graph.control",
+    "switch": "pullback.graph.control.functions",
     "use_kernel_packs": "pullback.plugins.public",
     "value_and_grad": "pullback._autodiff.functional",
     "vjp": "pullback._autodiff.functional",
-    "while_loop": "pullback.graph.control",
+    "while_loop": "pullback.graph.control.functions",
 }
 _LAZY_MODULES = frozenset(
     {

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+
+def each(function: Callable[[Any], Any], operand: Any) -> Any:
+    """What a function returns for an operand of a call.
+
+    Args:
+        function: takes one value.
+        operand: a value; several of them in a list or tuple, which gives a list; or None, which
+            stands for no value and gives None.
+
+    >>> each(str, 1), each(str, (1, 2)), each(str, None)
+    ('1', ['1', '2'], None)
+    """
+    if operand is None:
+        return None
+    return [*map(function, operand)] if isinstance(operand, (list, tuple)) else function(operand)
 
 
 def leaves(structure: Any) -> list[Any]:

@@ -62,7 +62,7 @@ def fuse(region: Any) -> Kernel | None:
     """A kernel of all calls of a region; None if there is a call that the loops do not take.
 
     Args:
-        region: a `pullback.graph.regions.Region`.
+        region: a `pullback.graph.passes.regions.Region`.
     """
     try:
         return _Builder(region).kernel()

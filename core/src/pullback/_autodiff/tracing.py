@@ -27,8 +27,8 @@ from pullback.graph.call_graph import CallGraph
 from pullback.graph.capture import Trace, Traced
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import NotTraceableError, Value, frozen
-from pullback.graph.regions import fuse
-from pullback.graph.simplify import simplify
+from pullback.graph.passes.regions import fuse
+from pullback.graph.passes.simplify import simplify
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 

@@ -278,10 +278,10 @@ def unsupported_dtype(
     """The error for a dtype among the attributes that the device's backend does not support."""
     backend = device.backend
     # What makes a tensor makes none that cannot compute.
-    held = {**backend.dtypes, **backend.storage_dtypes} if op.inputs else backend.dtypes
+    holds = backend.holds if op.inputs else backend.dtypes.__contains__
     for attribute in op.attributes:
         dtype = attributes[attribute.name]
-        if attribute.form == "DTypeLike" and dtype is not None and as_dtype(dtype) not in held:
+        if attribute.form == "DTypeLike" and dtype is not None and not holds(as_dtype(dtype)):
             return errors.DTypeError(f"{op.name}: {backend.unsupported_dtype_message(dtype)}")
     return None
 

@@ -150,8 +150,9 @@ def from_host(
     if dtype is not None and array.dtype != dtype:
         array = cast_host(value, array, dtype)
         copy = False
-    if array.dtype not in device.backend.dtypes and not device.backend.holds(array.dtype):
-        raise errors.DTypeError(device.backend.unsupported_dtype_message(array.dtype))
+    backend = device.backend
+    if array.dtype not in backend.dtypes and array.dtype not in backend.storage_dtypes:
+        raise errors.DTypeError(backend.unsupported_dtype_message(array.dtype))
     return wrap(device.backend.from_host(array, device.native, copy=copy), device)
 
 

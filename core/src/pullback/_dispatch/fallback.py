@@ -13,6 +13,7 @@ from pullback import errors
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.recording import LOCAL, paused
 from pullback._dispatch.results import native_arrays
+from pullback._tree import each, leaves
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
 from pullback.plugins.observation import observed
@@ -42,7 +43,7 @@ def _fallback(device: Device, op: Op, name: str) -> Kernel:
                 f"{op.name}: the fallback of {device} is {other}, a device of the same backend; "
                 f"name one of another in {type(device.backend).__name__}.fallback"
             )
-        moved = [_each(value, device, other) for value in inputs]
+        moved = [each(lambda array: _moved(array, device, other), x) for x in inputs]
         if "device" in attributes:
             attributes["device"] = other
         arrays = [_moved(array, other, device) for array in _run(op, other, moved, attributes)]
@@ -55,7 +56,7 @@ def _run(
     op: Op, device: Device, inputs: Sequence[Any], attributes: Mapping[str, Any]
 ) -> Sequence[Native]:
     """The results of an op, the residuals last, for native inputs and canonical attributes."""
-    first = next((array for value in inputs for array in _flat(value)), None)
+    first = next(iter(leaves([*inputs])), None)
     dtype = None if first is None else device.backend.public_dtypes[first.dtype]
     kernel = device.backend.kernel(op.name, dtype)
     if kernel is not None:
@@ -66,12 +67,7 @@ def _run(
             f"{op.name}: the fallback {device} has no kernel for this primitive either; name "
             f"another device"
         )
-    tensors = [
-        [wrap(array, device) for array in value]
-        if isinstance(value, list)
-        else (None if value is None else wrap(value, device))
-        for value in inputs
-    ]
+    tensors = [each(lambda array: wrap(array, device), operand) for operand in inputs]
     # The ops inside are none of the program that is being captured, or of a tape.
     state = LOCAL.state
     capture, state.capture = state.capture, None
@@ -84,17 +80,7 @@ def _run(
     return [tensor._array for tensor in results]
 
 
-def _each(value: Any, source: Device, target: Device) -> Any:
-    if isinstance(value, list):
-        return [_moved(array, source, target) for array in value]
-    return None if value is None else _moved(value, source, target)
-
-
 def _moved(array: Native, source: Device, target: Device) -> Native:
     # That of the class: while a function is captured, the instance's says that values are read.
     host = type(source.backend).to_host(source.backend, array)
     return target.backend.from_host(host, target.native, copy=False)
-
-
-def _flat(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

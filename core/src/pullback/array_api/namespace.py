@@ -114,7 +114,6 @@ def _flip(xp: Any) -> Callable[..., Any]:
 #: For each function those that it is made of, and what makes it.
 _MADE: dict[str, tuple[tuple[str, ...], Callable[[Any], Callable[..., Any]]]] = {
     "astype": ((), _astype),
-    "copysign": (("abs", "where", "signbit"), _copysign),
     "flip": ((), _flip),
     "isfinite": ((), _isfinite),
     "isinf": ((), _isinf),
@@ -128,9 +127,9 @@ _MADE: dict[str, tuple[tuple[str, ...], Callable[[Any], Callable[..., Any]]]] = 
     "stack": (("concat", "reshape"), _stack),
     "trunc": (("ceil", "floor", "where"), _trunc),
     "zeros_like": (("zeros",), lambda xp: lambda x: xp.zeros(x.shape, dtype=x.dtype)),
+    # It is made of one that is made, so it comes after that.
+    "copysign": (("abs", "where", "signbit"), _copysign),
 }
-# Those that are made of others that are made come after them.
-_MADE["copysign"] = _MADE.pop("copysign")
 
 
 def lacks(xp: Any, kernel: Callable[..., Any]) -> list[str]:

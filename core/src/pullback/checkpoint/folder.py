@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from pullback import errors
-from pullback._array_files import array_bytes, describe, sync, write_file
+from pullback._array_files import array_bytes, describe, put, sync, write_file
 from pullback.checkpoint import manifest, names
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
@@ -62,7 +62,7 @@ def write(path: Path, contents: Contents) -> bool:
         saved = _next_time(path.parent)
         write_file(temporary / MANIFEST, manifest.written(contents, descriptions, saved))
         sync(temporary)
-        _put(temporary, path, aside)
+        put(temporary, path, aside)
         sync(path.parent)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(
@@ -73,19 +73,6 @@ def write(path: Path, contents: Contents) -> bool:
         with suppress(OSError, ValueError):
             _discard(temporary)
     return _without(aside, functools.partial(_discard, aside))
-
-
-def _put(temporary: Path, path: Path, aside: Path) -> None:
-    """Renames a checkpoint to its name; an old one is set aside, or put back on an error."""
-    if os.path.lexists(path):
-        path.rename(aside)
-    try:
-        temporary.rename(path)
-    except BaseException:
-        if os.path.lexists(aside) and not os.path.lexists(path):
-            with suppress(OSError):
-                aside.rename(path)
-        raise
 
 
 def _next_time(folder: Path) -> int:

@@ -15,6 +15,7 @@ from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.plan import Plan, arrays_of
+from pullback._tree import each
 from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
 from pullback.conformance.case import (
@@ -143,14 +144,7 @@ def prepared(case: Case) -> None:
     if plan.kernel is None:
         return
     backend, arrays = case.device.backend, arrays_of(resolved.inputs)
-    kinds = [
-        [Kind(tuple(x.shape), x.dtype) for x in value]
-        if isinstance(value, list)
-        else None
-        if value is None
-        else Kind(tuple(value.shape), value.dtype)
-        for value in arrays
-    ]
+    kinds = [each(lambda x: Kind(tuple(x.shape), x.dtype), operand) for operand in arrays]
     kernel = backend.prepare(case.op, plan.kernel, kinds, plan.attributes)
     if kernel is None:
         return

@@ -17,6 +17,7 @@ from pullback._dispatch.recording import (
     may_record,
     reachable,
 )
+from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import function_of
@@ -146,10 +147,8 @@ def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -
             constant = wrap(device.backend._constant(array), device)
         values[name] = constant
 
-    def value_of(operand: Any) -> Any:
-        if isinstance(operand, tuple):
-            return [values[value.name] for value in operand]
-        return None if operand is None else values[operand.name]
+    def value_of(value: Value) -> Any:
+        return values[value.name]
 
     read = {value for call in graph.calls for value in call.values} | set(graph.outputs)
     for call in graph.calls:
@@ -159,7 +158,7 @@ def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -
         }
         if "device" in attributes:
             attributes["device"] = device
-        op, operands = call.op, [value_of(operand) for operand in call.inputs]
+        op, operands = call.op, [each(value_of, operand) for operand in call.inputs]
         if read.isdisjoint(call.results[len(op.outputs) :]):
             results = op.function(*operands, **attributes)
         elif op.primitive:

@@ -7,7 +7,7 @@ what it records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import is_not
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
+from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.graph import Argument, Call, Graph, Input, Operand, Value
@@ -116,7 +117,7 @@ class Trace(Backend):
     def _run(
         self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
-        native = [_each(value, _array) for value in inputs]
+        native = [each(_array, value) for value in inputs]
         plain, symbolic = self._attributes(attributes)
         result = self._call(kernel, native, plain)
         arrays = native_arrays(op, self._real_device, kernel, native, result)
@@ -146,13 +147,11 @@ class Trace(Backend):
         }
         values.update({name: self._constant(array) for name, array in graph.constants.items()})
 
-        def value_of(operand: Operand) -> Any:
-            if isinstance(operand, tuple):
-                return [values[value.name] for value in operand]
-            return None if operand is None else values[operand.name]
+        def value_of(value: Value) -> Any:
+            return values[value.name]
 
         for call in graph.calls:
-            operands = map(value_of, call.inputs)
+            operands = [each(value_of, operand) for operand in call.inputs]
             results = self._run(call.op, call.kernel, *operands, **call.attributes)
             several = results if isinstance(results, tuple) else (results,)
             for value, traced in zip(call.results, several, strict=True):
@@ -200,16 +199,6 @@ def _only_result(kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
     return kernel(*inputs, **attributes)[0]
 
 
-def _each(
-    value: Traced | list[Traced] | None, function: Callable[[Traced], R]
-) -> R | list[R] | None:
-    if type(value) is Traced:
-        return function(value)
-    if isinstance(value, list):
-        return [function(item) for item in value]
-    return None
-
-
 def _operand(value: Traced | list[Traced] | None) -> Operand:
     if isinstance(value, list):
         return tuple(item.value for item in value)
@@ -220,7 +209,7 @@ def _depends_on_values(
     op: Op, inputs: Sequence[Traced | list[Traced] | None], attributes: Mapping[str, object]
 ) -> bool:
     """Returns whether the shapes of the results depend on the values of the inputs."""
-    shapes = op.shape(*(_each(value, _shape) for value in inputs), **attributes)
+    shapes = op.shape(*(each(_shape, value) for value in inputs), **attributes)
     return shapes is None or (isinstance(shapes, list) and None in shapes)
 
 

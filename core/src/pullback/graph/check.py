@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
+from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.check_control import check_control
+from pullback.graph.control.check import check_control
 from pullback.graph.graph import Call, Fused, Graph, InvalidGraphError, Operand, Value, frozen
 from pullback.plugins.records import Native
 from pullback.spec import Arity
@@ -108,20 +110,15 @@ def _check_call(device: Device, call: Call) -> None:
 def _check_rules(device: Device, call: Call) -> None:
     """Compares the results with what the op's rules say of them."""
     op, public = call.op, device.backend.public_dtypes
-    shapes = op.shape(*map(_shape_of, call.inputs), **call.attributes)
+    given = [each(attrgetter("shape"), operand) for operand in call.inputs]
+    shapes = op.shape(*given, **call.attributes)
     dtypes = op.dtype(tuple(_dtypes(call.inputs, public)), **call.attributes).outputs
-    each = shapes if isinstance(shapes, list) else [shapes] * len(dtypes)
-    for value, shape, dtype in zip(call.results, each, dtypes, strict=False):
+    listed = shapes if isinstance(shapes, list) else [shapes] * len(dtypes)
+    for value, shape, dtype in zip(call.results, listed, dtypes, strict=False):
         if shape is not None and tuple(shape) != value.shape:
             raise InvalidGraphError(f"{call}: the op's rule gives the shape {tuple(shape)}")
         if public[value.dtype] != dtype:
             raise InvalidGraphError(f"{call}: the op's rule gives the dtype {dtype}")
-
-
-def _shape_of(operand: Operand) -> Any:
-    if isinstance(operand, tuple):
-        return [value.shape for value in operand]
-    return None if operand is None else operand.shape
 
 
 def _dtypes(operands: Iterable[Operand], public: Mapping[Any, DType]) -> Iterator[DType | None]:

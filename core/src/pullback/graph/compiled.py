@@ -14,7 +14,7 @@ from pullback._numerics.philox import WORD
 from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Host, Value
-from pullback.graph.regions import fuse
+from pullback.graph.passes.prepare import ready
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Native
 
@@ -190,7 +190,7 @@ def function_of(graph: Graph, name: str) -> FunctionType:
     """
     whole = compiled(graph, name, emit)
     if whole is None:
-        return emit(fuse(graph))
+        return emit(ready(graph))
     source = Source("run", ", ".join(entry.value.name for entry in graph.inputs))
     source.line(f"return {tuple_of(write_compiled(source, graph, whole))}")
     return source.compile()

@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
+from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import Call, Fused, Graph, Value
-from pullback.tensor import wrap
+from pullback.tensor import Tensor, wrap
 
 
 class Explained:
@@ -39,7 +40,11 @@ class Explained:
         if call.op.index < 0:
             raise error  # what a branch or a loop calls has been explained there
         arrays = self._arrays(error)
-        inputs = tuple(self._tensors(operand, arrays) for operand in call.inputs)
+
+        def tensor(value: Value) -> Tensor:
+            return wrap(arrays[value.name], self._device)
+
+        inputs = tuple(each(tensor, operand) for operand in call.inputs)
         attributes: dict[str, Any] = {
             name: arrays.get(value.name) if isinstance(value, Value) else value
             for name, value in call.attributes.items()
@@ -68,13 +73,6 @@ class Explained:
         at = error.__traceback__
         assert at is not None
         return {**self._constants, **at.tb_frame.f_locals}
-
-    def _tensors(self, operand: Any, arrays: Mapping[str, Any]) -> Any:
-        if operand is None:
-            return None
-        if isinstance(operand, tuple):
-            return [wrap(arrays[value.name], self._device) for value in operand]
-        return wrap(arrays[operand.name], self._device)
 
 
 def write_explained(

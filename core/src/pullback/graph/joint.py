@@ -12,11 +12,11 @@ from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph
 from pullback.graph.capture import Traced
-from pullback.graph.control_op import STOP_GRADIENT
+from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.graph import Argument, Call, Graph, Value
+from pullback.graph.passes.simplify import drop_dead, simplify
 from pullback.graph.record import Recorder
 from pullback.graph.signature import Part
-from pullback.graph.simplify import drop_dead, simplify
 from pullback.tensor import Tensor
 
 STOP_GRADIENT.function = stop_gradient

@@ -20,14 +20,14 @@ from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
-from pullback.graph.prepare import prepare
+from pullback.graph.passes.prepare import prepare
+from pullback.graph.passes.regions import fuse
+from pullback.graph.passes.simplify import simplify
+from pullback.graph.passes.updates import early_writes, updates_last
 from pullback.graph.record import Recorder
-from pullback.graph.regions import fuse
 from pullback.graph.returned import Returned
-from pullback.graph.saving import save
+from pullback.graph.saved.save import save
 from pullback.graph.signature import ArgumentCode, Part, Signature, equal
-from pullback.graph.simplify import simplify
-from pullback.graph.updates import early_writes, updates_last
 from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.

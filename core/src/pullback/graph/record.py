@@ -19,7 +19,7 @@ from pullback._symbols import Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced
-from pullback.graph.control_op import STOP_GRADIENT
+from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.graph import (
     Attribute,
     Draw,
@@ -32,6 +32,7 @@ from pullback.graph.graph import (
 )
 from pullback.graph.host import Guard, Number, array_of, kinds_of, line_of_program
 from pullback.graph.redirect import redirected
+from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -263,21 +264,17 @@ class Recorder(Trace):
         tables = [device.constants, *(op.scalars for op in OPS.values())]
         kept = [tensor for table in tables for tensor in list(table.values())]
         self._numbers_as_tensors = {id(tensor): tensor for tensor in kept}
-        # Tapes outside do not record what is traced.
-        outside = state.tapes, state.recording, state.oldest_serial
         self.oldest_outside = state.oldest_serial if state.recording else None
-        state.tapes, state.recording = [], False
         RECORDING.count += 1
         state.capture = self
         try:
-            with redirected(), self.device if made_here else nullcontext():
+            with tapes(NONE), redirected(), self.device if made_here else nullcontext():
                 yield
         except Break as error:
             self.broken = error
             raise
         finally:
             self._take_out()
-            state.tapes, state.recording, state.oldest_serial = outside
             state.capture = None
             RECORDING.count -= 1
             self._ended = True
@@ -286,13 +283,8 @@ class Recorder(Trace):
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Calls what does not belong to the trace, such as a schedule."""
-        state = LOCAL.state
-        capture, state.capture = state.capture, None
-        try:
-            with self.real_device:
-                yield
-        finally:
-            state.capture = capture
+        with self.at_rest(), self.real_device:
+            yield
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ there before. Outside of traces nothing is replaced, so that nothing is slower.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
@@ -58,38 +58,28 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def redirected() -> Iterator[None]:
     """Has the thread of a trace find no kernels and no values of real devices."""
-    backends = [backend for backend in backends_in_use() if type(backend.tables) is list]
-    replaced: list[tuple[Backend, list[_Table]]] = []
-    try:
-        for backend in backends:
-            tables = backend.tables
-            while len(tables) < len(OPS):
-                tables.append({})
-            ours = [_Table(table) for table in tables]
-            tables[:] = ours
-            replaced.append((backend, ours))
-            for name in _READS:
-                vars(backend)[name] = _watched(getattr(backend, name))
+    with ExitStack() as stack:
+        for backend in backends_in_use():
+            if type(backend.tables) is list:
+                while len(backend.tables) < len(OPS):
+                    backend.tables.append({})
+                stack.enter_context(hidden(backend))
+                for name in _READS:
+                    stack.callback(vars(backend).pop, name, None)
+                    vars(backend)[name] = _watched(getattr(backend, name))
         yield
-    finally:
-        for backend, ours in replaced:
-            for name in _READS:
-                vars(backend).pop(name, None)
-            for i, table in enumerate(ours):
-                # Where kernels have changed meanwhile, there is a new table.
-                if backend.tables[i] is table:
-                    backend.tables[i] = table.table
 
 
 @contextmanager
-def hidden(trace: Backend) -> Iterator[None]:
-    """Has the thread of a trace find no kernels of an enclosing trace."""
-    tables = trace.tables
+def hidden(backend: Backend) -> Iterator[None]:
+    """Has the thread of a trace find no kernels of a backend, or of an enclosing trace."""
+    tables = backend.tables
     ours = [_Table(table) for table in tables]
     tables[:] = ours
     try:
         yield
     finally:
         for i, table in enumerate(ours):
+            # Where kernels have changed meanwhile, there is a new table.
             if tables[i] is table:
                 tables[i] = table.table

@@ -213,7 +213,7 @@ class Backend:
         return ()
 
     def fuse(self, region: Any) -> Kernel | None:
-        """A kernel for all calls of a region, a `pullback.graph.regions.Region`; None for none.
+        """A kernel for all calls of a `pullback.graph.passes.regions.Region`; None for none.
 
         The kernel gets the inputs of the region by position, and returns its output, or a tuple of
         several. Its results are those of the calls one by one, for inputs of any layout:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback._tree import each
 from pullback.plugins.records import Native
 
 __all__ = ["as_function", "compiling", "known", "require"]
@@ -51,10 +52,9 @@ def as_function(graph: Any) -> Callable[..., tuple[Native, ...]]:
         values = dict(graph.constants)
         values.update(zip(inputs, arrays, strict=True))
 
-        def array_of(operand: Any) -> Any:
-            if isinstance(operand, tuple):
-                return [values[value.name] for value in operand]
-            return None if operand is None else values[operand.name]
+        def array_of(value: Any) -> Native:
+            array: Native = values[value.name]
+            return array
 
         with compiling() as tests:
             for call in graph.calls:
@@ -62,7 +62,8 @@ def as_function(graph: Any) -> Callable[..., tuple[Native, ...]]:
                     name: values[value.name] if getattr(value, "name", None) in names else value
                     for name, value in call.attributes.items()
                 }
-                found = call.kernel(*map(array_of, call.inputs), **attributes)
+                operands = [each(array_of, operand) for operand in call.inputs]
+                found = call.kernel(*operands, **attributes)
                 results = found if isinstance(found, (tuple, list)) else (found,)
                 for value, array, foreign in zip(call.results, results, call.foreign, strict=True):
                     native = graph.device.backend.native if foreign else None

@@ -60,7 +60,7 @@ class Deviation:
     ...     }
     """
 
-    # A plain class, as the next one: each named tuple takes 0.4 ms of the import.
+    # A plain class: each named tuple takes 0.4 ms of the import.
     def __init__(
         self,
         reason: str,

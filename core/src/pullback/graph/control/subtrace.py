@@ -17,10 +17,11 @@ from pullback._symbols import Break
 from pullback._tree import leaves
 from pullback.devices import Device, as_device
 from pullback.graph.capture import Traced
+from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Graph, Input, Value
 from pullback.graph.record import Recorder, _Held
 from pullback.graph.redirect import hidden
-from pullback.graph.structures import tensors
+from pullback.graph.tapes import NONE, Tapes, tapes
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
@@ -76,7 +77,7 @@ class Subtrace(Recorder):
         self._lifted: dict[Any, Traced] = {}
         self._alive: list[Any] = []
         state = LOCAL.state
-        self._context = state.tapes, state.recording, state.oldest_serial
+        self._tapes = Tapes(state.tapes, state.recording, state.oldest_serial)
         #: Whether a tape of an enclosing trace records.
         self.recorded: bool = state.recording or getattr(parent, "recorded", False)
 
@@ -209,17 +210,15 @@ class Subtrace(Recorder):
         """Records what this thread calls in the `with` block."""
         state = LOCAL.state
         made_here = as_device(None) is self.parent.device
-        state.tapes, state.recording = [], False
         RECORDING.count += 1
         state.capture = self
         try:
-            with hidden(self.parent), self.device if made_here else nullcontext():
+            with tapes(NONE), hidden(self.parent), self.device if made_here else nullcontext():
                 yield
         except Break as error:
             self.broken = error
             raise
         finally:
-            state.tapes, state.recording, state.oldest_serial = self._context
             state.capture = self.parent
             self.parent.broken = self.parent.broken or self.broken
             RECORDING.count -= 1
@@ -230,13 +229,11 @@ class Subtrace(Recorder):
     def _in_parent(self) -> Iterator[None]:
         """Does something as the enclosing trace does it, for its tapes."""
         state = LOCAL.state
-        here = state.tapes, state.recording, state.oldest_serial
-        state.tapes, state.recording, state.oldest_serial = self._context
         state.capture = self.parent
         try:
-            yield
+            with tapes(self._tapes):
+                yield
         finally:
-            state.tapes, state.recording, state.oldest_serial = here
             state.capture = self
 
 

@@ -7,15 +7,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from pullback._autodiff.functional import stop_gradient
-from pullback._dispatch.recording import CONSTANT, LOCAL
+from pullback._dispatch.recording import CONSTANT
 from pullback._tree import leaves, like
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.control_call import lifted, one_or_all, trace_now
-from pullback.graph.control_op import control_op, define
+from pullback.graph.control.call import lifted, one_or_all, trace_now
+from pullback.graph.control.op import control_op, define
+from pullback.graph.control.structures import check_alike, operands, tensors
+from pullback.graph.control.subtrace import Subtrace
 from pullback.graph.record import Recorder
-from pullback.graph.structures import check_alike, operands, tensors
-from pullback.graph.subtrace import Subtrace
+from pullback.graph.tapes import NONE, tapes
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.shapes import Shape
@@ -132,14 +133,9 @@ class HostKernel:
 @contextmanager
 def beside_traces(device: Device) -> Iterator[None]:
     """Has no tape record, and new tensors be on the real device."""
-    state = LOCAL.state
-    before = state.tapes, state.recording, state.oldest_serial
-    state.tapes, state.recording = [], False
-    try:
-        with device if isinstance(as_device(None).backend, Recorder) else nullcontext():
-            yield
-    finally:
-        state.tapes, state.recording, state.oldest_serial = before
+    traced = isinstance(as_device(None).backend, Recorder)
+    with tapes(NONE), device if traced else nullcontext():
+        yield
 
 
 def _call(

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback._symbols import Break
+from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.branches import CALLS
 from pullback.graph.call_graph import run_ops
-from pullback.graph.control_call import is_tracked, lifted, one_or_all, record_call, trace_now
-from pullback.graph.control_op import define, kinds_of
+from pullback.graph.control.branches import CALLS
+from pullback.graph.control.call import is_tracked, lifted, one_or_all, record_call, trace_now
+from pullback.graph.control.op import define, kinds_of
+from pullback.graph.control.subtrace import Outside, Section, joined, section
 from pullback.graph.explain import emit_explained
 from pullback.graph.graph import Graph
-from pullback.graph.prepare import prepare
+from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.simplify import simplify
 from pullback.graph.record import Recorder
-from pullback.graph.regions import fuse
-from pullback.graph.simplify import simplify
-from pullback.graph.subtrace import Outside, Section, joined, section
 from pullback.ops.creation import full
 from pullback.ops.joining import stack, unstack
 from pullback.plugins.records import Native
@@ -200,6 +200,56 @@ def _element(x: Tensor, length: int, reverse: bool, trace: Recorder) -> Native:
 
 
 # ---------------------------------------------------------------------------------------------
+# The steps, of native arrays or of tensors.
+
+
+def _scanned(
+    code: Callable[..., Sequence[Any]],
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    columns: Sequence[Sequence[Any]],
+    carries: int,
+    order: range,
+) -> tuple[Sequence[Any], list[Sequence[Any]]]:
+    """The last carry, and for each result its values in the order of the elements."""
+    rows = []
+    for i in order:
+        returned = code(*consts, *carry, *[column[i] for column in columns])
+        carry = returned[:carries]
+        rows.append(returned[carries:])
+    if order.step < 0:
+        rows.reverse()
+    return carry, [*zip(*rows, strict=True)]
+
+
+def _order(length: int, reverse: bool) -> range:
+    return range(length - 1, -1, -1) if reverse else range(length)
+
+
+def _stacked(body: Graph, carries: int, columns: Sequence[Any], device: Device) -> list[Tensor]:
+    """The results of a scan from their values; without steps they are empty."""
+    if columns:
+        return [stack(column) for column in columns]
+    kinds = kinds_of(body, body.outputs[carries:])
+    return [full((0, *shape), 0, dtype=dtype, device=device) for shape, dtype in kinds]
+
+
+def _repeated(
+    test: Callable[..., Any],
+    code: Callable[..., Sequence[Any]],
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    maximum: int | None,
+) -> Sequence[Any]:
+    """The last carry of a loop that goes on while a test gives true."""
+    steps = -1 if maximum is None else maximum
+    while steps and test(*consts, *carry):
+        carry = code(*consts, *carry)
+        steps -= 1
+    return carry
+
+
+# ---------------------------------------------------------------------------------------------
 # The kernels.
 
 
@@ -207,58 +257,40 @@ class ScanKernel:
     """Runs the graph of a step for each element."""
 
     def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
-        self._code = emit_explained(prepare(fuse(body)), "step")
-        self._device = body.device
+        self._code = emit_explained(ready(body), "step")
+        self._body = body
         self._carries = carries
-        self._results = kinds_of(body, body.outputs[carries:])
-        self._order = range(length - 1, -1, -1) if reverse else range(length)
-        self._reverse = reverse
+        self._order = _order(length, reverse)
 
     def __call__(
         self, consts: list[Native], init: list[Native], xs: list[Native], **_: object
     ) -> Any:
         """Returns the last carry, and the results stacked."""
-        code, carries, device = self._code, self._carries, self._device
-        columns = [[x._array for x in unstack(wrap(array, device))] for array in xs]
-        carry: Sequence[Native] = init
-        rows = []
-        for i in self._order:
-            returned = code(*consts, *carry, *[column[i] for column in columns])
-            carry = returned[:carries]
-            rows.append(returned[carries:])
-        if self._reverse:
-            rows.reverse()
-        if not rows:
-            results = [
-                full((0, *shape), 0, dtype=dtype, device=device)._array
-                for shape, dtype in self._results
-            ]
-        else:
-            results = [
-                stack([wrap(array, device) for array in column])._array
-                for column in zip(*rows, strict=True)
-            ]
-        return one_or_all((*carry, *results))
+        body, carries, device = self._body, self._carries, self._body.device
+        elements = [[x._array for x in unstack(wrap(array, device))] for array in xs]
+        carry, columns = _scanned(self._code, consts, init, elements, carries, self._order)
+        tensors = [[wrap(array, device) for array in column] for column in columns]
+        results = _stacked(body, carries, tensors, device)
+        return one_or_all((*carry, *(result._array for result in results)))
 
 
 class WhileKernel:
     """Runs the graph of a step while that of the condition gives true."""
 
     def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
-        self._test = emit_explained(prepare(fuse(test)), "condition")
-        self._code = emit_explained(prepare(fuse(body)), "step")
+        self._test = emit_explained(ready(test), "condition")
+        self._code = emit_explained(ready(body), "step")
         self._item = body.device.backend.item
         self._maximum = maximum
 
     def __call__(self, consts: list[Native], init: list[Native], **_: object) -> Any:
         """Returns the last carry."""
-        test, code, item = self._test, self._code, self._item
-        steps = -1 if self._maximum is None else self._maximum
-        carry: Sequence[Native] = init
-        while steps and item(test(*consts, *carry)[0]):
-            carry = code(*consts, *carry)
-            steps -= 1
-        return one_or_all(tuple(carry))
+        test, item = self._test, self._item
+
+        def goes_on(*arrays: Native) -> object:
+            return item(test(*arrays)[0])
+
+        return one_or_all(tuple(_repeated(goes_on, self._code, consts, init, self._maximum)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -309,19 +341,14 @@ def _scan_by_ops(
     length: int,
     reverse: bool,
 ) -> list[Tensor]:
-    columns = [unstack(x) for x in xs]
     device = next((x._device for x in (*init, *xs, *consts)), body.device)
-    carry, rows = list(init), []
-    for i in range(length - 1, -1, -1) if reverse else range(length):
-        returned = run_ops(body, [*consts, *carry, *(column[i] for column in columns)], device)
-        carry = returned[:carries]
-        rows.append(returned[carries:])
-    if reverse:
-        rows.reverse()
-    if rows:
-        return [*carry, *(stack(column) for column in zip(*rows, strict=True))]
-    kinds = kinds_of(body, body.outputs[carries:])
-    return [*carry, *(full((0, *s), 0, dtype=d, device=device) for s, d in kinds)]
+
+    def step(*values: Tensor) -> list[Tensor]:
+        return run_ops(body, values, device)
+
+    elements = [unstack(x) for x in xs]
+    carry, columns = _scanned(step, consts, init, elements, carries, _order(length, reverse))
+    return [*carry, *_stacked(body, carries, columns, device)]
 
 
 def _call_while(
@@ -335,12 +362,15 @@ def _call_while(
 ) -> list[Tensor]:
     trace = trace_now()
     if trace is None:
-        carry, steps = list(init), -1 if maximum is None else maximum
-        device = carry[0]._device if carry else None
-        while steps and bool(run_ops(test, [*consts, *carry], device)[0]):
-            carry = run_ops(body, [*consts, *carry], device)
-            steps -= 1
-        return carry
+        device = init[0]._device if init else None
+
+        def goes_on(*values: Tensor) -> bool:
+            return bool(run_ops(test, values, device)[0])
+
+        def step(*values: Tensor) -> list[Tensor]:
+            return run_ops(body, values, device)
+
+        return [*_repeated(goes_on, step, consts, init, maximum)]
     inputs = lifted(trace, [consts, init])
     if is_tracked(inputs):
         if maximum is None:

@@ -16,16 +16,16 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import capturing
 from pullback._tree import leaves, like
-from pullback.graph import branches as captured_branches
-from pullback.graph import control_vjp, loops
-from pullback.graph.predicates import integer, predicate
-from pullback.graph.structures import check_alike, operands, tensors
+from pullback.graph.control import branches as captured_branches
+from pullback.graph.control import loops, vjp
+from pullback.graph.control.predicates import integer, predicate
+from pullback.graph.control.structures import check_alike, operands, tensors
 from pullback.ops.joining import stack, unstack
 from pullback.tensor import Tensor
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
-assert control_vjp  # it says how branches and loops are differentiated
+assert vjp  # it says how branches and loops are differentiated
 
 R = TypeVar("R")
 C = TypeVar("C")
@@ -92,7 +92,7 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
     choice = integer("pb.switch", "index", index)
     given = tuple(map(operands, operands_))
     if isinstance(choice, int):
-        chosen = functions[min(max(choice, 0), len(functions) - 1)]
+        chosen = functions[captured_branches.nearest(choice, len(functions))]
         result: R = tensors(chosen(*given))
         return result
     found: R = captured_branches.switch(choice, functions, given)

@@ -21,23 +21,24 @@ from pullback._array_files import (
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
 from pullback._symbols import HostNumber
+from pullback._tree import each
 from pullback.devices import Device, as_device
-from pullback.graph import control_vjp, joint
+from pullback.graph import joint
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import compiled
-from pullback.graph.data_form import JSON, called, decode, graph_of
+from pullback.graph.control import vjp
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import Call, Graph, Value
 from pullback.graph.host import array_of
-from pullback.graph.prepare import prepare
-from pullback.graph.regions import fuse
-from pullback.graph.saved_parameters import Binding, Leaf, Parameter, leaves, parameters_of
-from pullback.graph.saving import ARRAYS, FORMAT, PROGRAM, VERSION
-from pullback.graph.simplify import simplify
+from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.simplify import simplify
+from pullback.graph.saved.data_form import JSON, called, decode, graph_of
+from pullback.graph.saved.parameters import Binding, Leaf, Parameter, leaves, parameters_of
+from pullback.graph.saved.save import ARRAYS, FORMAT, PROGRAM, VERSION
 from pullback.tensor import Tensor, wrap
 
 # They define what graphs call beside the ops of the table.
-assert control_vjp
+assert vjp
 assert joint
 
 __all__ = ["LoadedProgram", "load_program"]
@@ -165,7 +166,7 @@ class LoadedProgram:
         whole = compiled(graph, self.name, emit)
         if whole is not None and whole.graph.outputs == graph.outputs:
             return whole
-        return emit(prepare(fuse(graph)))
+        return emit(ready(graph))
 
     def _call_by_call(
         self, inputs: Sequence[Tensor], device: Device, constants: Mapping[str, Tensor]
@@ -187,14 +188,7 @@ class LoadedProgram:
         self, call: Call, values: Mapping[str, Tensor], device: Device, read: set[Value]
     ) -> Sequence[Tensor]:
         op = call.op
-        inputs = [
-            [values[value.name] for value in operand]
-            if isinstance(operand, tuple)
-            else None
-            if operand is None
-            else values[operand.name]
-            for operand in call.inputs
-        ]
+        inputs = [each(lambda value: values[value.name], operand) for operand in call.inputs]
         hidden = not read.isdisjoint(call.results[len(op.outputs) :])
         if hidden and LOCAL.state.recording:
             raise errors.NotDifferentiableError(

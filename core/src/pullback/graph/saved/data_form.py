@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,9 +18,10 @@ from pullback._array_files import Array, mapping
 from pullback._dispatch.arguments import canonicalize
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.plan import arrays_of, resolve
+from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.check import check
-from pullback.graph.control_op import known_op
+from pullback.graph.control.op import known_op
 from pullback.graph.graph import Argument, Call, Graph, InvalidGraphError, Value
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -171,11 +173,6 @@ def data_of(
             raise CannotBeSavedError("draws random numbers")
         return None
 
-    def operand_data(operand: Any) -> JSON:
-        if isinstance(operand, tuple):
-            return [value.name for value in operand]
-        return None if operand is None else operand.name
-
     def call_data(call: Call) -> JSON:
         if call.op.name in _PYTHON:
             raise CannotBeSavedError(f"calls Python with pb.{call.op.name}")
@@ -190,7 +187,7 @@ def data_of(
             raise CannotBeSavedError(f"calls {call.op.name}, which {error}") from None
         return {
             "op": call.op.name,
-            "inputs": [operand_data(operand) for operand in call.inputs],
+            "inputs": [each(attrgetter("name"), operand) for operand in call.inputs],
             "attributes": attributes,
             "results": [value_data(value) for value in call.results],
             "origin": call.origin,
@@ -332,12 +329,7 @@ class _Reader:
             raise ValueError("it has other inputs or attributes than the op")
         # Shapes and dtypes are all that is asked of the tensors.
         tensors = [
-            [wrap(value, self._device) for value in operand]
-            if isinstance(operand, tuple)
-            else None
-            if operand is None
-            else wrap(operand, self._device)
-            for operand in call.inputs
+            each(lambda value: wrap(value, self._device), operand) for operand in call.inputs
         ]
         canonicalize(call.op, tensors, call.attributes)
 
@@ -352,14 +344,7 @@ class _ByOp:
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """The native arrays that the op gives for native arrays."""
         op, device = self._op, self._device
-        tensors = [
-            [wrap(array, device) for array in value]
-            if isinstance(value, list)
-            else None
-            if value is None
-            else wrap(value, device)
-            for value in inputs
-        ]
+        tensors = [each(lambda array: wrap(array, device), operand) for operand in inputs]
         results = called(op, tensors, attributes, device, hidden=bool(op.residuals))
         arrays = tuple(tensor._array for tensor in results)
         return arrays if len(arrays) > 1 else arrays[0]

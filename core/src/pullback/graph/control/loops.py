@@ -10,12 +10,12 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, capturing
 from pullback._tree import leaves, like
-from pullback.graph.control_call import trace_now
+from pullback.graph.control.call import trace_now
+from pullback.graph.control.loop_calls import traced_scan, traced_while
+from pullback.graph.control.predicates import predicate
+from pullback.graph.control.structures import check_alike, tensors
+from pullback.graph.control.subtrace import OnlyOutside
 from pullback.graph.function import Function
-from pullback.graph.loop_calls import traced_scan, traced_while
-from pullback.graph.predicates import predicate
-from pullback.graph.structures import check_alike, tensors
-from pullback.graph.subtrace import OnlyOutside
 from pullback.ops.creation import arange, full
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape

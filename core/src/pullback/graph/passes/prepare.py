@@ -5,11 +5,18 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from pullback.graph.graph import Call, Fused, Graph, Operand, Value
+from pullback._tree import each
+from pullback.graph.graph import Call, Fused, Graph, Value
+from pullback.graph.passes.regions import fuse
 from pullback.plugins.records import Kind
 
 #: The backends and ops that were warned of, once in a process.
 _WARNED: set[tuple[str, str]] = set()
+
+
+def ready(graph: Graph) -> Graph:
+    """The graph as it runs call by call: with fused kernels, and kernels made ready."""
+    return prepare(fuse(graph))
 
 
 def prepare(graph: Graph) -> Graph:
@@ -23,7 +30,7 @@ def _prepared(graph: Graph, call: Call) -> Call:
     if isinstance(op, Fused) or symbolic or op.index < 0:
         return call
     backend = graph.device.backend
-    kinds = [_kind(operand) for operand in call.inputs]
+    kinds = [each(_kind, operand) for operand in call.inputs]
     try:
         kernel = backend.prepare(op, call.kernel, kinds, call.attributes)
         if kernel is None:
@@ -43,7 +50,5 @@ def _prepared(graph: Graph, call: Call) -> Call:
     return call._replace(kernel=kernel)
 
 
-def _kind(operand: Operand) -> Any:
-    if isinstance(operand, tuple):
-        return [Kind(value.shape, value.dtype) for value in operand]
-    return None if operand is None else Kind(operand.shape, operand.dtype)
+def _kind(value: Value) -> Kind:
+    return Kind(value.shape, value.dtype)

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pullback._tree import each
 from pullback.dtypes import is_complex
-from pullback.graph.graph import Call, Graph, NotTraceableError, Operand, Value, frozen
-from pullback.plugins.records import Native
+from pullback.graph.graph import Call, Graph, NotTraceableError, Value, frozen
 
 #: The number of elements up to which a value computed from constants becomes a constant.
 LARGEST_CONSTANT = 1 << 14
@@ -57,9 +57,8 @@ def fold_constants(graph: Graph) -> Graph:
         if not known or symbolic or not small or call.op.index < 0:
             calls.append(call)
             continue
-        arrays = call.kernel(
-            *(_arrays(operand, constants) for operand in call.inputs), **call.attributes
-        )
+        operands = [each(lambda value: constants[value.name], x) for x in call.inputs]
+        arrays = call.kernel(*operands, **call.attributes)
         for value, array, foreign in zip(
             call.results,
             arrays if len(call.results) > 1 else [arrays],
@@ -68,12 +67,6 @@ def fold_constants(graph: Graph) -> Graph:
         ):
             constants[value.name] = native(array) if foreign else array
     return graph._replace(calls=tuple(calls), constants=constants)
-
-
-def _arrays(operand: Operand, constants: Mapping[str, Native]) -> Any:
-    if isinstance(operand, tuple):
-        return [constants[value.name] for value in operand]
-    return None if operand is None else constants[operand.name]
 
 
 def drop_identities(graph: Graph) -> Graph:

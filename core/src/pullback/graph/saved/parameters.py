@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from pullback import errors
 from pullback._array_files import mapping
-from pullback.graph.data_form import JSON, decode
+from pullback.graph.saved.data_form import JSON, decode
 from pullback.graph.signature import equal
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from pullback._dispatch.recording import CONSTANT, HOOKS
 from pullback.dtypes import is_floating
-from pullback.graph.branches import traced_branches
 from pullback.graph.call_graph import run_ops
-from pullback.graph.control_call import DERIVATIVES, zeros_like
+from pullback.graph.control.branches import traced_branches
+from pullback.graph.control.call import DERIVATIVES, zeros_like
+from pullback.graph.control.loop_calls import traced_scan
 from pullback.graph.graph import Graph
-from pullback.graph.loop_calls import traced_scan
 from pullback.tensor import Tensor, wrap
 
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pullback import errors
-from pullback._array_files import Array, array_bytes, describe, sealed, sync, write_file
+from pullback._array_files import Array, array_bytes, describe, put, sealed, sync, write_file
 from pullback._symbols import HostNumber
-from pullback.graph.data_form import JSON, CannotBeSavedError, data_of, encode
 from pullback.graph.graph import Attribute, Draw, Handle, Host, State
 from pullback.graph.returned import Items, Output
+from pullback.graph.saved.data_form import JSON, CannotBeSavedError, data_of, encode
 from pullback.graph.signature import Part
 
 if TYPE_CHECKING:
@@ -53,18 +52,13 @@ def save(program: Program, folder: str | os.PathLike[str]) -> None:
         write_file(temporary / ARRAYS, array_bytes(arrays))
         write_file(temporary / PROGRAM, sealed(FORMAT, VERSION, content))
         sync(temporary)
-        if path.exists():
-            path.rename(aside)
-        temporary.rename(path)
+        put(temporary, path, aside)
         sync(path.parent)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(
             f"the program could not be saved to {str(path)!r}: {error}"
         ) from error
     finally:
-        with suppress(OSError):
-            if aside.exists() and not path.exists():
-                aside.rename(path)
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -9,15 +9,14 @@ from pullback._dispatch.recording import LOCAL
 from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
-from pullback.graph.control_call import lifted, one_or_all, record_call, trace_now
-from pullback.graph.control_op import define, kinds_of
+from pullback.graph.control.call import lifted, one_or_all, record_call, trace_now
+from pullback.graph.control.op import define, kinds_of
+from pullback.graph.control.structures import check_alike, tensors
+from pullback.graph.control.subtrace import joined, section
 from pullback.graph.explain import emit_explained
 from pullback.graph.graph import Graph
-from pullback.graph.prepare import prepare
-from pullback.graph.regions import fuse
-from pullback.graph.simplify import simplify
-from pullback.graph.structures import check_alike, tensors
-from pullback.graph.subtrace import joined, section
+from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.simplify import simplify
 from pullback.plugins.records import Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
@@ -132,49 +131,46 @@ def _own(structures: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+def nearest(index: int, count: int) -> int:
+    """The number of the branch that `switch` takes: the first one below 0, the last one beyond."""
+    return min(max(index, 0), count - 1)
+
+
+def _first_if(pred: bool, count: int) -> int:
+    return 0 if pred else count - 1
+
+
+#: The number of the branch, from what is chosen by and the number of branches.
+CHOSEN: dict[str, Callable[..., int]] = {"cond": _first_if, "switch": nearest}
+
+
 class BranchKernel:
     """Runs one of several graphs."""
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._codes = [emit_explained(prepare(fuse(graph)), "branch") for graph in graphs]
+    def __init__(self, name: str, graphs: Sequence[Graph]) -> None:
+        self._codes = [emit_explained(ready(graph), "branch") for graph in graphs]
+        self._chosen = CHOSEN[name]
         self._item = graphs[0].device.backend.item
 
-
-class CondKernel(BranchKernel):
-    """Runs the first of two graphs if a boolean is true."""
-
-    def __call__(self, pred: Native, operands: list[Native], **_: object) -> Any:
+    def __call__(self, choice: Native, operands: list[Native], **_: object) -> Any:
         """Returns the native arrays of the results."""
-        return one_or_all(self._codes[0 if self._item(pred) else 1](*operands))
+        code = self._codes[self._chosen(self._item(choice), len(self._codes))]
+        return one_or_all(code(*operands))
 
 
-class SwitchKernel(BranchKernel):
-    """Runs the graph of a number, or the nearest one."""
+def _call_of(name: str) -> Callable[..., Any]:
+    """The function of an op that calls one of its graphs."""
 
-    def __call__(self, index: Native, operands: list[Native], **_: object) -> Any:
-        """Returns the native arrays of the results."""
-        number = min(max(self._item(index), 0), len(self._codes) - 1)
-        return one_or_all(self._codes[number](*operands))
+    def call(choice: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
+        trace = trace_now()
+        if trace is None:
+            chosen = branches[CHOSEN[name](choice.item(), len(branches))]
+            return run_ops(chosen, operands, choice._device)
+        kernel, attributes = BranchKernel(name, branches), {"branches": branches}
+        inputs = lifted(trace, [choice, operands])
+        return record_call(trace, name, kernel, inputs, attributes, len(branches[0].outputs))
 
-
-def _call_cond(pred: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
-    trace = trace_now()
-    if trace is None:
-        return run_ops(branches[0 if bool(pred) else 1], operands, pred._device)
-    kernel, attributes = CondKernel(branches), {"branches": branches}
-    inputs = lifted(trace, [pred, operands])
-    return record_call(trace, "cond", kernel, inputs, attributes, len(branches[0].outputs))
-
-
-def _call_switch(index: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
-    trace = trace_now()
-    if trace is None:
-        return run_ops(
-            branches[min(max(int(index), 0), len(branches) - 1)], operands, index._device
-        )
-    kernel, attributes = SwitchKernel(branches), {"branches": branches}
-    inputs = lifted(trace, [index, operands])
-    return record_call(trace, "switch", kernel, inputs, attributes, len(branches[0].outputs))
+    return call
 
 
 def _kinds(*, branches: tuple[Graph, ...]) -> list[tuple[Shape, DType]]:
@@ -182,10 +178,14 @@ def _kinds(*, branches: tuple[Graph, ...]) -> list[tuple[Shape, DType]]:
 
 
 #: The functions that call graphs, by the name of the op.
-CALLS = {"cond": _call_cond, "switch": _call_switch}
+CALLS = {name: _call_of(name) for name in CHOSEN}
 
-_WHY = "Which graph runs is known at the run alone."
-define("cond", {"pred": Arity.ONE, "operands": Arity.MANY}, ["branches"], _kinds, _call_cond, _WHY)
-define(
-    "switch", {"index": Arity.ONE, "operands": Arity.MANY}, ["branches"], _kinds, _call_switch, _WHY
-)
+for _name, _choice in (("cond", "pred"), ("switch", "index")):
+    define(
+        _name,
+        {_choice: Arity.ONE, "operands": Arity.MANY},
+        ["branches"],
+        _kinds,
+        CALLS[_name],
+        "Which graph runs is known at the run alone.",
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, capturing, reachable
 from pullback.dtypes import is_floating
-from pullback.graph.control_op import control_op
+from pullback.graph.control.op import control_op
 from pullback.graph.record import Recorder
 from pullback.ops.creation import full
 from pullback.spec import Op
