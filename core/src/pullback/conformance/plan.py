@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks, repetition, whole
+from pullback.conformance import by_reference, checks, repetition, storage, whole
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
 from pullback.conformance.derived import derived, randomized
 from pullback.conformance.lasting import lasting
@@ -73,6 +73,11 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
     """The items of an op; with `quick`, each sample in one dtype and few gradients."""
     every_sample = (*suite.samples, *derived(op, suite, quick=quick))
     yield from _items(op, replace(suite, samples=every_sample), device, quick=quick)
+    if op.name == "astype":
+        for case in storage.cases(op, suite, device):
+            for check in storage.CHECKS:
+                area = Area.VALUES if check == "storage_conversion" else Area.EDGES
+                yield Item(op, suite, device, check, area, case)
     if suite.errors:
         yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
 
@@ -226,6 +231,7 @@ def _is_prepared(case: Case) -> bool:
 
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
+    **storage.CHECKS,
     "lasting": lasting,
     "repeated": repetition.repeated,
     "threads": repetition.threads,

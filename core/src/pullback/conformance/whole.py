@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from pullback import errors
 from pullback.conformance.case import Case
@@ -26,17 +28,26 @@ def compiled(case: Case) -> None:
     Raises:
         ConformanceError: for another result, and for a hook that fails.
     """
-    inputs = case.tensors()
-    captured = function(lambda values: case.call(values))
+    try:
+        outputs = captured_result(case, case.call, case.tensors())
+    except errors.CaptureError:
+        return  # such as an op whose shape depends on values
+    value_of(case, outputs, "the result of a captured call")
+
+
+def captured_result(case: Case, call: Callable[[Any], Any], inputs: Any) -> Any:
+    """The result of a captured function, called op by op, traced, and as a program.
+
+    Raises:
+        ConformanceError: if the backend's hook fails.
+        CaptureError: for a function that cannot be captured.
+    """
+    captured = function(lambda values: call(values))
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        try:
-            # Op by op, traced, and as a program.
-            for _ in range(3):
-                outputs = captured(inputs)
-        except errors.CaptureError:
-            return  # such as an op whose shape depends on values
+        for _ in range(3):
+            outputs = captured(inputs)
     for warning in raised:
         if _FAILED in str(warning.message):
             raise ConformanceError(f"{case}: {warning.message}")
-    value_of(case, outputs, "the result of a captured call")
+    return outputs
