@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks, repetition, storage, whole
+from pullback.conformance import by_reference, checks, regions, repetition, storage, whole
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
 from pullback.conformance.derived import derived, randomized
 from pullback.conformance.lasting import lasting
@@ -108,7 +108,9 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
             if check in _ONCE:
                 if case.sample.seed is not None:
                     continue
-                key = (check, _size(case) if quick else (case.dtype, _size(case)))
+                # The programs with fused kernels have inputs of their own.
+                size = "" if check == "fused" else _size(case)
+                key = (check, size if quick else (case.dtype, size))
                 if key in seen or _size(case) == "none":
                     continue
                 seen.add(key)
@@ -157,7 +159,7 @@ def _cast(value: object, dtype: DType) -> object:
 
 
 #: The checks that one sample of an op has to pass, and one that is large.
-_ONCE = ("repeated", "threads", "compiled")
+_ONCE = ("repeated", "threads", "compiled", "fused")
 
 
 def _size(case: Case) -> str:
@@ -236,6 +238,7 @@ _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     "repeated": repetition.repeated,
     "threads": repetition.threads,
     "compiled": whole.compiled,
+    "fused": regions.fused,
     "reference_gradient": by_reference.first_order,
     "reference_second_gradient": by_reference.second_order,
 }
@@ -255,6 +258,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "repeated": (Area.EDGES, _takes_arrays),
     "threads": (Area.EDGES, _takes_arrays),
     "compiled": (Area.VALUES, whole.compiles),
+    "fused": (Area.VALUES, regions.fuses),
     "gradient": (Area.GRADIENTS, _is_wide),
     "narrow_gradient": (Area.GRADIENTS, _is_narrow),
     "second_gradient": (Area.SECOND, _is_wide),

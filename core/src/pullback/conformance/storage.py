@@ -16,14 +16,15 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._storage_dtypes import float8_e4m3fn, float8_e5m2, int4, uint4
 from pullback.checkpoint.checkpoint import Checkpoint
-from pullback.conformance.case import Case, bind, to_tensor
+from pullback.conformance.case import Case, takes_no_attributes, to_tensor
 from pullback.conformance.compare import ConformanceError, identical, require
 from pullback.conformance.derived.values import LARGE
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Sample, Suite
-from pullback.conformance.whole import captured_result
+from pullback.conformance.whole import checked
 from pullback.devices import Device
 from pullback.dtypes import DType
+from pullback.graph.function import function
 from pullback.ops.conversion import to_device
 from pullback.spec import OPS, Arity, Op
 from pullback.tensor import Tensor
@@ -135,7 +136,7 @@ def conversion(case: Case) -> None:
         )
         identical(case, back.numpy(), decoded(x), f"{layout} {dtype} as float32")
     x = _tensor(case, numbers(dtype))
-    back = captured_result(case, lambda x: x.astype(dtype).astype(dtypes.float32), x)
+    back = checked(case, function(lambda x: x.astype(dtype).astype(dtypes.float32)), x)
     identical(
         case, back.numpy(), rounded(numbers(dtype), dtype), f"{dtype} and back in a captured call"
     )
@@ -236,7 +237,9 @@ def refusal(case: Case) -> None:
     for op in OPS.values():
         if not op.public or not op.inputs or op.name in _TAKE_STORAGE:
             continue
-        if any(parameter.arity is not Arity.ONE for parameter in op.inputs) or not _bare(op):
+        if any(
+            parameter.arity is not Arity.ONE for parameter in op.inputs
+        ) or not takes_no_attributes(op):
             continue
         try:
             # Twice: the first call fills the tables of kernels.
@@ -252,15 +255,6 @@ def refusal(case: Case) -> None:
         raise ConformanceError(
             f"{case}: {op.name} of {dtype} returned {result!r}; DTypeError was to be raised"
         )
-
-
-def _bare(op: Op) -> bool:
-    """Returns whether an op can be called without attributes."""
-    try:
-        bind(op, [None] * len(op.inputs), {})
-    except TypeError:
-        return False
-    return True
 
 
 #: The ops that take dtypes for storage.
