@@ -1,6 +1,8 @@
 """Fused kernels: which regions have one, and that their results are those of the calls."""
 
+import importlib.util
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,20 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.devices import as_device
-from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
 from pullback.graph.passes.regions import fuse
-from pullback.graph.passes.simplify import simplify
-from pullback.tensor import Tensor
 from pullback_native import _native, fused_plan
 from pullback_native.fusion import UNARY
 from pullback_native.fusion import fuse as native_kernel
 from pullback_native.loops import LOOPS
 from pullback_numpy.threads import number_of_threads
 
+
+def shared():
+    """The module that tests of fused kernels share."""
+    path = Path(__file__).parents[3] / "tests/fused_programs.py"
+    spec = importlib.util.spec_from_file_location("fused_programs", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+fused_programs = shared()
+recorded = fused_programs.recorded
 rng = np.random.default_rng(0)
 SPECIAL = np.array(
     [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -90, 90, 0.5, -1e-8], np.float32
@@ -35,15 +45,6 @@ def normal(*shape):
     some = flat[:: max(1, flat.size // 20)]
     some[...] = rng.permutation(np.resize(SPECIAL, some.size))
     return x
-
-
-def recorded(function, *arrays):
-    arrays = [pb.asarray(array)._array for array in arrays]
-    trace = Trace(as_device("cpu"))
-    results = function(*[trace.argument(array, f"x{i}") for i, array in enumerate(arrays)])
-    results = [results] if isinstance(results, Tensor) else list(results)
-    trace.close()
-    return simplify(trace.graph([result._array.value for result in results])), arrays
 
 
 def same_bits(found, expected):
@@ -316,35 +317,19 @@ def test_several_callers_of_one_kernel():
 # Programs -----------------------------------------------------------------------------------------
 
 
-@st.composite
-def programs(draw):
-    """Straight lines of random ops on two arrays, a row and a number."""
-    unary = st.sampled_from([pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.sum, pb.mean, pb.square])
-    binary = st.sampled_from([pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, pb.less])
-    place = st.integers(0, 200)
-    line = st.tuples(st.one_of(unary, binary), place, place, st.integers(0, 4))
-    lines = draw(st.lists(line, min_size=2, max_size=30))
-    kept = draw(st.lists(place, min_size=1, max_size=4))
+def smaller(x, y):
+    return pb.where(pb.less(x, y), x, y)
 
-    def function(*inputs):
-        values = list(inputs)
-        for op, i, j, axis in lines:
-            x, y = values[i % len(values)], values[j % len(values)]
-            if op in (pb.sum, pb.mean):
-                values.append(op(x, axis=None if axis >= x.ndim else axis, keepdims=axis == 1))
-            elif op is pb.less:
-                values.append(pb.where(op(x, y), x, y))
-            elif op in (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum):
-                values.append(op(x, y))
-            else:
-                values.append(op(x))
-        return [values[-1 - i % len(lines)] for i in kept]
 
-    return function
+PROGRAMS = fused_programs.programs(
+    (pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.square),
+    (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, smaller),
+    longest=30,
+)
 
 
 @settings(max_examples=80, deadline=None)
-@given(programs(), st.sampled_from([(3, 5), (70, 64), (2000, 40), (33, 1025)]))
+@given(PROGRAMS, st.sampled_from([(3, 5), (70, 64), (2000, 40), (33, 1025)]))
 def test_random_programs(function, shape):
     x = rng.standard_normal(shape, np.float32)
     fused(function, x, x / 2, x[0].copy(), np.float32(0.5))
