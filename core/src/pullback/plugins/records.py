@@ -96,6 +96,8 @@ class RegisteredKernel(NamedTuple):
     source: str
     priority: int
     dtypes: frozenset[DType] | None
+    #: For an optimizer's update: does the same to variables, as `Backend.in_place` says.
+    in_place: Kernel | None = None
 
 
 class Fuser:
