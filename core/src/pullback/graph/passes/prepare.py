@@ -8,7 +8,7 @@ from pullback._tree import each
 from pullback.graph.graph import Call, Fused, Graph, Value
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.warned import warn_once
-from pullback.plugins.records import Kind
+from pullback.plugins.kind import Kind
 
 
 def ready(graph: Graph) -> Graph:
