@@ -89,6 +89,18 @@ class CuPyBackend(Backend):
         device.synchronize()
         faults.check()
 
+    def event(self, device: Any) -> Any:
+        """An event in the current stream of the device."""
+        with device:
+            event = cupy.cuda.Event()
+            event.record()
+            return event
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """The seconds of the device between two events."""
+        end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
+
     def memory(self, device: Any) -> Memory:
         """The device's memory: used by arrays, held by CuPy's pool, and in all."""
         with device:
