@@ -20,39 +20,13 @@ from pullback_native.fusion import fuse as native_kernel
 from pullback_native.loops import LOOPS
 from pullback_numpy.threads import number_of_threads
 
-
-def shared():
-    """The module that tests of fused kernels share."""
-    path = Path(__file__).parents[3] / "tests/fused_programs.py"
-    spec = importlib.util.spec_from_file_location("fused_programs", path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-fused_programs = shared()
-recorded = fused_programs.recorded
-rng = np.random.default_rng(0)
-SPECIAL = np.array(
-    [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -90, 90, 0.5, -1e-8], np.float32
+_spec = importlib.util.spec_from_file_location(
+    "fused_programs", Path(__file__).with_name("fused_programs.py")
 )
-
-
-def normal(*shape):
-    """Numbers with infinities, NaN, zeros and subnormal ones among them."""
-    x = np.array(3 * rng.standard_normal(shape), np.float32)
-    flat = x.reshape(-1)
-    some = flat[:: max(1, flat.size // 20)]
-    some[...] = rng.permutation(np.resize(SPECIAL, some.size))
-    return x
-
-
-def same_bits(found, expected):
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    if found.dtype == np.float32:
-        assert np.array_equal(np.isnan(found), np.isnan(expected))
-        found, expected = (np.where(np.isnan(x), 0, x).view(np.uint32) for x in (found, expected))
-    assert np.array_equal(found, expected)
+_helpers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_helpers)
+normal, recorded, same_bits = _helpers.normal, _helpers.recorded, _helpers.same_bits
+programs, rng = _helpers.programs, _helpers.rng
 
 
 def fused(function, *arrays):
@@ -317,19 +291,8 @@ def test_several_callers_of_one_kernel():
 # Programs -----------------------------------------------------------------------------------------
 
 
-def smaller(x, y):
-    return pb.where(pb.less(x, y), x, y)
-
-
-PROGRAMS = fused_programs.programs(
-    (pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.square),
-    (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, smaller),
-    longest=30,
-)
-
-
 @settings(max_examples=80, deadline=None)
-@given(PROGRAMS, st.sampled_from([(3, 5), (70, 64), (2000, 40), (33, 1025)]))
+@given(programs(), st.sampled_from([(3, 5), (70, 64), (2000, 40), (33, 1025)]))
 def test_random_programs(function, shape):
     x = rng.standard_normal(shape, np.float32)
     fused(function, x, x / 2, x[0].copy(), np.float32(0.5))

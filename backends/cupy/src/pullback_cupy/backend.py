@@ -11,8 +11,11 @@ import numpy as np
 import pullback.dtypes
 from pullback.dtypes import as_dtype
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Kernel, Memory
+from pullback.plugins.memory import Memory
+from pullback.plugins.records import Kernel
 from pullback_cupy import faults
+from pullback_cupy.fused_ops import FUSIBLE
+from pullback_cupy.fusion import fuse
 from pullback_cupy.kernels import KERNELS
 from pullback_cupy.typing import Array
 
@@ -92,6 +95,15 @@ class CuPyBackend(Backend):
             pool = cupy.get_default_memory_pool()
             _free, total = cupy.cuda.runtime.memGetInfo()
             return Memory(pool.used_bytes(), pool.total_bytes(), total)
+
+    def fusible(self) -> frozenset[str]:
+        """The ops that fused kernels are made of."""
+        return FUSIBLE
+
+    def fuse(self, region: Any) -> Kernel | None:
+        """A CUDA kernel of all calls of a region."""
+        kernel = fuse(region)
+        return on_its_device(kernel) if kernel is not None and self._count > 1 else kernel
 
     def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
         """A capsule of a copy, as CuPy cannot say read-only; with copy=False of the array."""

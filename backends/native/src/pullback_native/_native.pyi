@@ -33,6 +33,26 @@ def empty(shape: tuple[int, ...], /) -> npt.NDArray[np.float32]:
 def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
     """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not."""
 
+def when_hot(kernel: Any, function: Callable[[Any], object], /) -> None:
+    """Calls function(kernel) once, when the kernel has run often."""
+
+def adopt(kernel: Any, block: int, near: int, /) -> None:
+    """Has a fused kernel run the compiled blocks at these addresses; its loops where they are 0."""
+
+def block(
+    kernel: Any,
+    address: int,
+    arrays: tuple[npt.NDArray[Any], ...],
+    numbers: tuple[float, ...],
+    begin: int,
+    count: int,
+    /,
+) -> bool:
+    """Runs one block on an array for each register, by the loops if the address is 0.
+
+    Returns whether the compiled one left it to the loops.
+    """
+
 def prepare(kernels: dict[str, Callable[..., Any]], threads: Callable[[], int], /) -> None:
     """Takes NumPy's kernels, and a function that returns how many threads to use."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,12 +22,14 @@ from pullback.plugins.records import (
     Deviations,
     Fuser,
     Kernel,
-    Memory,
     Native,
     NativeDevice,
     RegisteredKernel,
 )
 from pullback.spec import SPEC_VERSION, Op, Tier
+
+if TYPE_CHECKING:
+    from pullback.plugins.memory import Memory
 
 #: The kinds of devices.
 KINDS = ("cpu", "gpu")
