@@ -32,8 +32,7 @@ __all__ = [
 
 
 def times(weight: Tensor, value: Tensor) -> Tensor:
-    """weight * value, and 0 where the weight is 0, even for a value of -inf."""
-    # The inner `where` avoids 0 * inf in the gradient too.
+    """weight * value, and 0 where the weight is 0, in the gradient too: even for a value of -inf."""
     is_zero = weight == 0
     return where(is_zero, 0, weight * where(is_zero, 0, value))
 
@@ -56,8 +55,7 @@ def _losses_of_classes(wide: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     top = max(wide, axis=axis, keepdims=True)
     shifted = wide - top
     log_sum = log(sum(exp(shifted), axis=axis, keepdims=True))
-    # log(sum(exp(x))) - x would lose the digits of a small loss beside large logits.
-    return log_sum - shifted, top + log_sum
+    return log_sum - shifted, top + log_sum  # the first as log(sum(exp(x))) - x would lose digits
 
 
 # ACCUMULATED: a sum over the classes, whose terms may cancel.
