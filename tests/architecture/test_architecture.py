@@ -41,6 +41,8 @@ LEVELS = (
     ),
     (
         "spec",
+        "plugins.kind",
+        "plugins.memory",
         "plugins.observation",
         "plugins.records",
         "plugins.backend",

@@ -15,7 +15,7 @@ from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.graph.graph import Value
 from pullback.graph.passes import prepare as pass_
-from pullback.plugins.records import Kind
+from pullback.plugins.kind import Kind
 from pullback.spec import OPS
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

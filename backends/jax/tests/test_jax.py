@@ -157,6 +157,13 @@ def test_elementwise_functions_that_xla_computes_otherwise():
     assert not np.signbit(pb.sign(pb.asarray([-0.0])).numpy()).any()
 
 
+def test_small_losses_of_large_logits_keep_their_digits():
+    expected = pytest.approx(np.log1p(np.exp(-10)), rel=2e-3)
+    logits = pb.asarray([[100.0, 90.0]])
+    loss = pb.function(lambda x: pb.losses.sparse_softmax_cross_entropy([0], x))
+    assert [loss(logits).item() for _ in range(3)] == [expected] * 3
+
+
 def test_matrices_without_an_answer_raise():
     with pytest.raises(pb.errors.InputValueError, match="singular"):
         pb.linalg.solve(pb.zeros((2, 2)), pb.ones(2))
@@ -213,6 +220,37 @@ def test_a_captured_step_is_one_function_of_xla():
                 assert "; compiled by the backend 'jax'" in step.explain()
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_old_values_outlive_the_steps_that_replace_them():
+    v = pb.Variable([1.0, 2.0])
+
+    @pb.function
+    def step(x):
+        v.assign(v * x)
+        return v.value
+
+    held, views = [], []
+    with pb.GradientTape(persistent=True) as tape:
+        y = pb.sum(v * v)
+    for _ in range(6):
+        held.append(v.value)
+        views.append(v.numpy())
+        held.append(step(pb.asarray(2.0)))
+    expected = [2.0**i for i in range(6)]
+    assert [x[0].item() for x in held[::2]] == expected
+    assert [x[0].item() for x in held[1::2]] == [2 * size for size in expected]
+    assert [view[0] for view in views] == expected
+    assert tape.gradient(y, v).tolist() == [2, 4]
+
+
+def test_jax_loses_what_is_donated_to_a_call_that_fails():
+    """Why no compiled function here donates: when memory runs out, the variables would be gone."""
+    function = jax.jit(lambda x: (x + 1, jnp.zeros(1 << 46) + x[0]), donate_argnums=0)
+    x = jnp.ones(1000)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Out of memory"):
+        jax.block_until_ready(function(x))
+    assert x.is_deleted()
 
 
 def test_tokens_out_of_range_raise_and_change_nothing():

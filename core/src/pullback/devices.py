@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from pullback import errors
 from pullback.plugins import observation
 from pullback.plugins.backend import KINDS, Backend
-from pullback.plugins.records import Memory
 
 if TYPE_CHECKING:
+    from pullback.plugins.memory import Memory
     from pullback.plugins.registry import Registry
 
 __all__ = ["Device", "DeviceLike", "default_device", "device", "devices", "set_default_device"]

@@ -11,7 +11,8 @@ import numpy as np
 import pullback.dtypes
 from pullback.dtypes import as_dtype
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Kernel, Memory
+from pullback.plugins.memory import Memory
+from pullback.plugins.records import Kernel
 from pullback_cupy import cuda_graphs, faults
 from pullback_cupy.fused_ops import FUSIBLE
 from pullback_cupy.fusion import fuse

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback_native import _native
+from pullback_native.compiled import worker
 from pullback_native.fused_plan import Plan, Unsupported
 from pullback_native.loops import FLOAT32, LOOPS, Array
 
@@ -93,7 +94,9 @@ class _Builder:
         for call in self._region.calls:
             self._add(call)
         outputs = [self._operands[value] for value in self._region.outputs]
-        kernel: Kernel = _native.fused(self._region.op_by_op, *self._plan.finished(outputs))
+        plan = self._plan.finished(outputs)
+        kernel: Kernel = _native.fused(self._region.op_by_op, *plan)
+        worker.watch(kernel, plan)
         return kernel
 
     # Operands ----------------------------------------------------------------------------------

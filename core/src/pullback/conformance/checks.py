@@ -33,7 +33,8 @@ from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.plugins.records import Kernel, Kind
+from pullback.plugins.kind import Kind
+from pullback.plugins.records import Kernel
 from pullback.spec import Accuracy, Op
 from pullback.tensor import Tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 from pullback._tree import each
 from pullback.graph.graph import Call, Fused, Graph, Value
 from pullback.graph.passes.regions import fuse
-from pullback.plugins.records import Kind
+from pullback.plugins.kind import Kind
 
 #: The backends and ops that were warned of, once in a process.
 _WARNED: set[tuple[str, str]] = set()

@@ -25,9 +25,14 @@ LARGEST_REGION = 48
 _WARNED: set[str] = set()
 
 
-def fuse(graph: Graph) -> Graph:
-    """The graph with a call of a fused kernel in place of each group of calls that has one."""
-    for fuser in graph.device.backend.fusers():
+def fuse(graph: Graph, fusers: Iterable[Fuser] | None = None) -> Graph:
+    """The graph with a call of a fused kernel in place of each group of calls that has one.
+
+    Args:
+        graph: the graph.
+        fusers: who makes fused kernels; those of the graph's backend if None.
+    """
+    for fuser in graph.device.backend.fusers() if fusers is None else fusers:
         if not any(call.op.name in fuser.ops for call in graph.calls):
             continue
         regions: dict[int, Call] = {}
