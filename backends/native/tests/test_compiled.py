@@ -210,6 +210,26 @@ def test_numbers_that_are_too_far_are_left_to_the_loops(compiled):
     assert "far |=" in source(layout)
 
 
+@pytest.mark.parametrize("number", [-86.5, 88.5, 0.0, -1e9, np.inf, np.nan])
+def test_numbers_whose_exponentials_are_not_normal(compiled, number):
+    """With some in each block the shorter functions leave all blocks, and are given up."""
+    x = np.random.default_rng(0).standard_normal(300_000).astype(np.float32)
+    x[::1000] = number
+    [(layout, kernel)] = compiled(lambda x: pb.exp(x) * pb.sigmoid(x) + x, x)
+    with np.errstate(all="ignore"):
+        expected = kernel(x)
+        for _ in range(5):
+            same_bits(kernel(x), expected)
+    [(block, near)] = worker._worker._done.values()
+    arrays = [np.ones(2048, np.float32) for _ in (*layout.kinds, *layout.booleans)]
+    arrays += [np.ones(2048, np.float32) for _ in range(layout.buffers)]
+    assert _native.block(kernel, block, tuple(arrays), (), 0, 2048) is False
+    assert _native.block(kernel, near, tuple(arrays), (), 0, 2048) is False
+    arrays[0][100] = number
+    assert _native.block(kernel, block, tuple(arrays), (), 0, 2048) is False
+    assert _native.block(kernel, near, tuple(arrays), (), 0, 2048) is (number != 0)
+
+
 def test_what_gives_other_bits_is_not_taken(compiled, monkeypatch):
     monkeypatch.setenv(compiler.VARIABLE, "cc -ffast-math")
     worker.restart()

@@ -25,7 +25,8 @@ _PACK = Path(__file__).parents[1]
 _FOLDERS = (_PACK / "c", _PACK.parents[1] / "c")
 _NAMES = {number: name for name, number in LOOPS.items()}
 _CODES = ("unary", "binary", "with_number", "with_row", "select", "compare")
-_BOOLEANS, _NUMBER, _ROW = 1, 2, 3
+#: Kinds of inputs, as in c/fused.h.
+BOOLEANS, ROW = 1, 3
 _OPERATORS = {
     "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
     "equal": "==", "not_equal": "!=",
@@ -54,7 +55,7 @@ _FUNCTIONS = """\
 
 
 class Layout(NamedTuple):
-    """What of a plan a block is made of."""
+    """The parts of a plan that a block is made of."""
 
     kinds: tuple[int, ...]
     booleans: tuple[int, ...]
@@ -78,8 +79,8 @@ class Layout(NamedTuple):
 
     @property
     def has_rows(self) -> bool:
-        """Whether an input is a row."""
-        return _ROW in self.kinds
+        """Returns whether an input is a row."""
+        return ROW in self.kinds
 
 
 def source(layout: Layout) -> str | None:
@@ -110,7 +111,7 @@ def _function(layout: Layout, *, near: bool) -> Iterator[str]:
     body, read = _body(layout, near)
     for i, kind in enumerate(layout.kinds):
         if i in read:
-            of = "unsigned char" if kind == _BOOLEANS else "float"
+            of = "unsigned char" if kind == BOOLEANS else "float"
             yield f"    const {of} *restrict a{i} = (const {of} *)at[{i}];"
     for i, register in enumerate(layout.kept):
         of = "unsigned char" if i < len(layout.booleans) and layout.booleans[i] else "float"
@@ -146,8 +147,8 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
             return f"n{-1 - i}"
         if i not in holds:
             read.add(i)
-            index = "i - back" if layout.kinds[i] == _ROW else "i"
-            of = "unsigned char" if layout.kinds[i] == _BOOLEANS else "float"
+            index = "i - back" if layout.kinds[i] == ROW else "i"
+            of = "unsigned char" if layout.kinds[i] == BOOLEANS else "float"
             holds[i] = f"x{i}"
             lines.append(f"        {of} x{i} = a{i}[{index}];")
         return holds[i]
