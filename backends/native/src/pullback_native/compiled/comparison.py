@@ -20,7 +20,7 @@ _SPECIAL = np.array(
 )  # fmt: skip
 #: Elements of blocks, and where they begin in their rows: whole vectors, and rests of them.
 _COUNTS = ((BLOCK, 0), (BLOCK - 19, 5), (61, 3))
-_REPEATS = 7
+_REPEATS = 25
 
 
 def is_right(kernel: Any, address: int, layout: Layout) -> bool:

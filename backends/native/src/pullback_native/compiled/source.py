@@ -1,9 +1,9 @@
 """The C of a fused kernel: its steps in one loop, with the pack's own functions.
 
 The bits are those of the loops one by one. A compiler may make one operation of a product and a
-sum, also of two steps, and would round once where the loops round twice: so the result of a step
-that may end with a product goes through an exclusive or with 0, which the compiler does not know
-to be 0.
+sum, also of two steps, and would round once where the loops round twice. So a result that may end
+with a product goes to steps that may add something to it through an exclusive or with 0, which the
+compiler does not know to be 0.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ _NO_PRODUCT = frozenset({
     "add", "subtract", "divide", "maximum", "minimum", "add_number", "subtract_from",
     "divide_number", "divide_from", "maximum_number", "minimum_number", "relu", "relu_gradient",
     "negative", "abs", "sqrt", "tanh", "sigmoid", "expm1", "softplus", "log_sigmoid",
+})  # fmt: skip
+#: Loops that add nothing to what they read.
+_NO_SUM = frozenset({
+    "multiply", "multiply_number", "square", "divide", "divide_number", "divide_from", "sqrt",
 })  # fmt: skip
 
 _HEAD = """\
@@ -139,6 +143,7 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
     """The lines of the loop, and the inputs that it reads."""
     lines: list[str] = []
     read: set[int] = set()
+    summed = _summed(layout)
     #: What a register holds at this step.
     holds: dict[int, str] = {}
 
@@ -169,7 +174,7 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
             value = f"{_NEAR[name]}({x[0]}, &far)"
         else:
             value = f"op_{name}({', '.join(x)})"
-        if kind not in ("select", "compare") and name not in _NO_PRODUCT:
+        if at in summed and kind not in ("select", "compare") and name not in _NO_PRODUCT:
             value = f"as_float(as_bits({value}) ^ nothing)"
         of = "unsigned char" if kind == "compare" else "float"
         lines.append(f"        {of} v{at} = {value};")
@@ -177,3 +182,14 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
         if out in layout.kept:
             lines.append(f"        a{out}[i] = v{at};")
     return lines, read
+
+
+def _summed(layout: Layout) -> set[int]:
+    """The steps whose results others may add something to."""
+    made: dict[int, int] = {}
+    summed: set[int] = set()
+    for at, (_, loop, _, *inputs, out) in enumerate(layout.steps):
+        if _NAMES[loop] not in _NO_SUM:
+            summed.update(made[i] for i in inputs if i in made)
+        made[out] = at
+    return summed
