@@ -169,6 +169,10 @@ class Backend:
         """
         return None
 
+    def compiles_kernels(self) -> bool:
+        """True if `compile` calls the kernels: its graphs then have fused and prepared ones."""
+        return False
+
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""
         return None
