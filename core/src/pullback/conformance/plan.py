@@ -231,6 +231,11 @@ def _is_prepared(case: Case) -> bool:
     return own or any(hasattr(kernel, "prepare") for kernel in kernels)
 
 
+def _is_in_place(case: Case) -> bool:
+    kernels = case.device.backend.kernels_for(case.op.name)
+    return any(entry.in_place is not None for entry in kernels)
+
+
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     **storage.CHECKS,
@@ -249,6 +254,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),
     "prepared": (Area.VALUES, _is_prepared),
+    "in_place": (Area.VALUES, _is_in_place),
     "rules": (Area.DTYPES, _always),
     "mixed": (Area.DTYPES, _mixes),
     "unchanged": (Area.EDGES, _takes_arrays),

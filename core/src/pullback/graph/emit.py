@@ -123,7 +123,9 @@ def _write_update(
     """Writes an update in place: the old values are released before, for it to take them over."""
     owners = in_place.owners
     _release(source, [value for value in released if value in owners])
-    arguments = [owners.get(operand) or text(operand) for operand in call.inputs]
+    arguments = [
+        owners[x] if isinstance(x, Value) and x in owners else text(x) for x in call.inputs
+    ]
     arguments += _attributes(source, call)
     update = source.constant(in_place.update)
     source.line(f"{update}({', '.join(arguments)})  # {call.op.name}")
