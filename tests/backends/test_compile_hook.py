@@ -165,6 +165,18 @@ def test_none_leaves_a_graph_to_its_calls(backend):
 # What a kernel requires of values -----------------------------------------------------------------
 
 
+def test_a_backend_that_calls_the_kernels_gets_them_fused(backend, monkeypatch):
+    monkeypatch.setattr(backend, "fusible", lambda: ("add", "multiply"))
+    monkeypatch.setattr(backend, "fuse", lambda region: region.op_by_op)
+    for calls, names in ((False, ["multiply", "add"]), (True, ["fused"])):
+        monkeypatch.setattr(backend, "compiles_kernels", lambda calls=calls: calls)
+        captured = pb.function(lambda x: x * 2 + 1)
+        for _ in range(3):
+            found = captured(pb.asarray([1.0, 2.0]))
+        assert found.tolist() == [3, 5]
+        assert [call.op.name for call in backend.graphs[-1].calls] == names
+
+
 def test_values_that_a_kernel_refuses_are_the_error_of_its_call(backend):
     v = pb.Variable([1.0, 2.0])
 

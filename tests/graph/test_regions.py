@@ -16,7 +16,7 @@ from pullback.devices import as_device
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
-from pullback.graph.passes import regions
+from pullback.graph.passes import regions, warned
 from pullback.graph.passes.regions import Region, fuse
 
 
@@ -55,7 +55,7 @@ def fuser(monkeypatch):
         backend.register_fuser(make_kernel, ops, source="test", priority=priority)
         return taken
 
-    monkeypatch.setattr(regions, "_WARNED", set())
+    monkeypatch.setattr(warned, "WARNED", set())
     monkeypatch.setattr(backend, "_fusers", ())
     yield register
     backend.unregister_kernels("test")

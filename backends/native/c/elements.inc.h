@@ -22,10 +22,11 @@ UNARY(sqrt, sqrtf(x))
 
 INLINE float gelu_exact32(float x) {
     /* x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|)), which cancels on neither side. From 38 on the tail
-     * is 0, and 0 * inf would be NaN. */
+     * is 0, and 0 * inf would be NaN. The bound of the product has it rounded before it is taken
+     * off: compilers differ there. */
     float size = at_most(fabsf(x), gelu_most);
     float tail = normal_tail(size, exp32(-0.5f * size * size));
-    return (x < 0.0f ? 0.0f : x) - size * tail;
+    return (x < 0.0f ? 0.0f : x) - at_least(size * tail, tail_least);
 }
 
 INLINE float gelu_exact_slope(float x) {

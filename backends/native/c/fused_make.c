@@ -195,11 +195,12 @@ static PyObject *block(PyObject *module, PyObject *args) {
     int registers = fused->arrays + fused->outputs + fused->buffers;
     int right =
         PyTuple_GET_SIZE(arrays) == registers && PyTuple_GET_SIZE(numbers) == fused->numbers;
-    ptrdiff_t size = (count > fused->width ? count : fused->width) * (ptrdiff_t)sizeof(float);
     for (int i = 0; right && i < registers; i++) {
         PyObject *one = PyTuple_GET_ITEM(arrays, i);
+        int row = i < fused->arrays && fused->kinds[i] == ONE_ROW;
         right = PyArray_CheckExact(one) && PyArray_ISCARRAY(as_array(one))
-             && PyArray_NBYTES(as_array(one)) >= size;
+             && PyArray_NBYTES(as_array(one))
+                    >= (row ? fused->width : count) * (ptrdiff_t)sizeof(float);
         at[i] = right ? data(one) : NULL;
     }
     for (int i = 0; right && i < fused->numbers; i++) {

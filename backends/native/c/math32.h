@@ -42,6 +42,7 @@ BOUND(silu_least, -120.0f)
 BOUND(silu_most, 120.0f)
 BOUND(gelu_least, -100.0f)
 BOUND(gelu_most, 100.0f)
+BOUND(tail_least, 0.0f)
 /* A sigmoid is 0 here; a bound, since 0 * inf is NaN. */
 BOUND(far_below, -1000.0f)
 

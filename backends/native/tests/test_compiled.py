@@ -52,21 +52,21 @@ def kernels(graph):
     return [call.kernel for call in graph.calls if isinstance(call.op, Fused)]
 
 
-def layouts(monkeypatch):
-    """The layouts of kernels that are made from now on, with the kernels."""
+def plans(monkeypatch):
+    """The plans of kernels that are made from now on, with the kernels."""
     found = []
 
-    def watch(kernel, plan):
-        found.append((Layout.of(plan), kernel))
+    def when_hot(kernel, function):
+        found.append((function.args[0], kernel))
 
-    monkeypatch.setattr(worker, "watch", watch)
+    monkeypatch.setattr(_native, "when_hot", when_hot)
     return found
 
 
 @pytest.fixture
 def compiled(monkeypatch):
     """Compiles the kernels of a function and holds them against the calls one by one."""
-    found = layouts(monkeypatch)
+    found = plans(monkeypatch)
     monkeypatch.setattr(comparison, "is_faster", lambda *_: True)
 
     def check(function, *arrays, adopted=None):
@@ -76,8 +76,8 @@ def compiled(monkeypatch):
             expected = emit(graph)(*arrays)
             result = fuse(graph)
             before = worker.wait()
-            for layout, kernel in found:
-                worker.add(layout, kernel)
+            for plan, kernel in found:
+                worker.add(plan, kernel)
             new = worker.wait() - before
             assert new == (len(found) if adopted is None else adopted)
             for count in (1, 3):
@@ -181,14 +181,14 @@ def test_sums(compiled, axis):
 def test_random_programs(program):
     patch = pytest.MonkeyPatch()
     try:
-        found = layouts(patch)
+        found = plans(patch)
         x = np.random.default_rng(0).standard_normal((70, 64)).astype(np.float32)
         with np.errstate(all="ignore"):
             graph, arrays = recorded(program, x, x / 2, x[0].copy(), np.float32(0.5))
             expected = emit(graph)(*arrays)
             run = emit(fuse(graph))
-            for layout, kernel in found:
-                worker.add(layout, kernel)
+            for plan, kernel in found:
+                worker.add(plan, kernel)
             worker.wait()
             for one, other in zip(run(*arrays), expected, strict=True):
                 same_bits(one, other)
@@ -206,8 +206,30 @@ def test_numbers_that_are_too_far_are_left_to_the_loops(compiled):
         return -tape.gradient(y, x, -g)
 
     x = np.linspace(-100, 10, 5003, dtype=np.float32)
-    [(layout, _)] = compiled(function, x, np.full_like(x, 1e30))
+    [(plan, _)] = compiled(function, x, np.full_like(x, 1e30))
+    layout = Layout.of(plan)
     assert "far |=" in source(layout)
+
+
+@pytest.mark.parametrize("number", [-86.5, 88.5, 0.0, -1e9, np.inf, np.nan])
+def test_numbers_whose_exponentials_are_not_normal(compiled, number):
+    """With some in each block the shorter functions leave all blocks, and are given up."""
+    x = np.random.default_rng(0).standard_normal(300_000).astype(np.float32)
+    x[::1000] = number
+    [(plan, kernel)] = compiled(lambda x: pb.exp(x) * pb.sigmoid(x) + x, x)
+    layout = Layout.of(plan)
+    with np.errstate(all="ignore"):
+        expected = kernel(x)
+        for _ in range(5):
+            same_bits(kernel(x), expected)
+    [(block, near)] = worker._worker._done.values()
+    arrays = [np.ones(2048, np.float32) for _ in (*layout.kinds, *layout.booleans)]
+    arrays += [np.ones(2048, np.float32) for _ in range(layout.buffers)]
+    assert _native.block(kernel, block, tuple(arrays), (), 0, 2048) is False
+    assert _native.block(kernel, near, tuple(arrays), (), 0, 2048) is False
+    arrays[0][100] = number
+    assert _native.block(kernel, block, tuple(arrays), (), 0, 2048) is False
+    assert _native.block(kernel, near, tuple(arrays), (), 0, 2048) is (number != 0)
 
 
 def test_what_gives_other_bits_is_not_taken(compiled, monkeypatch):
@@ -264,7 +286,7 @@ def served(monkeypatch):
     """Compiles one kernel by a new worker: whether it was taken, and the warnings."""
     monkeypatch.setattr(comparison, "is_faster", lambda *_: True)
     with monkeypatch.context() as patch:
-        found = layouts(patch)
+        found = plans(patch)
         graph, arrays = recorded(lambda x: pb.exp(-x) * 2 + x, normal(100))
         run = emit(fuse(graph))
     worker.restart()

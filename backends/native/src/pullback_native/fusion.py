@@ -7,13 +7,14 @@ which the kernels run the same loops, and hands all others to these.
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback_native import _native
-from pullback_native.compiled import worker
 from pullback_native.fused_plan import Plan, Unsupported
 from pullback_native.loops import FLOAT32, LOOPS, Array
 
@@ -96,7 +97,7 @@ class _Builder:
         outputs = [self._operands[value] for value in self._region.outputs]
         plan = self._plan.finished(outputs)
         kernel: Kernel = _native.fused(self._region.op_by_op, *plan)
-        worker.watch(kernel, plan)
+        _native.when_hot(kernel, partial(_compile, plan))
         return kernel
 
     # Operands ----------------------------------------------------------------------------------
@@ -206,6 +207,11 @@ class _Builder:
         axes = range(len(shape)) if axis is None else axis
         result = call.results[0].shape
         return self._plan.sum(self._array(value), axes, result, mean=call.op.name == "mean")
+
+
+def _compile(plan: tuple[Any, ...], kernel: Kernel) -> None:
+    """Asks for a kernel to be compiled: loads what that takes, which most programs do without."""
+    import_module("pullback_native.compiled.worker").add(plan, kernel)
 
 
 def _require(condition: object) -> None:

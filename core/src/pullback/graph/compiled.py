@@ -153,7 +153,7 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
         return None
     pure = graph._replace(outputs=outputs, writes=(), after=())
     try:
-        run = backend.compile(pure)
+        run = backend.compile(ready(pure) if backend.compiles_kernels() else pure)
     except Exception as error:
         reason = f"raised {type(error).__name__}: {error}"
         warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)

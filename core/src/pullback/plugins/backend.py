@@ -134,6 +134,17 @@ class Backend:
     def synchronize(self, device: NativeDevice) -> None:
         """Waits until all work on `device` is done."""
 
+    def event(self, device: NativeDevice) -> Any:
+        """A point in the work of `device`, after all that it was given; None without a clock there.
+
+        Profilers take one before and one after each kernel. It must not wait for the device.
+        """
+        return None
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """The seconds of the device between two events of it; waits until the second is reached."""
+        raise NotImplementedError(f"{type(self).__name__}.elapsed, beside event")
+
     def clear_caches(self) -> None:
         """Frees what is kept for shapes that may not come again, such as compiled kernels.
 
@@ -157,6 +168,10 @@ class Backend:
             may return one boolean more: false if values are not what kernels `require`.
         """
         return None
+
+    def compiles_kernels(self) -> bool:
+        """True if `compile` calls the kernels: its graphs then have fused and prepared ones."""
+        return False
 
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""

@@ -1,4 +1,4 @@
-"""Whether a compiled block gives the bits of the loops, and takes less time."""
+"""Holds a compiled block against the loops: its bits, and its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback_native import _native
-from pullback_native.compiled.source import Layout
+from pullback_native.compiled.source import BOOLEANS, ROW, Layout
 from pullback_native.fused_plan import BLOCK
 from pullback_native.loops import Array
 
@@ -20,11 +20,11 @@ _SPECIAL = np.array(
 )  # fmt: skip
 #: Elements of blocks, and where they begin in their rows: whole vectors, and rests of them.
 _COUNTS = ((BLOCK, 0), (BLOCK - 19, 5), (61, 3))
-_REPEATS = 7
+_REPEATS = 25
 
 
 def is_right(kernel: Any, address: int, layout: Layout) -> bool:
-    """Whether the block at an address gives the bits of a kernel's loops.
+    """Returns whether the block at an address gives the bits of a kernel's loops.
 
     It runs beside them on numbers of all sizes, and is not right if it never runs itself.
     """
@@ -32,7 +32,7 @@ def is_right(kernel: Any, address: int, layout: Layout) -> bool:
     for values in _values(np.random.default_rng(0)):
         for count, begin in _COUNTS:
             numbers = tuple(map(float, values(layout.numbers)))
-            loops, own = _arrays(layout, values), None
+            loops = _arrays(layout, values)
             own = [x.copy() for x in loops]
             _native.block(kernel, 0, tuple(loops), numbers, begin, count)
             left = _native.block(kernel, address, tuple(own), numbers, begin, count)
@@ -44,7 +44,7 @@ def is_right(kernel: Any, address: int, layout: Layout) -> bool:
 
 
 def is_faster(kernel: Any, address: int, layout: Layout, than: int = 0) -> bool:
-    """Whether the block at an address takes less time than another, or than a kernel's loops."""
+    """Returns whether the block at an address takes less time than another, or than the loops."""
     values = next(_values(np.random.default_rng(0)))
     numbers = tuple(map(float, values(layout.numbers)))
     arrays = tuple(_arrays(layout, values))
@@ -68,18 +68,17 @@ def _values(rng: np.random.Generator) -> Iterator[Any]:
 
 
 def _arrays(layout: Layout, values: Any) -> list[Array]:
-    """An array for each register; each has room for a block and for a row."""
-    size = max(BLOCK, layout.width)
-    arrays = [
-        np.resize(values(size) > 0, 4 * size) if kind == 1 else values(size)
-        for kind in layout.kinds
-    ]
+    """An array for each register, with room for a block, or for a row."""
+    arrays = []
+    for kind in layout.kinds:
+        x = values(layout.width if kind == ROW else BLOCK)
+        arrays.append(np.resize(x > 0, 4 * BLOCK) if kind == BOOLEANS else x)
     written = len(layout.booleans) + layout.buffers
-    return [*arrays, *(np.zeros(size, np.float32) for _ in range(written))]
+    return [*arrays, *(np.zeros(BLOCK, np.float32) for _ in range(written))]
 
 
 def _same(a: Array, b: Array) -> bool:
-    """Whether all bits are the same, but for those that tell one NaN from another."""
+    """Returns whether all bits are the same, but for those that tell one NaN from another."""
     if np.array_equal(a.view(np.uint32), b.view(np.uint32)):
         return True
     differ = a.view(np.uint32) != b.view(np.uint32)

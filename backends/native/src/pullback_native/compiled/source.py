@@ -1,9 +1,9 @@
 """The C of a fused kernel: its steps in one loop, with the pack's own functions.
 
 The bits are those of the loops one by one. A compiler may make one operation of a product and a
-sum, also of two steps, and would round once where the loops round twice: so the result of a step
-that may end with a product goes through an exclusive or with 0, which the compiler does not know
-to be 0.
+sum, also of two steps, and would round once where the loops round twice. So a result that may end
+with a product goes to steps that may add something to it through an exclusive or with 0, which the
+compiler does not know to be 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _PACK = Path(__file__).parents[1]
 _FOLDERS = (_PACK / "c", _PACK.parents[1] / "c")
 _NAMES = {number: name for name, number in LOOPS.items()}
 _CODES = ("unary", "binary", "with_number", "with_row", "select", "compare")
-_BOOLEANS, _NUMBER, _ROW = 1, 2, 3
+#: Kinds of inputs, as in c/fused.h.
+BOOLEANS, ROW = 1, 3
 _OPERATORS = {
     "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
     "equal": "==", "not_equal": "!=",
@@ -37,6 +38,10 @@ _NO_PRODUCT = frozenset({
     "add", "subtract", "divide", "maximum", "minimum", "add_number", "subtract_from",
     "divide_number", "divide_from", "maximum_number", "minimum_number", "relu", "relu_gradient",
     "negative", "abs", "sqrt", "tanh", "sigmoid", "expm1", "softplus", "log_sigmoid",
+})  # fmt: skip
+#: Loops that add nothing to what they read.
+_NO_SUM = frozenset({
+    "multiply", "multiply_number", "square", "divide", "divide_number", "divide_from", "sqrt",
 })  # fmt: skip
 
 _HEAD = """\
@@ -54,7 +59,7 @@ _FUNCTIONS = """\
 
 
 class Layout(NamedTuple):
-    """What of a plan a block is made of."""
+    """The parts of a plan that a block is made of."""
 
     kinds: tuple[int, ...]
     booleans: tuple[int, ...]
@@ -78,8 +83,8 @@ class Layout(NamedTuple):
 
     @property
     def has_rows(self) -> bool:
-        """Whether an input is a row."""
-        return _ROW in self.kinds
+        """Returns whether an input is a row."""
+        return ROW in self.kinds
 
 
 def source(layout: Layout) -> str | None:
@@ -110,7 +115,7 @@ def _function(layout: Layout, *, near: bool) -> Iterator[str]:
     body, read = _body(layout, near)
     for i, kind in enumerate(layout.kinds):
         if i in read:
-            of = "unsigned char" if kind == _BOOLEANS else "float"
+            of = "unsigned char" if kind == BOOLEANS else "float"
             yield f"    const {of} *restrict a{i} = (const {of} *)at[{i}];"
     for i, register in enumerate(layout.kept):
         of = "unsigned char" if i < len(layout.booleans) and layout.booleans[i] else "float"
@@ -138,6 +143,7 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
     """The lines of the loop, and the inputs that it reads."""
     lines: list[str] = []
     read: set[int] = set()
+    summed = _summed(layout)
     #: What a register holds at this step.
     holds: dict[int, str] = {}
 
@@ -146,8 +152,8 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
             return f"n{-1 - i}"
         if i not in holds:
             read.add(i)
-            index = "i - back" if layout.kinds[i] == _ROW else "i"
-            of = "unsigned char" if layout.kinds[i] == _BOOLEANS else "float"
+            index = "i - back" if layout.kinds[i] == ROW else "i"
+            of = "unsigned char" if layout.kinds[i] == BOOLEANS else "float"
             holds[i] = f"x{i}"
             lines.append(f"        {of} x{i} = a{i}[{index}];")
         return holds[i]
@@ -168,7 +174,7 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
             value = f"{_NEAR[name]}({x[0]}, &far)"
         else:
             value = f"op_{name}({', '.join(x)})"
-        if kind not in ("select", "compare") and name not in _NO_PRODUCT:
+        if at in summed and kind not in ("select", "compare") and name not in _NO_PRODUCT:
             value = f"as_float(as_bits({value}) ^ nothing)"
         of = "unsigned char" if kind == "compare" else "float"
         lines.append(f"        {of} v{at} = {value};")
@@ -176,3 +182,14 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
         if out in layout.kept:
             lines.append(f"        a{out}[i] = v{at};")
     return lines, read
+
+
+def _summed(layout: Layout) -> set[int]:
+    """The steps whose results others may add something to."""
+    made: dict[int, int] = {}
+    summed: set[int] = set()
+    for at, (_, loop, _, *inputs, out) in enumerate(layout.steps):
+        if _NAMES[loop] not in _NO_SUM:
+            summed.update(made[i] for i in inputs if i in made)
+        made[out] = at
+    return summed

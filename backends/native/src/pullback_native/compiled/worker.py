@@ -11,7 +11,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,19 +189,15 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 _worker = Worker()
 
 
-def watch(kernel: Any, plan: Sequence[Any]) -> None:
-    """Has a kernel compiled when it has run often, unless the environment says otherwise.
+def add(plan: Sequence[Any], kernel: Any) -> None:
+    """Asks for a kernel to be compiled, unless the environment says that nothing is.
 
     Args:
         plan: what the kernel was made of, as `_native.fused` takes it.
+        kernel: that kernel.
     """
     if not compiler.is_off():
-        _native.when_hot(kernel, partial(add, Layout.of(plan)))
-
-
-def add(layout: Layout, kernel: Any) -> None:
-    """Asks for a kernel to be compiled."""
-    _worker.add(layout, kernel)
+        _worker.add(Layout.of(plan), kernel)
 
 
 def wait() -> int:

@@ -7,22 +7,19 @@ end a group. Which ops are taken says the backend (`fusible`), which also makes 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Fused, Graph, Value
+from pullback.graph.passes.warned import warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape, broadcast_shapes, reduce, size_of
 
 #: The number of calls that one kernel takes at most.
 LARGEST_REGION = 48
-
-#: What was warned of: a source of fused kernels, once in a process.
-_WARNED: set[str] = set()
 
 
 def fuse(graph: Graph, fusers: Iterable[Fuser] | None = None) -> Graph:
@@ -238,14 +235,11 @@ def _fused_calls(
     try:
         kernel = fuser.fuse(region)
     except Exception as error:
-        if fuser.source not in _WARNED:
-            _WARNED.add(fuser.source)
-            warnings.warn(
-                f"fuse of {fuser.source!r} raised {type(error).__name__}: {error}; captured "
-                f"functions run without its fused kernels",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        warn_once(
+            ("fuse", fuser.source),
+            f"fuse of {fuser.source!r} raised {type(error).__name__}: {error}; captured functions "
+            f"run without its fused kernels",
+        )
         return
     if kernel is None:
         rest = [i for i in members if graph.calls[i].op.shape is not reduce]
