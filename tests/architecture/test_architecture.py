@@ -47,6 +47,7 @@ LEVELS = (
         "plugins.records",
         "plugins.backend",
         "plugins.compiling",
+        "plugins.late_errors",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",

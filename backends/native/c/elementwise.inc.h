@@ -132,8 +132,8 @@ WITH_ROW(multiply_row, a *b)
 /* A term that is left out is not multiplied by 0, for 0 * inf is NaN. `decays` says whether the
  * term is there: a constant wherever this is called. */
 INLINE void sgd_body(const int decays, ptrdiff_t from, ptrdiff_t to, const SgdArgs *args) {
-    const float *restrict p = args->p, *restrict g = args->g;
-    float *restrict new_p = args->new_p;
+    const float *p = args->p, *g = args->g;
+    float *new_p = args->new_p;
     float rate = (float)args->rate, decay = (float)args->weight_decay;
     _Pragma("omp simd")
     for (ptrdiff_t i = from; i < to; i++)
@@ -150,8 +150,8 @@ LOOP(sgd, SgdArgs) {
 /* With Nesterov's look ahead the step is g + momentum * v, else v. */
 INLINE void momentum_body(const int decays, const int ahead, ptrdiff_t from, ptrdiff_t to,
                           const MomentumArgs *args) {
-    const float *restrict p = args->p, *restrict g = args->g, *restrict v = args->v;
-    float *restrict new_p = args->new_p, *restrict new_v = args->new_v;
+    const float *p = args->p, *g = args->g, *v = args->v;
+    float *new_p = args->new_p, *new_v = args->new_v;
     float rate = (float)args->rate, decay = (float)args->weight_decay,
           momentum = (float)args->momentum;
     _Pragma("omp simd")
@@ -176,10 +176,9 @@ LOOP(momentum, MomentumArgs) {
 }
 
 INLINE void adam_body(const int decays, ptrdiff_t from, ptrdiff_t to, const AdamArgs *args) {
-    const float *restrict p = args->p, *restrict g = args->g;
-    const float *restrict m = args->m, *restrict v = args->v;
-    float *restrict new_p = args->new_p, *restrict new_m = args->new_m,
-                    *restrict new_v = args->new_v;
+    const float *p = args->p, *g = args->g;
+    const float *m = args->m, *v = args->v;
+    float *new_p = args->new_p, *new_m = args->new_m, *new_v = args->new_v;
     float share1 = (float)args->share1, share2 = (float)args->share2, scale = (float)args->scale;
     float epsilon = (float)args->epsilon, decay = (float)args->step_decay;
     _Pragma("omp simd")

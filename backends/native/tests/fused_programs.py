@@ -1,13 +1,18 @@
 """Functions to fuse, their graphs, and the bits of their results, for several files of tests."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
-from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.devices import as_device
-from pullback.graph.capture import Trace
-from pullback.graph.passes.simplify import simplify
-from pullback.tensor import Tensor
+
+_spec = importlib.util.spec_from_file_location(
+    "shared_programs", Path(__file__).parents[3] / "tests/fused_programs.py"
+)
+_shared = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_shared)
+recorded = _shared.recorded
 
 rng = np.random.default_rng(0)
 SPECIAL = np.array(
@@ -24,15 +29,6 @@ def normal(*shape):
     return x
 
 
-def recorded(function, *arrays):
-    arrays = [pb.asarray(array)._array for array in arrays]
-    trace = Trace(as_device("cpu"))
-    results = function(*[trace.argument(array, f"x{i}") for i, array in enumerate(arrays)])
-    results = [results] if isinstance(results, Tensor) else list(results)
-    trace.close()
-    return simplify(trace.graph([result._array.value for result in results])), arrays
-
-
 def same_bits(found, expected):
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     if found.dtype == np.float32:
@@ -41,28 +37,14 @@ def same_bits(found, expected):
     assert np.array_equal(found, expected)
 
 
-@st.composite
-def programs(draw):
+def smaller(x, y):
+    return pb.where(pb.less(x, y), x, y)
+
+
+def programs():
     """Straight lines of random ops on two arrays, a row and a number."""
-    unary = st.sampled_from([pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.sum, pb.mean, pb.square])
-    binary = st.sampled_from([pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, pb.less])
-    place = st.integers(0, 200)
-    line = st.tuples(st.one_of(unary, binary), place, place, st.integers(0, 4))
-    lines = draw(st.lists(line, min_size=2, max_size=30))
-    kept = draw(st.lists(place, min_size=1, max_size=4))
-
-    def function(*inputs):
-        values = list(inputs)
-        for op, i, j, axis in lines:
-            x, y = values[i % len(values)], values[j % len(values)]
-            if op in (pb.sum, pb.mean):
-                values.append(op(x, axis=None if axis >= x.ndim else axis, keepdims=axis == 1))
-            elif op is pb.less:
-                values.append(pb.where(op(x, y), x, y))
-            elif op in (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum):
-                values.append(op(x, y))
-            else:
-                values.append(op(x))
-        return [values[-1 - i % len(lines)] for i in kept]
-
-    return function
+    return _shared.programs(
+        (pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.square),
+        (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, smaller),
+        longest=30,
+    )

@@ -29,8 +29,10 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     """Registers the kernels with the NumPy backend, for float32."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
+        in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
         # The dtype of the first input.
-        register(name, kernel, dtypes=["bool" if name == "where" else "float32"])
+        dtypes = ["bool" if name == "where" else "float32"]
+        register(name, kernel, dtypes=dtypes, in_place=in_place)
 
 
 @hookimpl

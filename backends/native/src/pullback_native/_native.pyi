@@ -59,6 +59,40 @@ def prepare(kernels: dict[str, Callable[..., Any]], threads: Callable[[], int], 
 def use(name: str = ..., /) -> str:
     """Takes the loops of an instruction set; without a name, the best of this processor."""
 
+def sgd_in_place(
+    p: Any, g: npt.NDArray[Any], rate: npt.NDArray[Any], /, *, weight_decay: float
+) -> None:
+    """The update of a variable, which has its array in `_array`."""
+
+def momentum_in_place(
+    p: Any,
+    g: npt.NDArray[Any],
+    velocity: Any,
+    rate: npt.NDArray[Any],
+    /,
+    *,
+    momentum: float,
+    nesterov: bool,
+    weight_decay: float,
+) -> None:
+    """The update of a variable and its velocity."""
+
+def adam_in_place(
+    p: Any,
+    g: npt.NDArray[Any],
+    m: Any,
+    v: Any,
+    rate: npt.NDArray[Any],
+    step: npt.NDArray[Any],
+    /,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+) -> None:
+    """The update of a variable and its moments."""
+
 def matmul(x1: npt.NDArray[Any], x2: npt.NDArray[Any], /) -> npt.NDArray[Any]: ...
 def linear(
     x: npt.NDArray[Any], kernel: npt.NDArray[Any], bias: npt.NDArray[Any] | None, /

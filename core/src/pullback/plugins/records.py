@@ -76,15 +76,22 @@ Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
 class RegisteredKernel:
     """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
-    __slots__ = ("dtypes", "kernel", "priority", "source")
+    __slots__ = ("dtypes", "in_place", "kernel", "priority", "source")
 
     def __init__(
-        self, kernel: Kernel, source: str, priority: int, dtypes: frozenset[DType] | None
+        self,
+        kernel: Kernel,
+        source: str,
+        priority: int,
+        dtypes: frozenset[DType] | None,
+        in_place: Kernel | None = None,
     ) -> None:
         self.kernel = kernel
         self.source = source
         self.priority = priority
         self.dtypes = dtypes
+        #: For an optimizer's update: does the same to variables, as `Backend.in_place` says.
+        self.in_place = in_place
 
 
 class Fuser:
