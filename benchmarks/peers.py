@@ -29,6 +29,8 @@ PEERS = (
     Peer("pullback-native", "pullback", "eager", "pullback_native"),
     Peer("captured", "pullback", "compiled", "pullback", ("PULLBACK_KERNEL_PACKS=",)),
     Peer("captured-native", "pullback", "compiled", "pullback_native"),
+    # Without the C compiler of the machine.
+    Peer("captured-loops", "pullback", "compiled", "pullback_native", ("PULLBACK_NATIVE_CC=",)),
     Peer("torch", "torch", "eager", "torch"),
     Peer("torch-compile", "torch", "compiled", "torch"),
     Peer("jax", "jax", "compiled", "jax", ("JAX_PLATFORMS=cpu",)),

@@ -8,14 +8,30 @@ from pathlib import Path
 import numpy as np
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError, PlatformError
 
 HERE = Path(__file__).parent
 SOURCES = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.c"))
 HEADERS = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.h"))
+# Texts of C that fused kernels are compiled from, where the pack runs.
+TEXTS = ("math32.h", "near32.h", "elements.inc.h")
 # Loops become vectors, and infinities and NaN are kept: errno and floating-point flags are not
 # read, and sums are reordered only where a loop asks for it.
 FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread"]
+
+
+class BuildPackage(build_py):
+    """Adds texts of C to the package; an editable install reads them where they are."""
+
+    def run(self) -> None:
+        """Copies the package and the texts."""
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "pullback_native" / "c"
+            target.mkdir(parents=True, exist_ok=True)
+            for name in TEXTS:
+                self.copy_file(str(HERE / "c" / name), str(target / name))
 
 
 class BuildLoops(build_ext):
@@ -45,5 +61,5 @@ setup(
             extra_link_args=[] if sys.platform == "win32" else ["-pthread"],
         )
     ],
-    cmdclass={"build_ext": BuildLoops},
+    cmdclass={"build_py": BuildPackage, "build_ext": BuildLoops},
 )

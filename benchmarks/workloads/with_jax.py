@@ -8,14 +8,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from . import shared
 from .shared import Block, Builder, Weights, repeat
 
 
-def builders(compiled: bool) -> dict[str, Builder]:
+def builders(
+    compiled: bool, *, donated: bool = True, dtype: type[np.floating[Any]] = np.float32
+) -> dict[str, Builder]:
+    """The workloads; `donated` says whether a training step hands its old state over to XLA."""
     assert compiled
     x, y = shared.pair()
+    train = partial(_train, donated, dtype)
     return {
         "op_add": lambda: waiting(jnp.add, x, y),
         "op_matmul": lambda: waiting(jnp.matmul, x, y),
@@ -131,11 +136,14 @@ def momentum(weights: Any, gradients: Any, slots: Any) -> Any:
     return jax.tree.map(lambda w, v: w - rate * v, weights, slots), slots
 
 
-def train(model: Any, weights: Weights, data: tuple[Any, Any], optimizer: Any) -> Block:
+def _train(
+    donated: bool, dtype: Any, model: Any, weights: Weights, data: tuple[Any, Any], optimizer: Any
+) -> Block:
     x, labels = map(jnp.asarray, data)
+    x = x.astype(dtype) if x.dtype == np.float32 else x
     kept = {name for name in weights if name.endswith((".mean", ".variance"))}
-    moving = {name: jnp.asarray(weights[name]) for name in sorted(kept)}
-    trained = {name: jnp.asarray(one) for name, one in weights.items() if name not in kept}
+    moving = {name: jnp.asarray(weights[name], dtype) for name in sorted(kept)}
+    trained = {name: jnp.asarray(one, dtype) for name, one in weights.items() if name not in kept}
     state = trained, moving, optimizer(trained, None, None)
 
     def loss_of(trained: Any, moving: Any) -> Any:
@@ -144,7 +152,7 @@ def train(model: Any, weights: Weights, data: tuple[Any, Any], optimizer: Any) -
         chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1)
         return -chosen.mean(), averages
 
-    @partial(jax.jit, donate_argnums=0)
+    @partial(jax.jit, donate_argnums=(0,) if donated else ())
     def update(state: Any) -> Any:
         trained, moving, slots = state
         (loss, moving), gradients = jax.value_and_grad(loss_of, has_aux=True)(trained, moving)

@@ -41,10 +41,13 @@ LEVELS = (
     ),
     (
         "spec",
+        "plugins.kind",
+        "plugins.memory",
         "plugins.observation",
         "plugins.records",
         "plugins.backend",
         "plugins.compiling",
+        "plugins.late_errors",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",

@@ -151,6 +151,7 @@ class TestExtras:
             ("cpu", {"pullback-numpy", "pullback-native"}),
             ("cuda12", {"pullback-numpy", "pullback-cupy[cuda12]"}),
             ("cuda13", {"pullback-numpy", "pullback-cupy[cuda13]"}),
+            ("jax", {"pullback-numpy", "pullback-jax"}),
             ("torch", {"pullback-numpy", "pullback-torch"}),
         ],
     )

@@ -165,6 +165,18 @@ def test_none_leaves_a_graph_to_its_calls(backend):
 # What a kernel requires of values -----------------------------------------------------------------
 
 
+def test_a_backend_that_calls_the_kernels_gets_them_fused(backend, monkeypatch):
+    monkeypatch.setattr(backend, "fusible", lambda: ("add", "multiply"))
+    monkeypatch.setattr(backend, "fuse", lambda region: region.op_by_op)
+    for calls, names in ((False, ["multiply", "add"]), (True, ["fused"])):
+        monkeypatch.setattr(backend, "compiles_kernels", lambda calls=calls: calls)
+        captured = pb.function(lambda x: x * 2 + 1)
+        for _ in range(3):
+            found = captured(pb.asarray([1.0, 2.0]))
+        assert found.tolist() == [3, 5]
+        assert [call.op.name for call in backend.graphs[-1].calls] == names
+
+
 def test_values_that_a_kernel_refuses_are_the_error_of_its_call(backend):
     v = pb.Variable([1.0, 2.0])
 
@@ -319,3 +331,132 @@ def test_a_hook_that_raises_for_wrong_values_keeps_its_function(backend):
         f(x, pb.asarray([3]))
     f(x, good)
     assert backend.runs == 2
+
+
+# Branches and loops -------------------------------------------------------------------------------
+
+
+def choose(choice, operands, *, branches):
+    number = int(choice) if choice.dtype != bool else 1 - int(choice)
+    return branches[min(max(number, 0), len(branches) - 1)](*operands)
+
+
+def scan(consts, init, xs, *, body, carries, length, reverse, **_):
+    carry, rows, held = init, [], True
+    for i in range(length)[:: -1 if reverse else 1]:
+        *found, holds = body(*consts, *carry, *(x[i] for x in xs))
+        carry, held = found[:carries], held & holds
+        rows.append(found[carries:])
+    rows = rows[:: -1 if reverse else 1]
+    return *carry, *map(np.stack, zip(*rows, strict=True)), held
+
+
+def while_loop(consts, init, *, test, body, maximum, **_):
+    carry, held, count = init, True, 0
+    while maximum is None or count < maximum:
+        goes_on, holds = test(*consts, *carry)
+        held &= holds
+        if not goes_on:
+            break
+        *carry, holds = body(*consts, *carry)
+        held, count = held & holds, count + 1
+    return *carry, held
+
+
+CONTROL = {"cond": choose, "switch": choose, "scan": scan, "while_loop": while_loop}
+
+
+@pytest.fixture
+def controlled(backend, monkeypatch):
+    """The backend, which compiles branches and loops; `backend.used` has the names of them."""
+    backend.used = []
+
+    def counted(name):
+        def call(*operands, **attributes):
+            backend.used.append(name)
+            return CONTROL[name](*operands, **attributes)
+
+        return call
+
+    def compiler(graph):
+        function = as_function(graph, {name: counted(name) for name in CONTROL})
+
+        def run(*inputs):
+            backend.runs += 1
+            return function(*inputs)
+
+        return run
+
+    monkeypatch.setattr(Whole, "control_flow", {*CONTROL, "stop_gradient"})
+    backend.compiler = compiler
+    return backend
+
+
+LOOPS = {
+    "cond": lambda x: pb.cond(pb.sum(x) > 3, lambda: x * 2, lambda: pb.sqrt(x)),
+    "switch": lambda x: pb.switch(
+        pb.sum(x).astype("int32") - 3, [lambda: x, lambda: -x, lambda: x * x]
+    ),
+    "scan": lambda x: pb.scan(lambda c, row: (c + row, pb.sqrt(c) * row), x[0], x, reverse=True),
+    "while_loop": lambda x: pb.while_loop(
+        lambda c: pb.sum(c) < 20, lambda c: c * 2 + pb.cond(c[0] > 2, lambda: x, lambda: c), x, 9
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_backend_may_compile_branches_and_loops(controlled, name):
+    function = LOOPS[name]
+    captured = pb.function(function)
+    for scale in (1.0, 2.0, 0.25, 1.0):
+        x = pb.asarray(np.linspace(0.5, 1, 3, dtype=np.float32) * scale)
+        found, expected = captured(x), function(x)
+        found, expected = (v if isinstance(v, tuple) else (v,) for v in (found, expected))
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+    assert controlled.runs == 2
+    assert name in controlled.used
+    assert "; compiled by the backend 'whole'" in captured.explain()
+
+
+def test_what_a_kernel_in_a_branch_requires_is_the_error_of_its_call(controlled):
+    captured = pb.function(LOOPS["cond"])
+    for _ in range(3):
+        captured(pb.ones(2))
+    with pytest.raises(pb.errors.InputValueError, match=r"^sqrt.*of a negative number"):
+        captured(-pb.ones(2))
+    same(captured(pb.ones(2)), pb.ones(2))
+    assert "; compiled by the backend 'whole'" in captured.explain()
+
+
+def test_gradients_of_branches_and_loops_are_compiled(controlled):
+    def f(x):
+        last, _ = pb.scan(lambda c, row: (pb.tanh(c * row), None), x[0], x)
+        return pb.cond(last > 0, lambda: pb.stop_gradient(last) * last, lambda: last)
+
+    captured = pb.function(f)
+    for _ in range(4):
+        found = []
+        for function in (f, captured):
+            x = pb.asarray([0.5, 1.0, 2.0])
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+                y = function(x)
+            found.append(tape.gradient(y, x))
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    assert {"scan", "cond"} <= set(controlled.used)
+
+
+def test_graphs_with_other_calls_run_one_by_one(controlled, monkeypatch):
+    inside = pb.function(
+        lambda x: pb.cond(
+            pb.sum(x) > 0, lambda: pb.py_function(lambda a: a.numpy() * 2, x, result=x), lambda: x
+        )
+    )
+    for _ in range(3):
+        same(inside(pb.ones(2)), pb.full(2, 2.0))
+    monkeypatch.setattr(Whole, "control_flow", {"cond"})
+    loop = pb.function(LOOPS["scan"])
+    for _ in range(3):
+        loop(pb.ones(3))
+    assert controlled.graphs == []

@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conformance_faults import exactness, process, structure, values
+from conformance_faults import exactness, graphs, process, stored, structure, values
 from conformance_faults.faults import Fault
 
 FAULTS: dict[str, Fault] = {
@@ -24,6 +24,8 @@ FAULTS: dict[str, Fault] = {
     **structure.FAULTS,
     **exactness.FAULTS,
     **process.FAULTS,
+    **stored.FAULTS,
+    **graphs.FAULTS,
 }
 #: Faults that neither a quick nor a full run catches, each with the reason.
 NOT_CAUGHT: dict[str, str] = {}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.devices import as_device
 from pullback.graph.passes.updates import early_writes, updates_last
 
 WIDTH = 256
@@ -125,3 +126,70 @@ def test_calls_that_may_fail_come_before_all_updates():
     assert (float(v), float(w)) == (4.0, 3.0)
     f(pb.asarray([1, 2]))
     assert (float(v), float(w)) == (5.0, 5.0)
+
+
+@pytest.fixture
+def in_place():
+    """Registers an update in place of SGD; returns the variables that it was called for."""
+    backend = as_device("cpu").backend
+    called = []
+
+    def kernel(p, g, rate, *, weight_decay):
+        return p - rate * g
+
+    def update(variable, g, rate, *, weight_decay):
+        called.append(variable)
+        if g.max() > 100:
+            raise MemoryError("not enough")
+        variable._array = variable._array - rate * g
+
+    backend.register_kernel("sgd_update", kernel, source="test", priority=100, in_place=update)
+    yield called
+    backend.unregister_kernels("test")
+
+
+def sgd_step(optimizer, variables):
+    def step(x):
+        for variable in variables:
+            optimizer.apply_gradients([(x * 2, variable)])
+
+    return step
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_a_backend_may_update_the_variables_themselves(in_place, capture):
+    v, w = pb.Variable([1.0, 2.0]), pb.Variable([5.0, 6.0])
+    step = sgd_step(pb.optimizers.SGD(0.5), [v, w])
+    step = pb.function(step) if capture else step
+    for _ in range(4):
+        step(pb.ones(2))
+    assert [v.tolist(), w.tolist()] == [[-3, -2], [1, 2]]
+    assert {id(x) for x in in_place} == {id(v), id(w)}
+    assert len(in_place) == (4 if capture else 6)
+    with pytest.raises(pb.errors.OutOfMemoryError, match="not enough"):
+        step(pb.full(2, 1000.0))
+    assert [v.tolist(), w.tolist()] == [[-3, -2], [1, 2]]
+    step(pb.ones(2))
+    assert [v.tolist(), w.tolist()] == [[-4, -3], [0, 1]]
+
+
+def test_new_values_that_are_looked_at_are_not_made_in_place(in_place):
+    v, w = pb.Variable([1.0, 2.0]), pb.Variable([5.0, 6.0])
+    first, second = (pb.optimizers.SGD(0.5) for _ in range(2))
+
+    @pb.function
+    def step(x):
+        before = v * 1.0
+        first.apply_gradients([(x, v)])
+        second.apply_gradients([(x + v, w)])
+        return before, w.value
+
+    for i in range(3):
+        expected = v.numpy()
+        before, after = step(pb.ones(2))
+        if i == 1:
+            in_place.clear()
+    assert not in_place
+    np.testing.assert_array_equal(before, expected)
+    np.testing.assert_array_equal(after, w)
+    assert [v.tolist(), w.tolist()] == [[-0.5, 0.5], [3.5, 3]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
+from pullback.devices import as_device
 from pullback.graph.check import check
+from pullback.shapes import broadcast
+from pullback.spec import OPS
 
 SIZE = 3
 NUMBERS = (0.5, -1.25, 2, 0.0, 1)
@@ -52,13 +56,20 @@ def part(inner):
     return st.lists(inner, min_size=1, max_size=3)
 
 
-step = st.one_of(
+#: What computes, and neither draws nor writes.
+PURE = (
     st.tuples(st.just("unary"), st.sampled_from(sorted(UNARY)), index),
     st.tuples(st.just("binary"), st.sampled_from(sorted(BINARY)), index, index),
     st.tuples(st.just("number"), st.sampled_from(NUMBERS), index),
     st.tuples(st.just("argument"), st.sampled_from(("factor", "shift")), index),
     st.tuples(st.just("read"), index),
     st.tuples(st.just("outside"), st.just(0)),
+    st.tuples(st.just("set"), index, index),
+    st.tuples(st.just("python"), index),
+)
+pure = st.one_of(*PURE)
+step = st.one_of(
+    *PURE,
     st.tuples(
         st.just("assign"), st.sampled_from(("assign", "assign_add", "assign_sub")), index, index
     ),
@@ -66,16 +77,6 @@ step = st.one_of(
         st.just("draw"), st.sampled_from(("uniform", "normal", "dropout", "bernoulli")), index
     ),
     st.tuples(st.just("metric"), index),
-    st.tuples(st.just("set"), index, index),
-)
-pure = st.one_of(
-    st.tuples(st.just("unary"), st.sampled_from(sorted(UNARY)), index),
-    st.tuples(st.just("binary"), st.sampled_from(sorted(BINARY)), index, index),
-    st.tuples(st.just("number"), st.sampled_from(NUMBERS), index),
-    st.tuples(st.just("argument"), st.sampled_from(("factor", "shift")), index),
-    st.tuples(st.just("read"), index),
-    st.tuples(st.just("outside"), st.just(0)),
-    st.tuples(st.just("set"), index, index),
 )
 writes = st.one_of(pure, st.tuples(st.just("count"), index))
 #: Branches and loops, in each other, of steps that draw nothing and train nothing.
@@ -133,6 +134,31 @@ CONTROL = {
 }
 
 
+def by_value(x):
+    """Python that looks at values, which only `pb.py_function` may call in a captured function."""
+    array = x.numpy()
+    return np.where(array > 0, array, 2 * array) if array.sum() > 0 else array[::-1].copy()
+
+
+def op_by_op(region):
+    return region.op_by_op
+
+
+@contextmanager
+def fusing(wanted):
+    """Has the backend fuse all that it can, by calling kernels one by one."""
+    backend = as_device("cpu").backend
+    if wanted:
+        ops = [name for name, op in OPS.items() if op.shape is broadcast]
+        ops += ["sum", "mean", "broadcast_to"]
+        backend.register_fuser(op_by_op, ops, source="test", priority=100)
+    try:
+        yield
+    finally:
+        if wanted:
+            backend.unregister_kernels("test")
+
+
 class World:
     """All that a program reads and writes besides its arguments."""
 
@@ -152,6 +178,8 @@ class World:
             lambda: pb.optimizers.SGD(0.01, 0.5),
             lambda: pb.optimizers.Adam(lambda step: 0.01 / (1 + step)),
             lambda: pb.optimizers.SGD(0.01, accumulate_steps=2, clip_norm=1.0),
+            lambda: pb.optimizers.AdamW(0.01, weight_decay=0.1, clip_value=0.5),
+            lambda: pb.optimizers.RMSprop(0.01, momentum=0.5),
         )[optimizer]()
 
     def state(self):
@@ -196,6 +224,9 @@ def run(world, instructions, values, factor):
             values.append(x + drawn)
         elif name == "metric":
             world.metric(pick(rest[0]))
+        elif name == "python":
+            x = pick(rest[0])
+            values.append(pb.py_function(by_value, x, result=x) + x)
         elif name == "set":
             x = pb.asarray(pick(rest[0]), copy=True)
             x[1] = pick(rest[1])[0]
@@ -270,24 +301,27 @@ def compare(instructions, optimizer, factors):
         check(each.graph)
 
 
+OPTIMIZERS = st.integers(0, 4)
 FACTORS = st.sampled_from(([0.5] * 4, [0.5, 0.25, 2.0, 3.0, 3.0, 0.0]))
 
 
-@given(program, st.integers(0, 2), FACTORS)
+@given(program, OPTIMIZERS, FACTORS, st.booleans())
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_random_programs(instructions, optimizer, factors):
-    compare(instructions, optimizer, factors)
+def test_random_programs(instructions, optimizer, factors, fused):
+    with fusing(fused):
+        compare(instructions, optimizer, factors)
 
 
 @pytest.mark.slow
-@given(program, st.integers(0, 2), FACTORS)
+@given(program, OPTIMIZERS, FACTORS, st.booleans())
 @settings(
     max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_many_random_programs(instructions, optimizer, factors):
-    compare(instructions, optimizer, factors)
+def test_many_random_programs(instructions, optimizer, factors, fused):
+    with fusing(fused):
+        compare(instructions, optimizer, factors)
 
 
 def compare_under_a_tape(instructions, factors):
@@ -317,21 +351,23 @@ def compare_under_a_tape(instructions, factors):
         assert worlds[0].state() == worlds[1].state()
 
 
-@given(program, FACTORS)
+@given(program, FACTORS, st.booleans())
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-def test_random_programs_under_a_tape(instructions, factors):
-    compare_under_a_tape(instructions, factors)
+def test_random_programs_under_a_tape(instructions, factors, fused):
+    with fusing(fused):
+        compare_under_a_tape(instructions, factors)
 
 
 @pytest.mark.slow
-@given(program, FACTORS)
+@given(program, FACTORS, st.booleans())
 @settings(
     max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")) // 2,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_many_random_programs_under_a_tape(instructions, factors):
-    compare_under_a_tape(instructions, factors)
+def test_many_random_programs_under_a_tape(instructions, factors, fused):
+    with fusing(fused):
+        compare_under_a_tape(instructions, factors)
 
 
 SMOOTH = {

@@ -14,8 +14,8 @@ from pullback.conformance.compare import ConformanceError
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.graph.graph import Value
-from pullback.graph.passes import prepare as pass_
-from pullback.plugins.records import Kind
+from pullback.graph.passes.warned import WARNED
+from pullback.plugins.kind import Kind
 from pullback.spec import OPS
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -31,7 +31,7 @@ def kernel_with(prepare):
 
 @pytest.fixture(autouse=True)
 def _warn_again():
-    pass_._WARNED.clear()
+    WARNED.clear()
 
 
 def run(f, x, times=4):

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import pullback as pb
 from pullback import errors
 from pullback.devices import as_device
-from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
-from pullback.graph.passes import regions
+from pullback.graph.passes import regions, warned
 from pullback.graph.passes.regions import Region, fuse
-from pullback.graph.passes.simplify import simplify
-from pullback.tensor import Tensor
 
+
+def shared():
+    """The module that tests of fused kernels share."""
+    path = Path(__file__).parents[1] / "fused_programs.py"
+    spec = importlib.util.spec_from_file_location("fused_programs", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+fused_programs = shared()
+recorded = fused_programs.recorded
 ELEMENTWISE = {"add", "subtract", "multiply", "negative", "exp", "tanh", "where", "less", "maximum"}
 OPS = ELEMENTWISE | {"sum", "mean", "broadcast_to", "tanh_gradient"}
 X = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
@@ -45,19 +55,10 @@ def fuser(monkeypatch):
         backend.register_fuser(make_kernel, ops, source="test", priority=priority)
         return taken
 
-    monkeypatch.setattr(regions, "_WARNED", set())
+    monkeypatch.setattr(warned, "WARNED", set())
     monkeypatch.setattr(backend, "_fusers", ())
     yield register
     backend.unregister_kernels("test")
-
-
-def recorded(function, *arrays):
-    arrays = [pb.asarray(array)._array for array in arrays]
-    trace = Trace(as_device("cpu"))
-    results = function(*[trace.argument(array, f"x{i}") for i, array in enumerate(arrays)])
-    results = [results] if isinstance(results, Tensor) else list(results)
-    trace.close()
-    return simplify(trace.graph([result._array.value for result in results])), arrays
 
 
 def fused(function, *arrays):
@@ -293,37 +294,23 @@ def test_a_kernel_that_fails_names_the_ops(fuser):
         captured(X)
 
 
-@st.composite
-def programs(draw):
-    """Functions of two arrays, a row and a number: straight lines of random ops."""
-    unary = st.sampled_from([pb.negative, pb.exp, pb.tanh, pb.sum, pb.cumulative_sum, pb.mean])
-    binary = st.sampled_from([pb.add, pb.subtract, pb.multiply, pb.maximum])
-    place = st.integers(0, 200)
-    line = st.tuples(st.one_of(unary, binary), place, place, st.integers(0, 4))
-    lines = draw(st.lists(line, min_size=2, max_size=25))
-    kept = draw(st.lists(place, min_size=1, max_size=4))
+def bounded_exp(x):
+    return pb.where(x < 1, pb.exp(x * 0.125), x)
 
-    def function(*inputs):
-        values = list(inputs)
-        for op, i, j, axis in lines:
-            x, y = values[i % len(values)], values[j % len(values)]
-            if op in (pb.sum, pb.mean):
-                values.append(op(x, axis=None if axis >= x.ndim else axis, keepdims=axis == 1))
-            elif op is pb.cumulative_sum:
-                values.append(op(x, axis=0) if x.ndim else pb.tanh(x))
-            elif op in (pb.add, pb.subtract, pb.multiply, pb.maximum):
-                values.append(op(x, y))
-            elif op is pb.exp:
-                values.append(pb.where(x < 1, op(x * 0.125), x))
-            else:
-                values.append(op(x))
-        return [values[-1 - i % len(lines)] for i in kept]
 
-    return function
+def running_sum(x):
+    return pb.cumulative_sum(x, axis=0) if x.ndim else pb.tanh(x)
+
+
+PROGRAMS = fused_programs.programs(
+    (pb.negative, bounded_exp, pb.tanh, running_sum),
+    (pb.add, pb.subtract, pb.multiply, pb.maximum),
+    longest=25,
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(programs())
+@given(PROGRAMS)
 def test_random_programs_give_the_same_bits(function):
     backend = as_device("cpu").backend
     with np.errstate(all="ignore"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import array_api
 
 RNG = np.random.default_rng(7)
 LOGITS = RNG.normal(size=(6, 5)) * 4
@@ -123,6 +125,30 @@ class TestStability:
             ([[0.0, 1.0, 0.0]], pb.losses.sigmoid_cross_entropy),
         ]:
             assert np.isfinite(pb.grad(loss, 1)(labels, logits).numpy()).all()
+
+    def test_small_losses_of_large_logits_keep_their_digits(self):
+        class Bodies(pb.Backend):
+            """NumPy without kernels of composites."""
+
+            name = "bodies"
+            dtypes: ClassVar = {d: np.dtype(d) for d in pb.dtypes.ALL}
+            kernels: ClassVar = array_api.kernels(np)
+
+            def from_host(self, array, device, *, copy):
+                return np.array(array)
+
+            def to_host(self, array):
+                return array
+
+            def native(self, value):
+                return np.asarray(value)
+
+        pb.register_backend(Bodies(), replace=True)
+        expected = pytest.approx(np.log1p(np.exp(-10)), rel=2e-3)
+        with pb.device("bodies"):
+            logits = pb.asarray([[100.0, 90.0]])
+            assert pb.losses.sparse_softmax_cross_entropy([0], logits).item() == expected
+            assert pb.losses.softmax_cross_entropy([[1.0, 0.0]], logits).item() == expected
 
     def test_label_smoothing(self):
         smooth = ROWS * 0.9 + 0.1 / 5

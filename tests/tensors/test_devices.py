@@ -21,7 +21,7 @@ from pullback.devices import (
 )
 from pullback.plugins.backend import Backend
 from pullback.plugins.hookspecs import hookimpl
-from pullback.plugins.records import Memory
+from pullback.plugins.memory import Memory
 from pullback.plugins.registry import Registry
 
 # By name `pullback.devices` is the function.

@@ -111,6 +111,14 @@ def test_there_is_no_gradient_through_them():
     assert tape.gradient(y, x).tolist() == [1.0, 2.0]
 
 
+def test_captured_functions_convert_to_them_and_back(dtype):
+    pack = pb.function(lambda x: x.astype(dtype).astype(pb.float32) * 2)
+    x = pb.asarray(VALUES, device="cpu")
+    expected = stored(dtype).astype(pb.float32) * 2
+    for _ in range(3):
+        np.testing.assert_array_equal(pack(x).numpy(), expected.numpy())
+
+
 def test_dlpack_refuses(dtype):
     with pytest.raises(errors.ExchangeError, match=r"DLPack; convert .*, or take x\.numpy\(\)"):
         np.from_dlpack(stored(dtype))

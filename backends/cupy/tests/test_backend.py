@@ -106,6 +106,17 @@ def test_synchronize_tells_too(device):
     device.synchronize()
 
 
+def test_a_profile_has_times_of_the_device(device):
+    x = pb.ones((64, 64), device=device)
+    with pb.profile() as profile:
+        for _ in range(3):
+            x @ x
+    [row] = profile.ops
+    assert (row.op, row.calls) == ("matmul", 3)
+    assert 0 < row.device_seconds < profile.seconds
+    assert "device ms" in str(profile)
+
+
 def test_a_negative_power_of_integers_is_told(device):
     x = pb.asarray([2, 3], device=device)
     powers = x ** pb.asarray([2, -1], device=device)

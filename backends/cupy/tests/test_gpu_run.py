@@ -79,3 +79,13 @@ def test_the_report(program, tmp_path, monkeypatch, standin):
     assert "| tests | NO | 1.5 |" in text
     assert "what went wrong" in text
     assert json.loads(path.with_suffix(".json").read_text())["machine"] == "a GPU"
+
+
+def test_fused_kernels_and_graphs_are_compared_and_timed(program, tmp_path, monkeypatch, standin):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "backends/cupy/tests/standin"))
+    given = program.arguments(["--quick"])
+    part = program.run("fusion", given, tmp_path / "fusion.json")
+    assert part["passed"], part["words"]
+    table = "\n".join(part["values"]["table"])
+    assert "| random groups, float32 |" in table
+    assert "| op by op | captured | fused | CUDA graph |" in table

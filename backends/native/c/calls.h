@@ -40,6 +40,9 @@ enum { KERNELS(KERNEL_NUMBER) KERNEL_COUNT };
 KERNELS(KERNEL_DECLARATION)
 #undef KERNEL_DECLARATION
 
+/* The optimizers whose updates can be done in place, as functions NAME_in_place. */
+#define UPDATES(X) X(sgd) X(momentum) X(adam)
+
 /* The loops for this processor. */
 extern const Loop *loops;
 
@@ -81,6 +84,23 @@ static inline PyObject *unless(int failed, PyObject *y) {
 /* The value of an attribute among the keywords of a call, or NULL. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);
 
+/* The attribute as a number; -1 with an error set if it is not a number. */
+static inline double number(PyObject *const *x, Py_ssize_t count, PyObject *names,
+                            const char *name) {
+    PyObject *value = attribute(x, count, names, name);
+    if (!value) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "the attribute '%s' is missing", name);
+        return -1;
+    }
+    return PyFloat_AsDouble(value);
+}
+#define ATTRIBUTE(name) number(x, count, names, #name)
+
+static inline int is_true(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
+    return attribute(x, count, names, name) == Py_True;
+}
+
 static inline PyArrayObject *as_array(PyObject *x) { return (PyArrayObject *)x; }
 
 /* True if x is a float32 array, C-contiguous, aligned, in the machine's byte order. */
@@ -98,6 +118,10 @@ PyObject *new_array(int ndim, const npy_intp *shape);
 static inline PyObject *new_like(PyObject *x) {
     return new_array(PyArray_NDIM(as_array(x)), PyArray_DIMS(as_array(x)));
 }
+
+/* A number, as a 0-d array. */
+static inline int is_number(PyObject *x) { return PyArray_NDIM(as_array(x)) == 0; }
+static inline double value(PyObject *number) { return *(float *)data(number); }
 
 static inline int same_shape(PyObject *x, PyObject *y) {
     return PyArray_NDIM(as_array(x)) == PyArray_NDIM(as_array(y))

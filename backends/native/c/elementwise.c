@@ -1,4 +1,4 @@
-/* Kernels of elementwise ops, and of the optimizers' updates. */
+/* Kernels of elementwise ops. */
 #include <math.h>
 
 #include "calls.h"
@@ -43,22 +43,6 @@ UNARY(abs, 0.25)
 UNARY(square, 0.25)
 UNARY(sqrt, 0.3)
 
-/* The attribute as a number; -1 with an error set if it is not a number. */
-static double number(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
-    PyObject *value = attribute(x, count, names, name);
-    if (!value) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "the attribute '%s' is missing", name);
-        return -1;
-    }
-    return PyFloat_AsDouble(value);
-}
-#define ATTRIBUTE(name) number(x, count, names, #name)
-
-static int is_true(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
-    return attribute(x, count, names, name) == Py_True;
-}
-
 KERNEL(gelu) {
     (void)module;
     if (count != 1 || !is_plain(x[0]))
@@ -95,8 +79,6 @@ GRADIENT(silu_gradient, 0.8)
 
 /* Arithmetic: arrays of one shape, an array and a number, an array and a row. ---------------- */
 
-static double value(PyObject *number) { return *(float *)data(number); }
-
 typedef int (*RunNumber)(const NumberArgs *, ptrdiff_t, ptrdiff_t, double);
 static PyObject *with_number(RunNumber run, PyObject *x, double number) {
     PyObject *y = new_like(x);
@@ -123,8 +105,6 @@ static int is_row_of(PyObject *row, PyObject *x) {
     return PyArray_NDIM(as_array(row)) == 1 && ndim > 1 && size(row)
         && PyArray_DIM(as_array(row), 0) == PyArray_DIM(as_array(x), ndim - 1);
 }
-
-static inline int is_number(PyObject *x) { return PyArray_NDIM(as_array(x)) == 0; }
 
 /* True if all elements of x share one address, as in the gradient of a sum. */
 static int is_repeated(PyObject *x) {
@@ -243,90 +223,4 @@ KERNEL(where) {
         return unless(run_where(&args, size(y), PIECE, 0.3), y);
     }
     return y;
-}
-
-/* Optimizers. ---------------------------------------------------------------------------------- */
-
-/* True if x[0..arrays) are plain and of one shape, and the others are plain numbers. */
-static int are_slots(PyObject *const *x, Py_ssize_t arrays, Py_ssize_t count) {
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (!is_plain(x[i]) || (i < arrays ? !same_shape(x[0], x[i]) : !is_number(x[i])))
-            return 0;
-    return 1;
-}
-
-/* Fills `new` with `count` arrays like x; false with an error set. */
-static int new_values(PyObject *x, int count, PyObject **new) {
-    for (int i = 0; i < count; i++) {
-        new[i] = new_like(x);
-        if (!new[i]) {
-            while (i)
-                Py_DECREF(new[--i]);
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Elements of a piece: there are several arrays. */
-#define SLOTS_PIECE (PIECE / 2)
-
-KERNEL(sgd_update) {
-    (void)module;
-    if (count != 3 || !are_slots(x, 2, count))
-        return NUMPY_FALLBACK(sgd_update);
-    SgdArgs args = {.p = data(x[0]),
-                    .g = data(x[1]),
-                    .rate = value(x[2]),
-                    .weight_decay = ATTRIBUTE(weight_decay)};
-    PyObject *p;
-    if (PyErr_Occurred() || !new_values(x[0], 1, &p))
-        return NULL;
-    args.new_p = data(p);
-    return unless(run_sgd(&args, size(x[0]), SLOTS_PIECE, 0.4), p);
-}
-
-KERNEL(momentum_update) {
-    (void)module;
-    if (count != 4 || !are_slots(x, 3, count))
-        return NUMPY_FALLBACK(momentum_update);
-    MomentumArgs args = {.p = data(x[0]),
-                         .g = data(x[1]),
-                         .v = data(x[2]),
-                         .rate = value(x[3]),
-                         .weight_decay = ATTRIBUTE(weight_decay),
-                         .momentum = ATTRIBUTE(momentum),
-                         .nesterov = is_true(x, count, names, "nesterov")};
-    PyObject *new[2];
-    if (PyErr_Occurred() || !new_values(x[0], 2, new))
-        return NULL;
-    args.new_p = data(new[0]), args.new_v = data(new[1]);
-    new[0] = unless(run_momentum(&args, size(x[0]), SLOTS_PIECE, 0.6), new[0]);
-    return pair(new[0], new[1]);
-}
-
-/* rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants combined. */
-KERNEL(adam_update) {
-    (void)module;
-    if (count != 6 || !are_slots(x, 4, count))
-        return NUMPY_FALLBACK(adam_update);
-    double rate = value(x[4]), step = value(x[5]);
-    double beta1 = ATTRIBUTE(beta1), beta2 = ATTRIBUTE(beta2);
-    double decay = ATTRIBUTE(weight_decay), root = sqrt(1 - pow(beta2, step));
-    AdamArgs args = {.p = data(x[0]),
-                     .g = data(x[1]),
-                     .m = data(x[2]),
-                     .v = data(x[3]),
-                     .share1 = 1 - beta1,
-                     .share2 = 1 - beta2,
-                     .scale = rate * root / (1 - pow(beta1, step)),
-                     .epsilon = ATTRIBUTE(epsilon) * root,
-                     .weight_decay = decay,
-                     .step_decay = decay * rate};
-    PyObject *new[3];
-    if (PyErr_Occurred() || !new_values(x[0], 3, new))
-        return NULL;
-    args.new_p = data(new[0]), args.new_m = data(new[1]), args.new_v = data(new[2]);
-    new[0] = unless(run_adam(&args, size(x[0]), SLOTS_PIECE, 0.9), new[0]);
-    return triple(new[0], new[1], new[2]);
 }

@@ -7,11 +7,18 @@
 #include "fused.h"
 #include "pool.h"
 
-#include <stdatomic.h>
+/* A kernel is compiled that has been called this often, for so many nanoseconds in all. */
+#define HOT_CALLS 16
+#define HOT_TIME 3e7
+
+/* What a block that is left costs in luck, and the luck at which no more is tried. */
+#define UNLUCKY 8
+#define NO_LUCK (-256)
 
 /* A call. */
 typedef struct {
-    const Fused *fused;
+    Fused *fused;
+    Block compiled, near;
     char *base[MOST_ARRAYS];
     ptrdiff_t item[MOST_ARRAYS];
     double number[MOST_NUMBERS];
@@ -53,12 +60,12 @@ static void row_step(const Fused *fused, const Step *step, char *const *at, ptrd
     }
 }
 
-static void block_steps(const Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t count) {
-    const Fused *fused = launch->fused;
+static void block_steps(const Fused *fused, char *const *at, const double *numbers,
+                        const float *singles, ptrdiff_t from, ptrdiff_t count) {
     for (const Step *step = fused->step; step < fused->step + fused->steps; step++) {
         const int *in = step->in;
         char *y = at[step->out];
-#define OPERAND(i) ((const float *)(in[i] < 0 ? (char *)&launch->single[-1 - in[i]] : at[in[i]]))
+#define OPERAND(i) ((const float *)(in[i] < 0 ? (char *)&singles[-1 - in[i]] : at[in[i]]))
         switch (step->code) {
         case UNARY: {
             UnaryArgs args = {.x = (float *)at[in[0]], .y = (float *)y};
@@ -72,7 +79,7 @@ static void block_steps(const Launch *launch, char *const *at, ptrdiff_t from, p
         }
         case WITH_NUMBER: {
             NumberArgs args = {
-                .x = (float *)at[in[0]], .y = (float *)y, .number = launch->number[-1 - in[1]]};
+                .x = (float *)at[in[0]], .y = (float *)y, .number = numbers[-1 - in[1]]};
             loops[step->loop](0, count, &args);
             break;
         }
@@ -100,6 +107,14 @@ static void block_steps(const Launch *launch, char *const *at, ptrdiff_t from, p
         }
 #undef OPERAND
     }
+}
+
+int run_block(const Fused *fused, Block compiled, char *const *at, const double *numbers,
+              const float *singles, ptrdiff_t from, ptrdiff_t count) {
+    int left = !compiled || compiled(at, singles, from, count, fused->width, 0);
+    if (left)
+        block_steps(fused, at, numbers, singles, from, count);
+    return left;
 }
 
 /* Adds up what a unit has of the sums: rows of their own, or a piece of the rows. */
@@ -138,6 +153,18 @@ static int take_buffers(Launch *launch) {
     }
 }
 
+/* Runs a block by the compiled one for numbers that are near; false if it left it. */
+static int is_near(Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t count) {
+    Fused *fused = launch->fused;
+    int left = launch->near(at, launch->single, from, count, fused->width, 0);
+    int luck = atomic_load_explicit(&fused->luck, memory_order_relaxed);
+    if (left || luck < 0)
+        atomic_store_explicit(&fused->luck, left ? luck - UNLUCKY : luck + 1, memory_order_relaxed);
+    if (left && luck < NO_LUCK)
+        atomic_store_explicit(&fused->near, 0, memory_order_relaxed);
+    return !left;
+}
+
 /* As a loop over units, for the pool. */
 static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
     Launch *launch = (Launch *)args;
@@ -158,8 +185,10 @@ static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
                 at[i] = launch->base[i] + block * launch->item[i];
             for (int i = 0; i < fused->wide; i++)
                 at[arrays + i] = wide[i] + (block - begin) * (ptrdiff_t)sizeof(float);
-            ptrdiff_t left = end - block;
-            block_steps(launch, at, block, left < fused->block ? left : fused->block);
+            ptrdiff_t left = end - block, count = left < fused->block ? left : fused->block;
+            if (!launch->near || !is_near(launch, at, block, count))
+                run_block(fused, launch->compiled, at, launch->number, launch->single, block,
+                          count);
         }
         unit_sums(launch, wide, unit, begin, end);
     }
@@ -260,8 +289,23 @@ static PyObject *as_result(const Fused *fused, PyObject **made) {
     return all;
 }
 
+/* Says that a kernel has run often: that is where compiling it pays. */
+static void count_call(Fused *fused) {
+    fused->calls++;
+    fused->spent += fused->cost * (double)fused->total;
+    if (fused->calls < HOT_CALLS || fused->spent < HOT_TIME)
+        return;
+    PyObject *when_hot = fused->when_hot;
+    fused->when_hot = NULL;
+    PyObject *answer = PyObject_CallOneArg(when_hot, (PyObject *)fused);
+    if (!answer)
+        PyErr_WriteUnraisable(when_hot);
+    Py_XDECREF(answer);
+    Py_DECREF(when_hot);
+}
+
 PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject *names) {
-    const Fused *fused = (Fused *)self;
+    Fused *fused = (Fused *)self;
     int fit = PyVectorcall_NARGS(flags) == fused->inputs && !names;
     for (int i = 0; fit && i < fused->inputs; i++)
         fit = fits(fused, fused->kinds[i], x[i]);
@@ -269,6 +313,8 @@ PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject 
         return PyObject_Vectorcall(fused->fallback, x, flags, names);
     Launch launch;
     launch.fused = fused;
+    launch.compiled = (Block)atomic_load_explicit(&fused->compiled, memory_order_acquire);
+    launch.near = (Block)atomic_load_explicit(&fused->near, memory_order_acquire);
     atomic_init(&launch.taken, 0);
     for (int i = 0; i < fused->arrays; i++)
         take_input(&launch, i,
@@ -294,5 +340,7 @@ PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject 
         PyMem_Free(launch.partial[i]);
     for (int i = 0; i < fused->outputs + fused->sums; i++)
         Py_XDECREF(made[i]);
+    if (result && fused->when_hot)
+        count_call(fused);
     return result;
 }

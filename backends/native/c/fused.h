@@ -3,6 +3,9 @@
 #define PULLBACK_FUSED_H
 
 #include "calls.h"
+
+#include <stdatomic.h>
+
 #define MOST_ARRAYS 32 /* given, bound and written */
 #define MOST_BUFFERS 32
 #define MOST_REGISTERS (MOST_ARRAYS + MOST_BUFFERS)
@@ -35,6 +38,12 @@ typedef struct {
     npy_intp shape[NPY_MAXDIMS];
 } Sum;
 
+/* The steps of a kernel for one block, compiled into one loop (compiled/source.py): `at` has the
+ * registers where the block begins. True if it has numbers that are not for it: then the loops of
+ * the steps run. `nothing` is 0, which the compiler must not know. */
+typedef int (*Block)(char *const *at, const float *numbers, ptrdiff_t from, ptrdiff_t count,
+                     ptrdiff_t width, int32_t nothing);
+
 /* Registers are inputs, then bound arrays, then outputs, then buffers: first those that hold a
  * whole unit, for sums, then those that hold a block. */
 typedef struct {
@@ -50,7 +59,20 @@ typedef struct {
      * units, which are whole pieces of every sum, and these into blocks. */
     ptrdiff_t total, outer, rows, inner, piece_rows, pieces, unit, block, width;
     double cost;
+    /* Blocks, or 0 as long as there are none: one for all numbers, and a faster one that leaves the
+     * rare ones. It is given up where they are not rare: `luck` counts. */
+    atomic_uintptr_t compiled, near;
+    atomic_int luck;
+    /* What is called, once, when the kernel has run often; NULL before and after. */
+    PyObject *when_hot;
+    double spent; /* nanoseconds, estimated */
+    int calls;
 } Fused;
+
+/* Runs the steps for a block by the compiled one, or by the loops where there is none or it leaves
+ * it to them; true if it did. */
+int run_block(const Fused *fused, Block compiled, char *const *at, const double *numbers,
+              const float *singles, ptrdiff_t from, ptrdiff_t count);
 
 PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject *names);
 

@@ -138,6 +138,7 @@ static void forget_fused(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(((Fused *)self)->fallback);
     Py_XDECREF(((Fused *)self)->bound);
+    Py_XDECREF(((Fused *)self)->when_hot);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -152,7 +153,74 @@ static PyType_Slot slots[] = {{Py_tp_dealloc, forget_fused},
 static PyType_Spec spec = {
     "pullback_native._native.Fused", sizeof(Fused), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-static PyMethodDef methods[] = {{"fused", make_fused, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+/* when_hot(kernel, function): calls function(kernel) once, when the kernel has run often. */
+static PyObject *when_hot(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *kernel, *function;
+    if (!PyArg_ParseTuple(args, "O!O", fused_type, &kernel, &function))
+        return NULL;
+    Py_XSETREF(((Fused *)kernel)->when_hot, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
+/* adopt(kernel, block, near): the kernel runs the Blocks at these addresses from now on; its loops
+ * where they are 0. */
+static PyObject *adopt(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *kernel;
+    Py_ssize_t compiled, near;
+    if (!PyArg_ParseTuple(args, "O!nn", fused_type, &kernel, &compiled, &near))
+        return NULL;
+    Fused *fused = (Fused *)kernel;
+    atomic_store_explicit(&fused->luck, 0, memory_order_relaxed);
+    atomic_store_explicit(&fused->compiled, (uintptr_t)compiled, memory_order_release);
+    atomic_store_explicit(&fused->near, (uintptr_t)near, memory_order_release);
+    Py_RETURN_NONE;
+}
+
+/* block(kernel, address, arrays, numbers, from, count): runs one block, by the loops if the address
+ * is 0, on one writable array of bytes for each register; true if the compiled one left it to the
+ * loops. For holding the one against the other. */
+static PyObject *block(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *kernel, *arrays, *numbers;
+    Py_ssize_t address, from, count;
+    if (!PyArg_ParseTuple(args, "O!nO!O!nn", fused_type, &kernel, &address, &PyTuple_Type, &arrays,
+                          &PyTuple_Type, &numbers, &from, &count))
+        return NULL;
+    const Fused *fused = (Fused *)kernel;
+    char *at[MOST_REGISTERS];
+    double doubles[MOST_NUMBERS];
+    float singles[MOST_NUMBERS];
+    int registers = fused->arrays + fused->outputs + fused->buffers;
+    int right =
+        PyTuple_GET_SIZE(arrays) == registers && PyTuple_GET_SIZE(numbers) == fused->numbers;
+    for (int i = 0; right && i < registers; i++) {
+        PyObject *one = PyTuple_GET_ITEM(arrays, i);
+        int row = i < fused->arrays && fused->kinds[i] == ONE_ROW;
+        right = PyArray_CheckExact(one) && PyArray_ISCARRAY(as_array(one))
+             && PyArray_NBYTES(as_array(one))
+                    >= (row ? fused->width : count) * (ptrdiff_t)sizeof(float);
+        at[i] = right ? data(one) : NULL;
+    }
+    for (int i = 0; right && i < fused->numbers; i++) {
+        doubles[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
+        singles[i] = (float)doubles[i];
+    }
+    if (!right || count < 0 || from < 0) {
+        PyErr_SetString(PyExc_ValueError, "a block takes an array for each register");
+        return NULL;
+    }
+    return PyErr_Occurred() ? NULL
+                            : PyBool_FromLong(run_block(fused, (Block)(uintptr_t)address, at,
+                                                        doubles, singles, from, count));
+}
+
+static PyMethodDef methods[] = {{"fused", make_fused, METH_VARARGS, NULL},
+                                {"when_hot", when_hot, METH_VARARGS, NULL},
+                                {"adopt", adopt, METH_VARARGS, NULL},
+                                {"block", block, METH_VARARGS, NULL},
+                                {NULL, NULL, 0, NULL}};
 
 int add_fused(PyObject *module) {
     if (!fused_type && !(fused_type = (PyTypeObject *)PyType_FromSpec(&spec)))

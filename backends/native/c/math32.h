@@ -26,6 +26,26 @@ INLINE int32_t as_bits(float x) {
  * shifting a sign is undefined. */
 INLINE float two_to(int32_t n) { return as_float((int32_t)((uint32_t)(n + 127) << 23)); }
 
+/* Numbers between which a function is computed. They are variables whose values the compiler does
+ * not see (bounds.c): GCC makes one instruction of a minimum or maximum with a variable, and two,
+ * of which one is slow, of that with a constant. */
+#ifndef BOUND
+#define BOUND(name, value) extern const float name;
+#endif
+BOUND(exp_least, -105.0f)
+BOUND(exp_most, 89.5f)
+BOUND(falling_least, -87.0f)
+BOUND(expm1_least, -20.0f)
+BOUND(expm1_most, 88.8f)
+BOUND(tanh_most, 20.0f)
+BOUND(silu_least, -120.0f)
+BOUND(silu_most, 120.0f)
+BOUND(gelu_least, -100.0f)
+BOUND(gelu_most, 100.0f)
+BOUND(tail_least, 0.0f)
+/* A sigmoid is 0 here; a bound, since 0 * inf is NaN. */
+BOUND(far_below, -1000.0f)
+
 /* x, or `least` if x is less; NaN stays. */
 INLINE float at_least(float x, float least) { return x < least ? least : x; }
 INLINE float at_most(float x, float most) { return x > most ? most : x; }
@@ -59,7 +79,7 @@ INLINE float expm1_reduced(float r) {
 
 INLINE float exp32(float x) {
     float low, high;
-    x = at_most(at_least(x, -105.0f), 89.5f);
+    x = at_most(at_least(x, exp_least), exp_most);
     float r = reduced(x, &low, &high);
     return (expm1_reduced(r) + 1.0f) * low * high;
 }
@@ -67,7 +87,7 @@ INLINE float exp32(float x) {
 /* exp(x) for x <= 0, where results below 2^-126 may be 0: one factor fewer. */
 INLINE float exp32_falling(float x) {
     const float shifter = 0x1.8p23f;
-    float bounded = at_least(x, -87.0f);
+    float bounded = at_least(x, falling_least);
     float shifted = bounded * 0x1.715476p+0f + shifter;
     float rounded = shifted - shifter;
     float r = bounded - rounded * 0x1.62e4p-1f;
@@ -80,7 +100,7 @@ INLINE float exp32_falling(float x) {
 /* exp(x) - 1, of halves: 2^n alone may be out of range where its product with exp(r) is not. */
 INLINE float expm1_32(float x) {
     const float shifter = 0x1.8p23f;
-    float y = at_most(at_least(x, -20.0f), 88.8f);
+    float y = at_most(at_least(x, expm1_least), expm1_most);
     float shifted = y * 0x1.715476p+0f + shifter;
     float rounded = shifted - shifter;
     float r = y - rounded * 0x1.62e4p-1f;
@@ -92,7 +112,7 @@ INLINE float expm1_32(float x) {
 /* tanh(|x|) = e / (e + 2) with e = exp(2 |x|) - 1, which cancels nowhere. */
 INLINE float tanh32(float x) {
     const float shifter = 0x1.8p23f;
-    float y = at_most(fabsf(x) * 2.0f, 20.0f);
+    float y = at_most(fabsf(x) * 2.0f, tanh_most);
     float shifted = y * 0x1.715476p+0f + shifter;
     float rounded = shifted - shifter;
     float r = y - rounded * 0x1.62e4p-1f;
@@ -111,9 +131,9 @@ INLINE float sigmoid32(float x) {
 /* x / (1 + exp(-x)). Far below 0 exp(x) has few digits left before x makes it larger, so the last
  * factor comes last. */
 INLINE float silu32(float x) {
-    float low, high, size = at_most(fabsf(x), 120.0f);
+    float low, high, size = at_most(fabsf(x), silu_most);
     float e = expm1_reduced(reduced(-size, &low, &high)) + 1.0f;
-    float y = (x < 0.0f ? at_least(x, -120.0f) * e * low : x) / (1.0f + e * low * high);
+    float y = (x < 0.0f ? at_least(x, silu_least) * e * low : x) / (1.0f + e * low * high);
     return x < 0.0f ? y * high : y;
 }
 

@@ -119,11 +119,20 @@ static PyObject *use(PyObject *module, PyObject *args) {
     return PyUnicode_FromString(chosen);
 }
 
+/* In updates.c. */
+#define DECLARE(name)                                                                              \
+    PyObject *name##_in_place(PyObject *module, PyObject *const *x, Py_ssize_t count,              \
+                              PyObject *names);
+UPDATES(DECLARE)
+
+#define IN_PLACE(name)                                                                             \
+    {#name "_in_place", (PyCFunction)(void (*)(void))name##_in_place,                              \
+     METH_FASTCALL | METH_KEYWORDS, NULL},
 #define METHOD(name)                                                                               \
     {#name, (PyCFunction)(void (*)(void))kernel_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
 static PyMethodDef methods[] = {
-    KERNELS(METHOD){"run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS,
-                    NULL},
+    KERNELS(METHOD) UPDATES(IN_PLACE){"run", (PyCFunction)(void (*)(void))run_by_name,
+                                      METH_FASTCALL | METH_KEYWORDS, NULL},
     {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},

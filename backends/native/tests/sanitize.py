@@ -62,6 +62,7 @@ def compiled(flags: list[str], folder: Path) -> Path:
     include = [f"-I{sysconfig.get_path('include')}", f"-I{np.get_include()}"]
     source = folder / "src"
     shutil.copytree(PACK / "src", source, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(PACK / "c", folder / "c")
 
     def compile_one(path: Path) -> str:
         made = folder / f"{path.stem}.o"

@@ -1,6 +1,8 @@
 """Fused kernels: which regions have one, and that their results are those of the calls."""
 
+import importlib.util
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,50 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.devices import as_device
-from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
 from pullback.graph.passes.regions import fuse
-from pullback.graph.passes.simplify import simplify
-from pullback.tensor import Tensor
 from pullback_native import _native, fused_plan
 from pullback_native.fusion import UNARY
 from pullback_native.fusion import fuse as native_kernel
 from pullback_native.loops import LOOPS
 from pullback_numpy.threads import number_of_threads
 
-rng = np.random.default_rng(0)
-SPECIAL = np.array(
-    [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -90, 90, 0.5, -1e-8], np.float32
+_spec = importlib.util.spec_from_file_location(
+    "fused_programs", Path(__file__).with_name("fused_programs.py")
 )
-
-
-def normal(*shape):
-    """Numbers with infinities, NaN, zeros and subnormal ones among them."""
-    x = np.array(3 * rng.standard_normal(shape), np.float32)
-    flat = x.reshape(-1)
-    some = flat[:: max(1, flat.size // 20)]
-    some[...] = rng.permutation(np.resize(SPECIAL, some.size))
-    return x
-
-
-def recorded(function, *arrays):
-    arrays = [pb.asarray(array)._array for array in arrays]
-    trace = Trace(as_device("cpu"))
-    results = function(*[trace.argument(array, f"x{i}") for i, array in enumerate(arrays)])
-    results = [results] if isinstance(results, Tensor) else list(results)
-    trace.close()
-    return simplify(trace.graph([result._array.value for result in results])), arrays
-
-
-def same_bits(found, expected):
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    if found.dtype == np.float32:
-        assert np.array_equal(np.isnan(found), np.isnan(expected))
-        found, expected = (np.where(np.isnan(x), 0, x).view(np.uint32) for x in (found, expected))
-    assert np.array_equal(found, expected)
+_helpers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_helpers)
+normal, recorded, same_bits = _helpers.normal, _helpers.recorded, _helpers.same_bits
+programs, rng = _helpers.programs, _helpers.rng
 
 
 def fused(function, *arrays):
@@ -314,33 +289,6 @@ def test_several_callers_of_one_kernel():
 
 
 # Programs -----------------------------------------------------------------------------------------
-
-
-@st.composite
-def programs(draw):
-    """Straight lines of random ops on two arrays, a row and a number."""
-    unary = st.sampled_from([pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.sum, pb.mean, pb.square])
-    binary = st.sampled_from([pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, pb.less])
-    place = st.integers(0, 200)
-    line = st.tuples(st.one_of(unary, binary), place, place, st.integers(0, 4))
-    lines = draw(st.lists(line, min_size=2, max_size=30))
-    kept = draw(st.lists(place, min_size=1, max_size=4))
-
-    def function(*inputs):
-        values = list(inputs)
-        for op, i, j, axis in lines:
-            x, y = values[i % len(values)], values[j % len(values)]
-            if op in (pb.sum, pb.mean):
-                values.append(op(x, axis=None if axis >= x.ndim else axis, keepdims=axis == 1))
-            elif op is pb.less:
-                values.append(pb.where(op(x, y), x, y))
-            elif op in (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum):
-                values.append(op(x, y))
-            else:
-                values.append(op(x))
-        return [values[-1 - i % len(lines)] for i in kept]
-
-    return function
 
 
 @settings(max_examples=80, deadline=None)

@@ -13,8 +13,8 @@ import pullback as pb
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.plugins.kind import Kind
 from pullback.plugins.public import use_kernel_packs
-from pullback.plugins.records import Kind
 from pullback.shapes import output_sizes
 from pullback.spec import OPS
 from pullback_native import _native

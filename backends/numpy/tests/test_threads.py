@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -288,3 +289,14 @@ def test_a_thread_that_ends_before_it_begins_does_not_hold_up_the_caller():
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert process.stdout == "[0, 1, 2, 3, 4]\n", process.stderr
+
+
+def test_helpers_keep_no_arrays_of_the_last_job():
+    array = _normal(8)
+    alive = weakref.ref(array)
+    both = threading.Barrier(2)
+    with threads.number_of_threads(2):
+        # Each of the two threads has a piece.
+        threads.run(lambda piece, array=array: both.wait(10), range(2))
+        del array
+        assert alive() is None

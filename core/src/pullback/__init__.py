@@ -109,7 +109,7 @@ from pullback.ops.sorting import *
 from pullback.ops.special import *
 from pullback.ops.trigonometric import *
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Deviation, Memory
+from pullback.plugins.records import Deviation
 from pullback.shapes import broadcast_shapes
 from pullback.strings import StringTensor
 from pullback.tensor import Tensor, TensorLike
@@ -147,6 +147,7 @@ if TYPE_CHECKING:
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
     from pullback.plugins.hookspecs import hookimpl as hookimpl
+    from pullback.plugins.memory import Memory as Memory
     from pullback.plugins.own_kernels import register_kernel as register_kernel
     from pullback.plugins.public import *
     from pullback.profiling import OpProfile as OpProfile
@@ -162,6 +163,7 @@ _LAZY = {
     "CheckpointManager": "pullback.checkpoint",
     "Generator": "pullback.random",
     "GradientTape": "pullback._autodiff.tape",
+    "Memory": "pullback.plugins.memory",
     "Model": "pullback.layers",
     "OpsInfo": "pullback.plugins.public",
     "OpProfile": "pullback.profiling",

@@ -9,10 +9,22 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a protocol takes a part of a millisecond of the import
+    from typing import Protocol
+
     from pullback.dtypes import DType
+
+    class Host(Protocol):
+        """A trace, as a number knows it."""
+
+        def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
+            """The number that a function gives at each run."""
+
+        def number_as_tensor(self, number: HostNumber, dtype: DType) -> Any:
+            """A 0-d tensor with the number of each run."""
+
 
 __all__ = ["Apart", "Break", "DrawnInt", "HostNumber"]
 
@@ -54,16 +66,6 @@ class DrawnInt(int):
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _arithmetic
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _arithmetic
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _arithmetic
-
-
-class Host(Protocol):
-    """A trace, as a number knows it."""
-
-    def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
-        """The number that a function gives at each run."""
-
-    def number_as_tensor(self, number: HostNumber, dtype: DType) -> Any:
-        """A 0-d tensor with the number of each run."""
 
 
 class HostNumber:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def each(function: Callable[[Any], Any], operand: Any) -> Any:
-    """What a function returns for an operand of a call.
+    """Returns what a function returns for an operand of a call.
 
     Args:
         function: takes one value.

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from pullback import errors
 from pullback.plugins import observation
 from pullback.plugins.backend import KINDS, Backend
-from pullback.plugins.records import Memory
+from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 
 if TYPE_CHECKING:
+    from pullback.plugins.memory import Memory
     from pullback.plugins.registry import Registry
 
 __all__ = ["Device", "DeviceLike", "default_device", "device", "devices", "set_default_device"]
@@ -63,8 +64,15 @@ class Device:
         self.backend.reset_peak(self.native)
 
     def synchronize(self) -> None:
-        """Waits until the device has done all the work that it was given."""
-        self.backend.synchronize(self.native)
+        """Waits until the device has done all the work that it was given.
+
+        Raises:
+            BackendError: for an error of a call before.
+        """
+        try:
+            self.backend.synchronize(self.native)
+        except LATE_ERRORS as error:
+            raise_late(error, self)
 
     def __enter__(self) -> Self:
         _context.outer.append(_context.device)

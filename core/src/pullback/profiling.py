@@ -16,21 +16,28 @@ from typing import Any, NamedTuple, Self
 from pullback import errors
 from pullback.plugins import observation
 from pullback.plugins.backend import Backend
+from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 
 __all__ = ["OpProfile", "Profile", "profile"]
 
 #: The calls that are kept one by one, for the trace; the table counts all of them.
 _EVENTS = 1_000_000
+#: The calls whose time on the device may wait to be read.
+_WAITING = 8192
 
 
 class OpProfile(NamedTuple):
-    """The calls of an op's kernels on one backend; `bytes` is the size of all their results."""
+    """The calls of an op's kernels on one backend; `bytes` is the size of all their results.
+
+    `device_seconds` is the time on the device, where the backend measures it; None elsewhere.
+    """
 
     op: str
     backend: str
     calls: int
     seconds: float
     bytes: int
+    device_seconds: float | None = None
 
     @property
     def mean(self) -> float:
@@ -49,6 +56,15 @@ class _Event(NamedTuple):
     details: dict[str, Any]
 
 
+class _Timed(NamedTuple):
+    """A call whose time on the device is read later, when the device is done."""
+
+    key: tuple[str, str]
+    backend: Backend
+    events: Sequence[tuple[Any, Any]]
+    details: dict[str, Any]
+
+
 class Profile:
     """A context manager that collects the calls of kernels; made by `pullback.profile`.
 
@@ -61,6 +77,8 @@ class Profile:
         self._lock = threading.Lock()
         self._events: list[_Event] = []
         self._totals: dict[tuple[str, str], tuple[int, int, int]] = {}
+        self._waiting: list[_Timed] = []
+        self._device_seconds: dict[tuple[str, str], float] = {}
         self._threads: dict[int, str] = {}
         self._started: int | None = None
         self._wall = 0
@@ -95,27 +113,57 @@ class Profile:
         try:
             yield
         finally:
-            self._keep(name, "section", start, perf_counter_ns(), {})
+            with self._lock:
+                self._keep(name, "section", start, perf_counter_ns(), {})
 
-    def record(self, op_name: str, backend: Backend, start: int, end: int, result: Any) -> None:
+    def record(
+        self,
+        op_name: str,
+        backend: Backend,
+        start: int,
+        end: int,
+        result: Any,
+        events: Sequence[tuple[Any, Any]],
+    ) -> None:
         """Gets one call of a kernel."""
         size = _bytes(backend, result)
         details: dict[str, Any] = {"backend": backend.name, "bytes": size}
         if result is None:
             details["raised"] = True
-        self._keep(op_name, "op", start, end, details)
+        key = (op_name, backend.name)
         with self._lock:
-            key = (op_name, backend.name)
+            self._keep(op_name, "op", start, end, details)
             calls, total, sizes = self._totals.get(key, (0, 0, 0))
             self._totals[key] = (calls + 1, total + end - start, sizes + size)
+            if events:
+                self._waiting.append(_Timed(key, backend, events, details))
+            full = len(self._waiting) >= _WAITING
+        if full:
+            # Those of the older half are over, so that nothing waits.
+            self._resolve(_WAITING // 2)
 
     def _keep(self, name: str, kind: str, start: int, end: int, details: dict[str, Any]) -> None:
+        """Keeps an event for the trace; the lock is held."""
         thread = threading.current_thread()
         number = thread.ident or 0
+        self._threads[number] = thread.name
+        if len(self._events) < _EVENTS:
+            self._events.append(_Event(name, kind, number, start, end, details))
+
+    def _resolve(self, count: int | None = None) -> None:
+        """Reads the times of the device of the first `count` calls; of all if None."""
         with self._lock:
-            self._threads[number] = thread.name
-            if len(self._events) < _EVENTS:
-                self._events.append(_Event(name, kind, number, start, end, details))
+            ready, self._waiting = self._waiting[:count], self._waiting[count:] if count else []
+        for call in ready:
+            # A kernel runs on one device: on the others nothing lies between the events.
+            try:
+                seconds = max(call.backend.elapsed(start, end) for start, end in call.events)
+            except LATE_ERRORS as error:
+                raise_late(error, call.backend.name)
+            call.details["device_us"] = round(seconds * 1e6, 3)
+            with self._lock:
+                before = self._device_seconds.get(call.key, 0.0)
+                self._device_seconds[call.key] = before + seconds
 
     @property
     def seconds(self) -> float:
@@ -125,14 +173,18 @@ class Profile:
 
     @property
     def ops(self) -> list[OpProfile]:
-        """The ops that were called, those with the most time first."""
+        """The ops that were called, those with the most time first.
+
+        Waits for the device where its backend measures times there.
+        """
+        self._resolve()
         with self._lock:
-            totals = dict(self._totals)
+            totals, device = dict(self._totals), dict(self._device_seconds)
         rows = [
-            OpProfile(op, backend, calls, total / 1e9, size)
-            for (op, backend), (calls, total, size) in totals.items()
+            OpProfile(*key, calls, total / 1e9, size, device.get(key))
+            for key, (calls, total, size) in totals.items()
         ]
-        return sorted(rows, key=lambda row: (-row.seconds, row.op, row.backend))
+        return sorted(rows, key=lambda row: (-_time(row), row.op, row.backend))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file in Chrome's trace format, for Perfetto or `chrome://tracing`.
@@ -140,6 +192,7 @@ class Profile:
         Raises:
             OSError: if the file cannot be written.
         """
+        self._resolve()
         with self._lock:
             calls, threads = list(self._events), dict(self._threads)
         process = os.getpid()
@@ -172,7 +225,7 @@ class Profile:
 
     def __str__(self) -> str:
         rows = self.ops
-        total = sum(row.seconds for row in rows)
+        total = sum(map(_time, rows))
         cells = [["op", "backend", "calls", "total ms", "mean us", "share", "MB"]]
         cells += [
             [
@@ -181,11 +234,17 @@ class Profile:
                 str(row.calls),
                 f"{row.seconds * 1e3:.3f}",
                 f"{row.mean * 1e6:.1f}",
-                f"{row.seconds / total if total else 0:.1%}",
+                f"{_time(row) / total if total else 0:.1%}",
                 f"{row.bytes / 1e6:.2f}",
             ]
             for row in rows
         ]
+        if any(row.device_seconds is not None for row in rows):
+            times = (
+                "-" if s is None else f"{s * 1e3:.3f}" for s in (r.device_seconds for r in rows)
+            )
+            for cell, time in zip(cells, ["device ms", *times], strict=True):
+                cell.insert(3, time)
         calls = sum(row.calls for row in rows)
         lines = _aligned(cells)
         lines.append(
@@ -207,7 +266,8 @@ def profile(*, synchronize: bool = False) -> Profile:
 
     Args:
         synchronize: True to have each call wait until its device is done. On a GPU, where kernels
-            run later than they are called, the times are those of the calls alone otherwise.
+            run later than they are called, the times are otherwise those of the calls, and beside
+            them those on the device where the backend measures them (`Backend.event`).
 
     Returns:
         The profile, which is printed as a table; `save` writes a trace for Perfetto.
@@ -221,6 +281,11 @@ def profile(*, synchronize: bool = False) -> Profile:
     >>> profile.save(tempfile.mkdtemp() + "/trace.json")
     """
     return Profile(synchronize=synchronize)
+
+
+def _time(row: OpProfile) -> float:
+    """The seconds of the device, or of the calls where it is not measured."""
+    return row.seconds if row.device_seconds is None else row.device_seconds
 
 
 def _bytes(backend: Backend, result: Any) -> int:

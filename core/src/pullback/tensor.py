@@ -22,6 +22,7 @@ from pullback._symbols import Break
 from pullback._views import Base, in_place, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, STORAGE, DType, DTypeLike, kind
+from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.shapes import Shape
 
 if TYPE_CHECKING:
@@ -106,8 +107,14 @@ class Tensor(ArrayMethods, OperatorMethods):
         """The values as a NumPy array: read-only, and without a copy where the backend allows.
 
         Waits until they have been computed.
+
+        Raises:
+            BackendError: for an error that the device reports only now.
         """
-        return self._device.backend.to_host(self._array)
+        try:
+            return self._device.backend.to_host(self._array)
+        except LATE_ERRORS as error:
+            raise_late(error, self._device)
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -144,7 +151,7 @@ class Tensor(ArrayMethods, OperatorMethods):
                 f"only a tensor of one element is a Python number, got shape {self.shape}; "
                 f"index it, or use tolist()"
             )
-        value: bool | int | float | complex = self._device.backend.item(self._array)
+        value: bool | int | float | complex = self._item()
         return value
 
     def tobytes(self) -> bytes:
@@ -155,13 +162,19 @@ class Tensor(ArrayMethods, OperatorMethods):
         """The values as nested lists of Python numbers."""
         return self.numpy().tolist()
 
+    def _item(self) -> Any:
+        try:
+            return self._device.backend.item(self._array)
+        except LATE_ERRORS as error:
+            raise_late(error, self._device)
+
     def _scalar(self, target: str) -> Any:
         if self._array.shape not in ((), (1,)) and self.size != 1:
             hint = "; use pb.any or pb.all" if target == "bool" else ""
             raise errors.ShapeError(
                 f"{target}() needs a tensor of one element, got shape {self.shape}{hint}"
             )
-        value = self._device.backend.item(self._array)
+        value = self._item()
         if type(value) is complex and target in ("int", "float"):
             raise errors.InputTypeError(
                 f"{target}() of a complex tensor would drop a part; take x.real or x.imag first"

@@ -21,6 +21,7 @@ from pullback._symbols import Break
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
+from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.shapes import Shape
 from pullback.tensor import Tensor, TensorLike, wrap
 
@@ -141,7 +142,10 @@ class Variable(ArrayMethods, OperatorMethods):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array, read-only; what is assigned later does not show in it."""
-        return self._device.backend.to_host(self._array)
+        try:
+            return self._device.backend.to_host(self._array)
+        except LATE_ERRORS as error:
+            raise_late(error, self._device)
 
     # Changing ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from pullback_cupy import driver
 
 if TYPE_CHECKING:
     from pullback_cupy.backend import CuPyBackend as CuPyBackend
+    from pullback_cupy.cuda_graphs import use_cuda_graphs as use_cuda_graphs
     from pullback_cupy.precision import use_tf32 as use_tf32
 
 __all__ = ["pullback_register_backend"]
@@ -57,4 +58,8 @@ def __getattr__(name: str) -> Any:
         from pullback_cupy.precision import use_tf32
 
         return use_tf32
+    if name == "use_cuda_graphs":
+        from pullback_cupy.cuda_graphs import use_cuda_graphs
+
+        return use_cuda_graphs
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

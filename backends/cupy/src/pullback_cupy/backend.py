@@ -11,8 +11,11 @@ import numpy as np
 import pullback.dtypes
 from pullback.dtypes import as_dtype
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Kernel, Memory
-from pullback_cupy import faults
+from pullback.plugins.memory import Memory
+from pullback.plugins.records import Kernel
+from pullback_cupy import cuda_graphs, faults
+from pullback_cupy.fused_ops import FUSIBLE
+from pullback_cupy.fusion import fuse
 from pullback_cupy.kernels import KERNELS
 from pullback_cupy.typing import Array
 
@@ -86,12 +89,41 @@ class CuPyBackend(Backend):
         device.synchronize()
         faults.check()
 
+    def event(self, device: Any) -> Any:
+        """An event in the current stream of the device."""
+        with device:
+            event = cupy.cuda.Event()
+            event.record()
+            return event
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """The seconds of the device between two events."""
+        end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
+
     def memory(self, device: Any) -> Memory:
         """The device's memory: used by arrays, held by CuPy's pool, and in all."""
         with device:
             pool = cupy.get_default_memory_pool()
             _free, total = cupy.cuda.runtime.memGetInfo()
             return Memory(pool.used_bytes(), pool.total_bytes(), total)
+
+    def compiles_kernels(self) -> bool:
+        """True while programs become CUDA graphs: of fused kernels, as they run otherwise."""
+        return cuda_graphs.enabled()
+
+    def compile(self, graph: Any) -> cuda_graphs.Recorded | None:
+        """The graph as a CUDA graph, where `use_cuda_graphs` allows it and all of its ops do."""
+        return cuda_graphs.recorded(graph)
+
+    def fusible(self) -> frozenset[str]:
+        """The ops that fused kernels are made of."""
+        return FUSIBLE
+
+    def fuse(self, region: Any) -> Kernel | None:
+        """A CUDA kernel of all calls of a region."""
+        kernel = fuse(region)
+        return on_its_device(kernel) if kernel is not None and self._count > 1 else kernel
 
     def to_dlpack(self, array: Array, **kwargs: Any) -> Any:
         """A capsule of a copy, as CuPy cannot say read-only; with copy=False of the array."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 
@@ -50,6 +50,21 @@ template <class W> __device__ inline W softplus(W x) {
 """
 
 OPTIONS = ("--std=c++17",)
+#: Of expressions for single elements: each operation rounds, as it is written. Else a product in
+#: one op and a sum in the next would be one rounding in a fused kernel, and two outside of it.
+ROUNDED = (*OPTIONS, "--fmad=false")
+
+
+class Expression(NamedTuple):
+    """What a kernel computes for each element, as `elementwise` got it."""
+
+    inputs: str
+    outputs: str
+    operation: str
+
+
+#: The expressions of `elementwise` by name, for fused kernels.
+EXPRESSIONS: dict[str, Expression] = {}
 
 
 def contiguous(x: Array) -> Array:
@@ -110,8 +125,9 @@ def over_rows(
 
 def elementwise(name: str, inputs: str, outputs: str, operation: str) -> Any:
     """A kernel of one expression for each element, over inputs that broadcast."""
+    EXPRESSIONS[name] = Expression(inputs, outputs, operation)
     return cupy.ElementwiseKernel(
-        inputs, outputs, operation, f"pullback_{name}", preamble=PREAMBLE, options=OPTIONS
+        inputs, outputs, operation, f"pullback_{name}", preamble=PREAMBLE, options=ROUNDED
     )
 
 

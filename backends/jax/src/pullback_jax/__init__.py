@@ -13,7 +13,7 @@ from pullback.dtypes import DType
 from pullback.plugins.backend import Backend
 from pullback.plugins.compiling import as_function
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
-from pullback.plugins.records import Memory
+from pullback.plugins.memory import Memory
 from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings

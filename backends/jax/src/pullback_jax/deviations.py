@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pullback.plugins.records import Deviation
 
 _FLUSHED = Deviation(
@@ -12,9 +14,29 @@ _FLUSHED = Deviation(
 
 #: The ops that were measured to differ in samples that hold such numbers.
 _OPS = """
-    add asin atan2 cosh divide dropout equal erf exp floor floor_divide gelu hypot less log log10
-    log1p log2 logaddexp maximum multiply pow reciprocal relu remainder scatter_max sigmoid sign
-    sinh sqrt square subtract
+    absolute_error add argwhere asin asinh atan atan2 atanh ceil celu clip clip_by_norm complex
+    digamma divide dropout elu equal erf erfinv exp floor floor_divide gelu gelu_gradient
+    greater greater_equal hard_silu hard_tanh hinge_loss hypot leaky_relu less less_equal lgamma
+    log log10 log1p log2 log_sigmoid logaddexp logical_not logical_or logical_xor maximum
+    minimum mish multiply nextafter not_equal polygamma pow prelu reciprocal relu relu6
+    relu_gradient remainder scatter_max selu sigmoid sigmoid_cross_entropy_with_logits
+    sigmoid_gradient sign silu silu_gradient sinh softplus softsign sqrt square subtract tan
+    tanh tanh_gradient unique_counts unique_values xlogy
 """
 
-DEVIATIONS = dict.fromkeys(_OPS.split(), _FLUSHED)
+_TWICE_ROUNDED = Deviation(
+    "XLA multiplies by the reciprocal of a divisor that it broadcasts, which rounds the quotient "
+    "twice; the body takes it to be rounded once",
+    checks=("body",),
+    samples=("large quotients",),
+)
+
+DEVIATIONS: dict[str, Deviation | Sequence[Deviation]] = {
+    **dict.fromkeys(_OPS.split(), _FLUSHED),
+    "astype": Deviation(
+        _FLUSHED.reason,
+        checks=("value",),
+        samples=("* to bool", "* to float64", "* to complex128", "* to bfloat16"),
+    ),
+    "floor_divide": (_FLUSHED, _TWICE_ROUNDED),
+}

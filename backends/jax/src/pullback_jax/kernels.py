@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from pullback import array_api
 from pullback.casting import HALF
@@ -22,6 +23,27 @@ ROUNDED_OFTEN = """
     acos acosh asin asinh atan atan2 atanh cos cosh exp expm1 hypot log log10 log1p log2 logaddexp
     pow reciprocal remainder sin sinh sqrt tan tanh
 """
+
+
+def _astype(x: jax.Array, *, dtype: Any) -> jax.Array:
+    if x.dtype == jnp.float64 and dtype in HALF:
+        x = _rounded_to_odd(x)
+    converted: jax.Array = GENERIC["astype"](x, dtype=dtype)
+    return converted
+
+
+def _rounded_to_odd(x: jax.Array) -> jax.Array:
+    """float64 as float32, whose last bit says whether digits are lost.
+
+    XLA rounds to 16 bits by way of float32. Rounded so, nothing looks like the middle of two
+    numbers of 16 bits that is not.
+    """
+    near = x.astype(jnp.float32)
+    back = near.astype(jnp.float64)
+    bits = lax.bitcast_convert_type(near, jnp.int32)
+    towards_zero = bits - (jnp.abs(back) > jnp.abs(x)).astype(jnp.int32)
+    odd = jnp.where(back == x, bits, towards_zero | 1)
+    return jnp.where(jnp.isnan(x), near, lax.bitcast_convert_type(odd, jnp.float32))
 
 
 def _in_float32(kernel: Kernel) -> Kernel:
@@ -80,8 +102,7 @@ def _hyperbolic(name: str) -> Kernel:
             result = jnp.where(size < 1, function(wide), far)
         else:
             result = large + 0.5 / power
-        rounded: jax.Array = GENERIC["astype"](result, dtype=x.dtype)
-        return rounded
+        return _astype(result, dtype=x.dtype)
 
     return kernel
 
@@ -109,6 +130,7 @@ def _solve(x1: jax.Array, x2: jax.Array) -> jax.Array:
 _TABLE: dict[str, Kernel] = {
     **GENERIC,
     **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
+    "astype": _astype,
     "cholesky": _cholesky,
     "cosh": _hyperbolic("cosh"),
     "floor_divide": _of_integers("floor_divide"),

@@ -60,16 +60,21 @@ def _conv(x: jax.Array, kernel: jax.Array, **options: Any) -> jax.Array:
     return narrowed(_convolution(widened(x), widened(kernel), options), x)
 
 
+def _transposed(function: Kernel, shape: Shape, g: jax.Array) -> jax.Array:
+    """The transpose of a linear function of an array of `shape`, applied to g."""
+    wide = widened(g)
+    argument = jax.ShapeDtypeStruct(shape, wide.dtype)
+    return narrowed(jax.linear_transpose(function, argument)(wide)[0], g)
+
+
 @_compiled("input_shape", *_WINDOWS)
 def _conv_input_gradient(
     g: jax.Array, kernel: jax.Array, *, input_shape: Shape, **options: Any
 ) -> jax.Array:
     if 0 in (*g.shape, *kernel.shape, *input_shape):
         return jnp.zeros(input_shape, g.dtype)
-    wide, window = widened(g), widened(kernel)
-    images = jax.ShapeDtypeStruct(input_shape, wide.dtype)
-    transposed = jax.linear_transpose(lambda x: _convolution(x, window, options), images)
-    return narrowed(transposed(wide)[0], g)
+    window = widened(kernel)
+    return _transposed(lambda x: _convolution(x, window, options), input_shape, g)
 
 
 @_compiled("kernel_shape", *_WINDOWS)
@@ -78,10 +83,8 @@ def _conv_kernel_gradient(
 ) -> jax.Array:
     if 0 in (*g.shape, *x.shape, *kernel_shape):
         return jnp.zeros(kernel_shape, x.dtype)
-    wide, images = widened(g), widened(x)
-    window = jax.ShapeDtypeStruct(kernel_shape, wide.dtype)
-    transposed = jax.linear_transpose(lambda k: _convolution(images, k, options), window)
-    return narrowed(transposed(wide)[0], x)
+    images = widened(x)
+    return _transposed(lambda k: _convolution(images, k, options), kernel_shape, g)
 
 
 # Softmax and normalization -----------------------------------------------------------------------

@@ -33,11 +33,65 @@ def empty(shape: tuple[int, ...], /) -> npt.NDArray[np.float32]:
 def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
     """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not."""
 
+def when_hot(kernel: Any, function: Callable[[Any], object], /) -> None:
+    """Calls function(kernel) once, when the kernel has run often."""
+
+def adopt(kernel: Any, block: int, near: int, /) -> None:
+    """Has a fused kernel run the compiled blocks at these addresses; its loops where they are 0."""
+
+def block(
+    kernel: Any,
+    address: int,
+    arrays: tuple[npt.NDArray[Any], ...],
+    numbers: tuple[float, ...],
+    begin: int,
+    count: int,
+    /,
+) -> bool:
+    """Runs one block on an array for each register, by the loops if the address is 0.
+
+    Returns whether the compiled one left it to the loops.
+    """
+
 def prepare(kernels: dict[str, Callable[..., Any]], threads: Callable[[], int], /) -> None:
     """Takes NumPy's kernels, and a function that returns how many threads to use."""
 
 def use(name: str = ..., /) -> str:
     """Takes the loops of an instruction set; without a name, the best of this processor."""
+
+def sgd_in_place(
+    p: Any, g: npt.NDArray[Any], rate: npt.NDArray[Any], /, *, weight_decay: float
+) -> None:
+    """The update of a variable, which has its array in `_array`."""
+
+def momentum_in_place(
+    p: Any,
+    g: npt.NDArray[Any],
+    velocity: Any,
+    rate: npt.NDArray[Any],
+    /,
+    *,
+    momentum: float,
+    nesterov: bool,
+    weight_decay: float,
+) -> None:
+    """The update of a variable and its velocity."""
+
+def adam_in_place(
+    p: Any,
+    g: npt.NDArray[Any],
+    m: Any,
+    v: Any,
+    rate: npt.NDArray[Any],
+    step: npt.NDArray[Any],
+    /,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+) -> None:
+    """The update of a variable and its moments."""
 
 def matmul(x1: npt.NDArray[Any], x2: npt.NDArray[Any], /) -> npt.NDArray[Any]: ...
 def linear(

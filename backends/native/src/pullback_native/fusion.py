@@ -7,6 +7,8 @@ which the kernels run the same loops, and hands all others to these.
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +95,9 @@ class _Builder:
         for call in self._region.calls:
             self._add(call)
         outputs = [self._operands[value] for value in self._region.outputs]
-        kernel: Kernel = _native.fused(self._region.op_by_op, *self._plan.finished(outputs))
+        plan = self._plan.finished(outputs)
+        kernel: Kernel = _native.fused(self._region.op_by_op, *plan)
+        _native.when_hot(kernel, partial(_compile, plan))
         return kernel
 
     # Operands ----------------------------------------------------------------------------------
@@ -203,6 +207,11 @@ class _Builder:
         axes = range(len(shape)) if axis is None else axis
         result = call.results[0].shape
         return self._plan.sum(self._array(value), axes, result, mean=call.op.name == "mean")
+
+
+def _compile(plan: tuple[Any, ...], kernel: Kernel) -> None:
+    """Asks for a kernel to be compiled: loads what that takes, which most programs do without."""
+    import_module("pullback_native.compiled.worker").add(plan, kernel)
 
 
 def _require(condition: object) -> None:

@@ -110,6 +110,10 @@ class _Job:
             self.last.put(None)
 
 
+def _done(piece: object) -> None:
+    """The work of a job whose pieces are all done."""
+
+
 class _Pool:
     """Helper threads, started by the first call that is split."""
 
@@ -136,8 +140,10 @@ class _Pool:
             self.jobs.put(job)
         job.help()
         job.last.get()
-        if job.error is not None:
-            raise job.error
+        # A helper refers to its last job until the next one comes.
+        job.work, error, job.error = _done, job.error, None
+        if error is not None:
+            raise error
 
     def close(self) -> None:
         """Ends the helpers."""

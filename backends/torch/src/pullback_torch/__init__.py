@@ -12,7 +12,7 @@ from pullback import dtypes
 from pullback.dtypes import DType
 from pullback.plugins.backend import Backend
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
-from pullback.plugins.records import Memory
+from pullback.plugins.memory import Memory
 from pullback_torch.host import from_numpy, to_numpy
 from pullback_torch.kernels import HOST, KERNELS, UNSIGNED
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -138,14 +138,15 @@ def _rounded(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.nda
     return cast(array, dtype)
 
 
-class Numbers(NamedTuple):
+class Numbers:
     """Nested lists of Python numbers, which are weak beside tensors as a single number is."""
 
-    value: object
-    #: As NumPy holds them.
-    array: np.ndarray[Any, Any]
-    #: The type of Python's that holds all of them.
-    type: type
+    def __init__(self, value: object, array: np.ndarray[Any, Any], kind: type) -> None:
+        self.value = value
+        #: As NumPy holds them.
+        self.array = array
+        #: The type of Python's that holds all of them.
+        self.type = kind
 
     def fit(self, dtype: DType) -> bool:
         """Returns whether a dtype that holds such numbers has room for them."""

@@ -228,6 +228,15 @@ def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.Bound
     return inspect.BoundArguments(signature, named.bind(*inputs, **attributes).arguments)
 
 
+def takes_no_attributes(op: Op) -> bool:
+    """Returns whether an op can be called with its inputs alone."""
+    try:
+        bind(op, [None] * len(op.inputs), {})
+    except TypeError:
+        return False
+    return True
+
+
 def arguments(
     op: Op, inputs: list[Any], attributes: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:

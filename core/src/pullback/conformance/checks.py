@@ -33,7 +33,8 @@ from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.plugins.records import Kernel, Kind
+from pullback.plugins.kind import Kind
+from pullback.plugins.records import Kernel
 from pullback.spec import Accuracy, Op
 from pullback.tensor import Tensor
 
@@ -155,6 +156,36 @@ def prepared(case: Case) -> None:
         )
 
 
+class _Owner:
+    """Has an array, as a variable does."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+
+def in_place(case: Case) -> None:
+    """Checks that an update of variables gives the bits of the kernel, and spares held arrays."""
+    resolved = case.resolved(case.tensors())
+    plan, backend = resolved.plan, case.device.backend
+    update = None if plan.kernel is None else backend.in_place(case.op.name, plan.kernel)
+    if update is None:
+        return
+    arrays = arrays_of(resolved.inputs)
+    host = [backend.to_host(array).copy() for array in arrays]
+    expected = [backend.to_host(array).copy() for array in plan.run(arrays)]
+    changed = (0, *range(2, 1 + len(expected)))
+    for held in (None, *changed):
+        owners = {
+            i: _Owner(backend.from_host(host[i], case.device.native, copy=True)) for i in changed
+        }
+        kept = None if held is None else owners[held]._array
+        update(*(owners.get(i, array) for i, array in enumerate(arrays)), **plan.attributes)
+        for owner, goal in zip(owners.values(), expected, strict=True):
+            identical(case, backend.to_host(owner._array), goal, "updated in place")
+        if held is not None:
+            identical(case, backend.to_host(kept), host[held], "what somebody else has")
+
+
 def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = _kernel(case) is None
@@ -251,8 +282,8 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        value, rules, unchanged, deterministic, body, prepared, layouts, mixed, gradient,
-        second_gradient, narrow_gradient,
+        value, rules, unchanged, deterministic, body, prepared, in_place, layouts, mixed,
+        gradient, second_gradient, narrow_gradient,
     )
 }  # fmt: skip
 

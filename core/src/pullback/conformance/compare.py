@@ -27,12 +27,11 @@ def identical(subject: object, actual: Array, expected: Array, quantity: str) ->
     Raises:
         ConformanceError: with the first element that differs.
     """
-    require(
-        actual.shape == expected.shape and actual.dtype == expected.dtype,
-        subject,
-        f"{quantity}: {actual.dtype}{list(actual.shape)} instead of "
-        f"{expected.dtype}{list(expected.shape)}",
-    )
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        raise ConformanceError(
+            f"{subject}: {quantity}: {actual.dtype}{list(actual.shape)} instead of "
+            f"{expected.dtype}{list(expected.shape)}"
+        )
     same = (actual == expected) | ((actual != actual) & (expected != expected))
     if actual.dtype.kind in "fV":
         same &= (np.signbit(actual) == np.signbit(expected)) | (actual != actual)

@@ -111,7 +111,7 @@ def _validated(one: object, where: str) -> Deviation:
                 f"{where}: {name} must be a tuple of names, got {values!r}; write "
                 f"{name}=({str(values)!r},)"
             )
-    _known(one.dtypes, map(str, dtypes.ALL), f"{where}: unknown dtype")
+    _known(one.dtypes, map(str, (*dtypes.ALL, *dtypes.STORAGE)), f"{where}: unknown dtype")
     _known(one.checks, CHECK_NAMES, f"{where}: unknown check")
     return one
 

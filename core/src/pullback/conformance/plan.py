@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks, repetition, whole
+from pullback.conformance import by_reference, checks, regions, repetition, storage, whole
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
 from pullback.conformance.derived import derived, randomized
 from pullback.conformance.lasting import lasting
@@ -73,6 +73,11 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
     """The items of an op; with `quick`, each sample in one dtype and few gradients."""
     every_sample = (*suite.samples, *derived(op, suite, quick=quick))
     yield from _items(op, replace(suite, samples=every_sample), device, quick=quick)
+    if op.name == "astype":
+        for case in storage.cases(op, suite, device):
+            for check in storage.CHECKS:
+                area = Area.VALUES if check == "storage_conversion" else Area.EDGES
+                yield Item(op, suite, device, check, area, case)
     if suite.errors:
         yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
 
@@ -103,7 +108,9 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
             if check in _ONCE:
                 if case.sample.seed is not None:
                     continue
-                key = (check, _size(case) if quick else (case.dtype, _size(case)))
+                # The programs with fused kernels have inputs of their own.
+                size = "" if check == "fused" else _size(case)
+                key = (check, size if quick else (case.dtype, size))
                 if key in seen or _size(case) == "none":
                     continue
                 seen.add(key)
@@ -152,7 +159,7 @@ def _cast(value: object, dtype: DType) -> object:
 
 
 #: The checks that one sample of an op has to pass, and one that is large.
-_ONCE = ("repeated", "threads", "compiled")
+_ONCE = ("repeated", "threads", "compiled", "fused")
 
 
 def _size(case: Case) -> str:
@@ -224,12 +231,19 @@ def _is_prepared(case: Case) -> bool:
     return own or any(hasattr(kernel, "prepare") for kernel in kernels)
 
 
+def _is_in_place(case: Case) -> bool:
+    kernels = case.device.backend.kernels_for(case.op.name)
+    return any(entry.in_place is not None for entry in kernels)
+
+
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
+    **storage.CHECKS,
     "lasting": lasting,
     "repeated": repetition.repeated,
     "threads": repetition.threads,
     "compiled": whole.compiled,
+    "fused": regions.fused,
     "reference_gradient": by_reference.first_order,
     "reference_second_gradient": by_reference.second_order,
 }
@@ -240,6 +254,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),
     "prepared": (Area.VALUES, _is_prepared),
+    "in_place": (Area.VALUES, _is_in_place),
     "rules": (Area.DTYPES, _always),
     "mixed": (Area.DTYPES, _mixes),
     "unchanged": (Area.EDGES, _takes_arrays),
@@ -249,6 +264,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "repeated": (Area.EDGES, _takes_arrays),
     "threads": (Area.EDGES, _takes_arrays),
     "compiled": (Area.VALUES, whole.compiles),
+    "fused": (Area.VALUES, regions.fuses),
     "gradient": (Area.GRADIENTS, _is_wide),
     "narrow_gradient": (Area.GRADIENTS, _is_narrow),
     "second_gradient": (Area.SECOND, _is_wide),

@@ -44,7 +44,7 @@ def in_turn(ops: Sequence[Op], device: Device, report: Report) -> Iterator[Op]:
         limit = clock.next()
         if limit == 0:
             return
-        measure_timed(op, device, report, limit=limit)
+        measure(op, device, report, limit=limit)
         device.backend.clear_caches()
         yield op
 
@@ -118,24 +118,6 @@ def conform(
     return report
 
 
-def measure_timed(
-    op: Op,
-    device: Device,
-    report: Report,
-    *,
-    limit: float | None = None,
-    watch: Callable[[Item], None] = lambda item: None,
-) -> None:
-    """Measures an op; without a row for it if Ctrl-C stops that."""
-    began = time.perf_counter()
-    try:
-        measure(op, device, report, limit=limit, watch=watch)
-    except KeyboardInterrupt:
-        report.forget(op.name)
-        raise
-    report.rows[op.name].seconds = time.perf_counter() - began
-
-
 def new_report(device: Device, name: str, mode: Mode) -> Report:
     """An empty report of the backend of a device."""
     backend = device.backend
@@ -174,7 +156,7 @@ def measure(
     limit: float | None = None,
     watch: Callable[[Item], None] = lambda item: None,
 ) -> None:
-    """Runs the items of an op and records the results.
+    """Runs the items of an op and records the results; no row is left of an op that Ctrl-C stops.
 
     Args:
         op: the op.
@@ -184,6 +166,18 @@ def measure(
         watch: is called before each item.
     """
     began = time.perf_counter()
+    try:
+        _run(op, device, report, None if limit is None else began + limit, watch)
+    except KeyboardInterrupt:
+        report.forget(op.name)
+        raise
+    report.rows[op.name].seconds = time.perf_counter() - began
+
+
+def _run(
+    op: Op, device: Device, report: Report, end: float | None, watch: Callable[[Item], None]
+) -> None:
+    """Runs the items; a random sample of them if it has to end at some time."""
     mode = report.mode
     backend = device.backend
     row = report.rows[op.name] = Row(op, bool(backend.kernels_for(op.name)))
@@ -192,7 +186,7 @@ def measure(
         report.unknown.append(op.name)
     plan = planned(op, device, quick=mode.quick, calls=mode.random, seed=mode.seed)
     row.planned = len(plan)
-    if limit is not None:
+    if end is not None:
         random.Random(f"{mode.seed} {op.name}").shuffle(plan)
     if row.missing:
         # All checks of the op fail, and are listed once.
@@ -202,7 +196,7 @@ def measure(
         return
     state = ProcessState()
     for number, item in enumerate(plan):
-        if limit is not None and number and time.perf_counter() - began > limit:
+        if end is not None and number and time.perf_counter() > end:
             break
         watch(item)
         if item.case is None and row.beyond and not row.count.total:

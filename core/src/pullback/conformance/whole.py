@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from pullback import errors
 from pullback.conformance.case import Case
 from pullback.conformance.checks import value_of
-from pullback.conformance.compare import ConformanceError
+from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.lasting import other
+from pullback.dtypes import bool_
 from pullback.graph.function import function
+from pullback.ops.comparison import equal
 from pullback.plugins.backend import Backend
+from pullback.tensor import Tensor
 
 #: How the warning says that the hook has failed.
 _FAILED = "its hook `compile`"
@@ -27,16 +33,41 @@ def compiled(case: Case) -> None:
         ConformanceError: for another result, and for a hook that fails.
     """
     inputs = case.tensors()
-    captured = function(lambda values: case.call(values))
+    backend = case.device.backend
+    beside = bool_ in backend.dtypes and bool(backend.kernels_for("equal"))
+    arrays = [value for value in inputs if isinstance(value, Tensor)] if beside else []
+    # Another result, so that their order counts.
+    captured = function(lambda values, arrays: (case.call(values), [equal(x, x) for x in arrays]))
+    try:
+        outputs, same = checked(case, captured, inputs, arrays)
+        value_of(case, outputs, "the result of a captured call")
+        for x, result in zip(arrays, same, strict=True):
+            host = x.numpy()
+            identical(case, result.numpy(), host == host, "x == x as another result of the graph")
+        again = case.with_inputs(other(case))
+        try:
+            outputs, _ = checked(again, captured, again.tensors(), arrays)
+        except errors.CaptureError:
+            raise
+        except errors.PullbackError:
+            return  # values that the op rejects
+        value_of(again, outputs, "the result of a captured call with other values")
+    except errors.CaptureError:
+        return  # such as an op whose shape depends on values
+
+
+def checked(case: Case, captured: Callable[..., Any], *inputs: Any) -> Any:
+    """The result of a captured function, called op by op, traced, and as a program.
+
+    Raises:
+        ConformanceError: if the backend's hook fails.
+        CaptureError: for a function that cannot be captured.
+    """
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        try:
-            # Op by op, traced, and as a program.
-            for _ in range(3):
-                outputs = captured(inputs)
-        except errors.CaptureError:
-            return  # such as an op whose shape depends on values
+        for _ in range(3):
+            outputs = captured(*inputs)
     for warning in raised:
         if _FAILED in str(warning.message):
             raise ConformanceError(f"{case}: {warning.message}")
-    value_of(case, outputs, "the result of a captured call")
+    return outputs

@@ -19,7 +19,7 @@ from pullback.conformance import saved
 from pullback.conformance.mode import Clock, Mode
 from pullback.conformance.plan import Item
 from pullback.conformance.report import Report
-from pullback.conformance.runner import measure_timed, new_report
+from pullback.conformance.runner import measure, new_report
 from pullback.conformance.samples import load
 from pullback.devices import Device, as_device
 from pullback.plugins.public import use_kernel_packs
@@ -204,7 +204,7 @@ def serve() -> None:
         op = OPS[job["op"]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            measure_timed(op, device, report, limit=job["limit"], watch=watch)
+            measure(op, device, report, limit=job["limit"], watch=watch)
         _answer(answers, report.as_dict())
         report.forget(op.name)
         device.backend.clear_caches()

@@ -63,7 +63,7 @@ class Trace(Backend):
         super().__init__()
         self._real_device = device
         self._real = real = device.backend
-        self.dtypes = real.dtypes
+        self.dtypes, self.storage_dtypes = real.dtypes, real.storage_dtypes
         self.public_dtypes = real.public_dtypes
         self._inputs: list[Input] = []
         self._calls: list[Call] = []

@@ -145,20 +145,32 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
     # A profiler sees calls of kernels, so they are made one by one while it runs.
     if type(backend).compile is Backend.compile or backend.changes < 0:
         return None
-    if any(call.op.index < 0 for call in graph.calls):
-        return None  # branches, loops and Python are not ops that a backend knows
+    if not _takes(backend, graph):
+        return None
     made = {value for call in graph.calls for value in call.results}
     outputs = tuple(value for value in dict.fromkeys(graph.ends) if value in made)
     if not outputs:
         return None
     pure = graph._replace(outputs=outputs, writes=(), after=())
     try:
-        run = backend.compile(pure)
+        run = backend.compile(ready(pure) if backend.compiles_kernels() else pure)
     except Exception as error:
         reason = f"raised {type(error).__name__}: {error}"
         warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)
         return None
     return None if run is None else Compiled(pure, name, run, line(pure))
+
+
+def _takes(backend: Backend, graph: Graph) -> bool:
+    """Returns whether a backend compiles all calls: branches, loops and Python are not ops."""
+    return all(
+        call.op.index >= 0
+        or (
+            call.op.name in backend.control_flow
+            and all(_takes(backend, each) for each in call.graphs.values())
+        )
+        for call in graph.calls
+    )
 
 
 def write_compiled(source: Source, graph: Graph, whole: Compiled) -> list[str]:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback._codegen.source import Source, tuple_of
-from pullback.graph.graph import Graph, Value
+from pullback.graph.graph import Call, Graph, Value
+from pullback.plugins.records import Kernel
 
 #: Of each call, and of the start: the values that nothing reads later.
 LastUse = list[list[Value]]
+
+
+class InPlace(NamedTuple):
+    """An update that is done to variables."""
+
+    update: Kernel
+    #: The text of the variable for each of its values that the kernel would get.
+    owners: Mapping[Value, str]
+
+
+class Early(NamedTuple):
+    """What is written while a program runs."""
+
+    #: The text of what each value is assigned to.
+    targets: Mapping[Value, Sequence[str]] = {}
+    #: Updates in place, by the position of their call.
+    updates: Mapping[int, InPlace] = {}
+
+
+NOTHING_EARLY = Early()
 
 
 def release_last_use(graph: Graph, early: Collection[Value] = ()) -> LastUse:
@@ -31,9 +52,7 @@ def release_last_use(graph: Graph, early: Collection[Value] = ()) -> LastUse:
     return released[::-1]
 
 
-def write_calls(
-    source: Source, graph: Graph, early: Mapping[Value, Sequence[str]] | None = None
-) -> list[str]:
+def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> list[str]:
     """Adds the calls to a function in which the inputs have the names of their values.
 
     Each array is released after its last use.
@@ -41,7 +60,7 @@ def write_calls(
     Args:
         source: the function.
         graph: the graph.
-        early: for results that are written at once, the text of what they are assigned to.
+        early: results that are written at once.
 
     Returns:
         The text by which the code finds each output, then each value to write.
@@ -54,15 +73,15 @@ def write_calls(
         return "None" if operand is None else f"[{', '.join(map(text, operand))}]"
 
     native = ""
-    early = early or {}
-    first, *released = release_last_use(graph, early)
+    first, *released = release_last_use(graph, early.targets)
     _release(source, first)
-    for call, values in zip(graph.calls, released, strict=True):
+    for i, (call, values) in enumerate(zip(graph.calls, released, strict=True)):
+        in_place = early.updates.get(i)
+        if in_place is not None:
+            _write_update(source, call, in_place, values, text)
+            continue
         arguments = [text(operand) for operand in call.inputs]
-        arguments += [
-            f"{name}={value.name if isinstance(value, Value) else _literal(source, value)}"
-            for name, value in call.attributes.items()
-        ]
+        arguments += _attributes(source, call)
         targets = ", ".join(value.name for value in call.results)
         source.line(
             f"{targets} = {source.constant(call.kernel)}({', '.join(arguments)})  # {call.op.name}"
@@ -72,7 +91,7 @@ def write_calls(
                 native = native or source.constant(graph.device.backend.native)
                 source.line(f"{value.name} = {native}({value.name})")
         for value in call.results:
-            for target in early.get(value, ()):
+            for target in early.targets.get(value, ()):
                 source.line(f"{target} = {value.name}")
         _release(source, values)
     return [text(value) for value in graph.ends]
@@ -92,6 +111,33 @@ def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None
     source = Source(name, parameters, dict(names or {}))
     source.line(f"return {tuple_of(write_calls(source, graph))}")
     return source.compile()
+
+
+def _write_update(
+    source: Source,
+    call: Call,
+    in_place: InPlace,
+    released: list[Value],
+    text: Callable[[Any], str],
+) -> None:
+    """Writes an update in place: the old values are released before, for it to take them over."""
+    owners = in_place.owners
+    _release(source, [value for value in released if value in owners])
+    arguments = [
+        owners[x] if isinstance(x, Value) and x in owners else text(x) for x in call.inputs
+    ]
+    arguments += _attributes(source, call)
+    update = source.constant(in_place.update)
+    source.line(f"{update}({', '.join(arguments)})  # {call.op.name}")
+    made = set(call.results)
+    _release(source, [value for value in released if value not in owners and value not in made])
+
+
+def _attributes(source: Source, call: Call) -> list[str]:
+    return [
+        f"{name}={value.name if isinstance(value, Value) else _literal(source, value)}"
+        for name, value in call.attributes.items()
+    ]
 
 
 def _release(source: Source, values: list[Value]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -11,8 +10,8 @@ from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
 from pullback._tree import each
 from pullback.devices import Device
-from pullback.graph.emit import write_calls
-from pullback.graph.graph import Call, Fused, Graph, Value
+from pullback.graph.emit import NOTHING_EARLY, Early, write_calls
+from pullback.graph.graph import Call, Fused, Graph, State, Value
 from pullback.tensor import Tensor, wrap
 
 
@@ -22,6 +21,7 @@ class Explained:
     def __init__(self, graph: Graph, device: Device, text: str) -> None:
         self._calls = graph.calls
         self._constants = graph.constants
+        self._states = [entry for entry in graph.inputs if isinstance(entry, State)]
         self._device = device
         self._lines = text.splitlines()
 
@@ -72,12 +72,12 @@ class Explained:
     def _arrays(self, error: Exception) -> dict[str, Any]:
         at = error.__traceback__
         assert at is not None
-        return {**self._constants, **at.tb_frame.f_locals}
+        # An update in place has released what it takes over.
+        states = {entry.value.name: entry.owner._array for entry in self._states}
+        return {**self._constants, **states, **at.tb_frame.f_locals}
 
 
-def write_explained(
-    source: Source, graph: Graph, early: Mapping[Value, Sequence[str]] | None = None
-) -> list[str]:
+def write_explained(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> list[str]:
     """Writes the calls one by one, with the errors that they raise outside of a program.
 
     The name `explain` of the code is to be an `Explained` of it; `early` as in `write_calls`.

@@ -16,6 +16,7 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
 from pullback.graph.compiled import compiled, write_compiled
+from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
@@ -23,7 +24,12 @@ from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
-from pullback.graph.passes.updates import early_writes, updates_last
+from pullback.graph.passes.updates import (
+    changed,
+    early_writes,
+    updates_in_place,
+    updates_last,
+)
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save
@@ -153,7 +159,7 @@ def _compiled(
     early: dict[Value, list[State]] = {}
     if program.compiled is None:
         early = early_writes(graph)
-        texts = iter(write_explained(source, graph, _targets(source, early)))
+        texts = iter(write_explained(source, graph, _early(source, graph, early)))
     else:
         texts = iter(write_compiled(source, graph, program.compiled))
     outputs = [next(texts) for _ in graph.outputs]
@@ -177,12 +183,19 @@ def _compiled(
     return source.compile(f"captured {recorder.function_name}")
 
 
-def _targets(source: Source, early: Mapping[Value, list[State]]) -> dict[Value, list[str]]:
-    """The text of what each value is assigned to, which is written while the program runs."""
-    return {
+def _early(source: Source, graph: Graph, early: Mapping[Value, list[State]]) -> Early:
+    """How what is written while the program runs is written."""
+    targets = {
         value: [f"{source.constant(state.owner)}._array" for state in states]
         for value, states in early.items()
     }
+    updates = {}
+    for i, update in updates_in_place(graph, early).items():
+        call = graph.calls[i]
+        states = [early[value][0] for value in call.results]
+        owners = [source.constant(state.owner) for state in states]
+        updates[i] = InPlace(update, dict(zip(changed(call), owners, strict=True)))
+    return Early(targets, updates)
 
 
 def _write_guard(source: Source, guard: Guard) -> None:

@@ -209,7 +209,7 @@ def _move(
     if target.backend is backend:
         array = backend.copy_to_device(x._array, target.native)
     else:
-        array = target.backend.from_host(backend.to_host(x._array), target.native, copy=True)
+        array = target.backend.from_host(x.numpy(), target.native, copy=True)
     return wrap(array, target, CONSTANT if RECORDING.count else None)
 
 

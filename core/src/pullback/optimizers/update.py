@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pullback import dtypes
+from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import align_inputs
 from pullback._dispatch.plan import Plan, resolve
 from pullback._dispatch.recording import capturing
 from pullback.optimizers.parts import as_parts, from_parts
+from pullback.plugins.records import Kernel
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
@@ -23,15 +25,17 @@ class Update:
 
     The first step calls the op like any other and keeps the plan of the call, for steps that are
     like it. Such a step costs little more than its kernel. Nothing is recorded: no tape may be
-    recording.
+    recording. A backend may write the new values into the arrays that only the variables have.
     """
 
     opaque_state = True
-    __slots__ = ("_attributes", "_guard", "_op", "_plan", "_unsure", "aside")
+    __slots__ = ("_attributes", "_guard", "_in_place", "_op", "_plan", "_unsure", "aside")
 
     def __init__(self) -> None:
         self._op: Op | None = None
         self._plan: Plan | None = None
+        #: What updates the variables themselves, if the backend has that for the plan's kernel.
+        self._in_place: Kernel | None = None
         self._attributes: Mapping[str, Any] = {}
         #: Attributes that may be equal to others. A float other than zero is the canonical form
         #: of all that is equal to it.
@@ -59,8 +63,7 @@ class Update:
             attributes: attributes by name; those that are missing have their defaults.
         """
         array = gradient._array
-        arrays = [variable._array for variable in variables]
-        arrays.insert(1, array)
+        arrays = [array]
         guard: list[Any] = [gradient._device, array.shape, array.dtype]
         for number in numbers:
             array = number._array
@@ -86,6 +89,18 @@ class Update:
             # A plan of a trace would serve no later step, and keep the trace alive.
             self._guard = guard if self._plan is not None else []
             return
+        if self._in_place is not None:
+            try:
+                self._in_place(
+                    variables[0], arrays[0], *variables[1:], *arrays[1:], **plan.attributes
+                )
+            except Exception as error:
+                inputs = [wrap(value._array, value._device) for value in variables]
+                inputs.insert(1, gradient)
+                raise_explained(op, error, (*inputs, *numbers), plan.attributes)
+            return
+        arrays[1:1] = [variable._array for variable in variables[1:]]
+        arrays.insert(0, variables[0]._array)
         for variable, array in zip(variables, plan.run(arrays), strict=True):
             variable._array = array
 
@@ -119,7 +134,9 @@ class Update:
             return  # converted anew at each step
         every = {**(op.body.__kwdefaults__ or {}), **attributes}
         plan = resolve(op, tensors, every, device)
-        self._plan = None if plan.kernel is None else plan
+        if plan.kernel is not None:
+            self._plan = plan
+            self._in_place = device.backend.in_place(op.name, plan.kernel)
 
     def _call_on_parts(
         self,

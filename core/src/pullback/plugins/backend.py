@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,12 +22,14 @@ from pullback.plugins.records import (
     Deviations,
     Fuser,
     Kernel,
-    Memory,
     Native,
     NativeDevice,
     RegisteredKernel,
 )
 from pullback.spec import SPEC_VERSION, Op, Tier
+
+if TYPE_CHECKING:
+    from pullback.plugins.memory import Memory
 
 #: The kinds of devices.
 KINDS = ("cpu", "gpu")
@@ -79,6 +81,9 @@ class Backend:
     deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
     #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
     fallback: Mapping[str, str] = {}
+    #: The calls beside ops that `compile` takes: of "cond", "switch", "scan", "while_loop" and
+    #: "stop_gradient". Graphs with others run call by call.
+    control_flow: Collection[str] = ()
 
     def __init__(self) -> None:
         self._pack_deviations: dict[str, Deviations] = {}
@@ -129,6 +134,17 @@ class Backend:
     def synchronize(self, device: NativeDevice) -> None:
         """Waits until all work on `device` is done."""
 
+    def event(self, device: NativeDevice) -> Any:
+        """A point in the work of `device`, after all that it was given; None without a clock there.
+
+        Profilers take one before and one after each kernel. It must not wait for the device.
+        """
+        return None
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """The seconds of the device between two events of it; waits until the second is reached."""
+        raise NotImplementedError(f"{type(self).__name__}.elapsed, beside event")
+
     def clear_caches(self) -> None:
         """Frees what is kept for shapes that may not come again, such as compiled kernels.
 
@@ -152,6 +168,10 @@ class Backend:
             may return one boolean more: false if values are not what kernels `require`.
         """
         return None
+
+    def compiles_kernels(self) -> bool:
+        """True if `compile` calls the kernels: its graphs then have fused and prepared ones."""
+        return False
 
     def memory(self, device: NativeDevice) -> Memory | None:
         """The memory of `device` in bytes; None where the backend does not know."""
@@ -252,6 +272,7 @@ class Backend:
         source: str,
         priority: int,
         dtypes: frozenset[DType] | None = None,
+        in_place: Kernel | None = None,
     ) -> None:
         """Adds a kernel of an op.
 
@@ -260,8 +281,9 @@ class Backend:
         Args:
             source: the name of who registers it, for `unregister_kernels` and lists.
             dtypes: the public dtypes of the first input that it is for; None for all.
+            in_place: for an optimizer's update, what `in_place` returns for the kernel.
         """
-        added = RegisteredKernel(kernel, source, priority, dtypes)
+        added = RegisteredKernel(kernel, source, priority, dtypes, in_place)
         kernels = (*self._registered.get(op_name, ()), added)
         # A new tuple in one step: another thread may be looking a kernel up.
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
@@ -388,6 +410,18 @@ class Backend:
             if entry.dtypes is None or dtype in entry.dtypes:
                 kernel = entry.kernel
                 return kernel if self.changes >= 0 else observed(self, op_name, kernel)
+        return None
+
+    def in_place(self, op_name: str, kernel: Kernel) -> Kernel | None:
+        """A function that does to variables what the kernel of an optimizer's update does.
+
+        It is called with the inputs of the kernel, but for the parameter and its slots with objects
+        that have their native arrays in `_array`. It gives each of them its new array, which may be
+        the old one with new contents if nobody else refers to that.
+        """
+        for entry in self._registered.get(op_name, ()):
+            if entry.kernel is kernel:
+                return entry.in_place
         return None
 
     def __repr__(self) -> str:

@@ -7,9 +7,9 @@ for values, so a kernel may not look at values there. `require` and `known` are 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from pullback._tree import each
 from pullback.plugins.records import Native
@@ -25,11 +25,25 @@ class _Local(threading.local):
 _LOCAL = _Local()
 
 
-def as_function(graph: Any) -> Callable[..., tuple[Native, ...]]:
+#: Calls a graph: from native arrays the outputs, and last whether what was required holds.
+Nested: TypeAlias = "Callable[..., tuple[Any, ...]]"
+#: Makes a call of branches or of a loop: of its inputs, and of its attributes by name, in which
+#: graphs are functions (`Nested`). It returns the results, and last whether all of what the
+#: functions required holds.
+Control: TypeAlias = "Callable[..., Sequence[Any]]"
+
+
+def as_function(
+    graph: Any, control: Mapping[str, Control] | None = None
+) -> Callable[..., tuple[Native, ...]]:
     """A function that calls the kernels of a graph, for a library that compiles functions.
 
     Args:
         graph: the graph that `Backend.compile` gets.
+        control: for the calls that `Backend.control_flow` names, functions that make them in the
+            library's way: of the inputs, with the attributes as keywords. Graphs among these are
+            functions of their inputs, which return their outputs and a boolean, whether all that
+            kernels required holds. They return the results and such a boolean.
 
     Returns:
         A function of the graph's inputs. It returns the outputs, and last, where kernels `require`
@@ -43,12 +57,26 @@ def as_function(graph: Any) -> Callable[..., tuple[Native, ...]]:
     >>> as_function(trace.graph([y._array.value]))(x._array)
     (array([-1., -2.], dtype=float32),)
     """
+    run = _runner(graph, control or {})
+
+    def function(*arrays: Any) -> tuple[Native, ...]:
+        outputs, tests = run(*arrays)
+        return *outputs, *_all(tests)
+
+    return function
+
+
+def _runner(
+    graph: Any, control: Mapping[str, Control]
+) -> Callable[..., tuple[list[Native], list[Any]]]:
+    """A function of the inputs of a graph: its outputs, and what kernels required."""
     inputs = [source.value.name for source in graph.inputs]
     outputs = [value.name for value in graph.outputs]
     names = {*inputs, *graph.constants}
     names.update(value.name for call in graph.calls for value in call.results)
+    kernels = [_kernel_of(call, control) for call in graph.calls]
 
-    def run(*arrays: Any) -> tuple[Native, ...]:
+    def run(*arrays: Any) -> tuple[list[Native], list[Any]]:
         values = dict(graph.constants)
         values.update(zip(inputs, arrays, strict=True))
 
@@ -57,23 +85,60 @@ def as_function(graph: Any) -> Callable[..., tuple[Native, ...]]:
             return array
 
         with compiling() as tests:
-            for call in graph.calls:
+            for call, kernel in zip(graph.calls, kernels, strict=True):
                 attributes = {
                     name: values[value.name] if getattr(value, "name", None) in names else value
                     for name, value in call.attributes.items()
                 }
                 operands = [each(array_of, operand) for operand in call.inputs]
-                found = call.kernel(*operands, **attributes)
+                found = kernel(*operands, **attributes)
                 results = found if isinstance(found, (tuple, list)) else (found,)
                 for value, array, foreign in zip(call.results, results, call.foreign, strict=True):
                     native = graph.device.backend.native if foreign else None
                     values[value.name] = array if native is None else native(array)
-            held = tests[:1]
-            for test in tests[1:]:
-                held[0] = held[0] & test
-        return *(values[name] for name in outputs), *held
+        return [values[name] for name in outputs], tests
 
     return run
+
+
+def _kernel_of(call: Any, control: Mapping[str, Control]) -> Callable[..., Any]:
+    """What makes a call: its kernel, or a function of the library for branches and loops."""
+    make = control.get(call.op.name) if call.op.index < 0 else None
+    if make is None:
+        kernel: Callable[..., Any] = call.kernel
+        return kernel
+    graphs: dict[str, Any] = {}
+    for key, graph in call.graphs.items():
+        name, several, _ = key.partition("[")
+        nested = _nested(graph, control)
+        # Several graphs are a tuple, in their order.
+        graphs[name] = (*graphs.get(name, ()), nested) if several else nested
+
+    def control_call(*operands: Any, **attributes: Any) -> Sequence[Any]:
+        *results, held = make(*operands, **{**attributes, **graphs})
+        if held is not True:
+            require(held, ValueError("a value in a branch or a step of a loop"))
+        return results
+
+    return control_call
+
+
+def _nested(graph: Any, control: Mapping[str, Control]) -> Nested:
+    run = _runner(graph, control)
+
+    def function(*arrays: Any) -> tuple[Any, ...]:
+        outputs, tests = run(*arrays)
+        return *outputs, *(_all(tests) or [True])
+
+    return function
+
+
+def _all(tests: Sequence[Any]) -> list[Any]:
+    """Whether all tests hold, as a list of one; empty if there is none."""
+    held = list(tests[:1])
+    for test in tests[1:]:
+        held[0] = held[0] & test
+    return held
 
 
 @contextmanager

@@ -29,9 +29,17 @@ class RegisterKernel(Protocol):
     """The callback of `pullback_register_kernels`."""
 
     def __call__(
-        self, op_name: str, kernel: Kernel, *, dtypes: Iterable[DTypeLike] | None = None
+        self,
+        op_name: str,
+        kernel: Kernel,
+        *,
+        dtypes: Iterable[DTypeLike] | None = None,
+        in_place: Kernel | None = None,
     ) -> None:
-        """Registers a kernel of an op for these dtypes of the first input; None for all."""
+        """Registers a kernel of an op for these dtypes of the first input; None for all.
+
+        `in_place` does the same to variables, for an optimizer's update.
+        """
 
 
 class RegisterFuser(Protocol):
@@ -69,7 +77,7 @@ def pullback_register_kernels(register: RegisterKernel) -> None:
     """Called when the backend of a kernel pack has been loaded.
 
     Args:
-        register: `register(op_name, kernel, *, dtypes=None)`, once per kernel.
+        register: `register(op_name, kernel, *, dtypes=None, in_place=None)`, once per kernel.
     """
 
 

@@ -50,6 +50,15 @@ class PackInfo(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+class _Offer(NamedTuple):
+    """A kernel of a pack, for these dtypes of its first input; None for all."""
+
+    op_name: str
+    kernel: Kernel
+    dtypes: frozenset[DType] | None
+    in_place: Kernel | None
+
+
 class OpsInfo(NamedTuple):
     """A plugin with ops: its package, and its `state`: "ready", or the reason why it failed."""
 
@@ -102,21 +111,30 @@ def _register(
     plugin = entry_points.plugin_label(f"kernel pack for {backend.name!r}", name, entries)
     if name == backend.name:
         raise errors.PluginError(f"{plugin} is named like its backend; rename its entry point")
-    kernels: list[tuple[str, Kernel, frozenset[DType] | None]] = []
+    kernels: list[_Offer] = []
     contested: list[str] = []
 
     def register(
-        op_name: str, kernel: Kernel, *, dtypes: Iterable[DTypeLike] | None = None
+        op_name: str,
+        kernel: Kernel,
+        *,
+        dtypes: Iterable[DTypeLike] | None = None,
+        in_place: Kernel | None = None,
     ) -> None:
         check_kernel(op_name, kernel, plugin)
         supported = check_dtypes(dtypes, op_name, plugin)
-        for other, _, theirs in kernels:
-            if other == op_name and _overlap(theirs, supported):
+        for other in kernels:
+            if other.op_name == op_name and _overlap(other.dtypes, supported):
                 raise errors.PluginError(
                     f"{plugin} registers two kernels of {op_name!r} for the same dtypes; "
                     f"keep one, or give each dtypes=... of its own"
                 )
-        kernels.append((op_name, kernel, supported))
+        if in_place is not None and not callable(in_place):
+            raise errors.PluginError(
+                f"{plugin}: in_place of {op_name!r} must be a function, got "
+                f"{type(in_place).__name__}; leave it out where there is none"
+            )
+        kernels.append(_Offer(op_name, kernel, supported, in_place))
 
     fusers: list[tuple[Callable[..., Kernel | None], Collection[str]]] = []
 
@@ -138,8 +156,9 @@ def _register(
         entry_points.call(loaded, "pullback_register_kernels", register, plugin, entries)
         if hasattr(loaded, "pullback_register_fuser"):
             entry_points.call(loaded, "pullback_register_fuser", register_fuser, plugin, entries)
-    free: list[tuple[str, Kernel, frozenset[DType] | None]] = []
-    for op_name, kernel, supported in kernels:
+    free: list[_Offer] = []
+    for offer in kernels:
+        op_name, supported = offer.op_name, offer.dtypes
         for entry in backend.kernels_for(op_name):
             if entry.priority == priority and _overlap(entry.dtypes, supported):
                 both = _common(entry.dtypes, supported)
@@ -151,11 +170,13 @@ def _register(
                 taken = frozenset(backend.dtypes) if entry.dtypes is None else entry.dtypes
                 supported = (frozenset(backend.dtypes) if supported is None else supported) - taken
         if supported is None or supported:
-            free.append((op_name, kernel, supported))
+            free.append(offer._replace(dtypes=supported))
     if contested and not free:
         raise errors.PluginError(contested[0])
-    for op_name, kernel, supported in free:
-        backend.register_kernel(op_name, kernel, source=name, priority=priority, dtypes=supported)
+    for op_name, kernel, supported, in_place in free:
+        backend.register_kernel(
+            op_name, kernel, source=name, priority=priority, dtypes=supported, in_place=in_place
+        )
     for fuse, ops in fusers:
         backend.register_fuser(fuse, ops, source=name, priority=priority)
     if deviations:

@@ -8,6 +8,7 @@ the last one has left.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,24 @@ if TYPE_CHECKING:  # making a protocol takes a millisecond of the import
         #: True to wait, within a call, until the devices of its backend have done their work.
         synchronize: bool
 
-        def record(self, op_name: str, backend: Backend, start: int, end: int, result: Any) -> None:
-            """Gets one call, with its times in ns; `result` is None for a kernel that raised.
+        def record(
+            self,
+            op_name: str,
+            backend: Backend,
+            start: int,
+            end: int,
+            result: Any,
+            events: Sequence[tuple[Any, Any]],
+        ) -> None:
+            """Gets one call, in its thread.
 
-            Called in the thread of the call.
+            Args:
+                op_name: the op.
+                backend: the backend that it ran on.
+                start: the time in ns.
+                end: the same, when the call had returned.
+                result: what the kernel returned; None for a kernel that raised.
+                events: `Backend.event` before and after it, for each device of the backend.
             """
 
 
@@ -74,18 +89,25 @@ def observed(backend: Backend, op_name: str, kernel: Kernel) -> Kernel:
         if not observers:
             return kernel(*inputs, **attributes)
         result = None
+        devices = _devices.get(backend, ())
+        waits = any(observer.synchronize for observer in observers)
+        before = [] if waits else [backend.event(device) for device in devices]
+        events: list[tuple[Any, Any]] = []
         start = perf_counter_ns()
         try:
             with backend.annotate(op_name) or nullcontext():
                 result = kernel(*inputs, **attributes)
-                if any(observer.synchronize for observer in observers):
-                    for device in _devices.get(backend, ()):
+                if waits:
+                    for device in devices:
                         backend.synchronize(device)
             return result
         finally:
             end = perf_counter_ns()
+            for event, device in zip(before, devices, strict=False):
+                if event is not None:
+                    events.append((event, backend.event(device)))
             for observer in observers:
-                observer.record(op_name, backend, start, end, result)
+                observer.record(op_name, backend, start, end, result, events)
 
     call.__wrapped__ = kernel  # type: ignore[attr-defined]
     return call

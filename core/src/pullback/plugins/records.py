@@ -1,9 +1,13 @@
-"""Kernels and native arrays, and the records that backends and kernel packs give to core."""
+"""Kernels and native arrays, and the records that backends and kernel packs give to core.
+
+These are plain classes: a named tuple takes half a millisecond of the import. The named tuples are
+in `pullback.plugins.kind` and `pullback.plugins.memory`, which are loaded when they are needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pullback.dtypes import DType
 
@@ -22,18 +26,6 @@ class Native(Protocol):
     @property
     def dtype(self) -> Any:
         """Its dtype, one of the values of `Backend.dtypes`."""
-
-
-class Memory(NamedTuple):
-    """Bytes on a device: used by arrays, held by the allocator, and in total.
-
-    `peak` is the most that arrays used since `Device.reset_peak`, or ever; None if unknown.
-    """
-
-    used: int
-    held: int
-    total: int
-    peak: int | None = None
 
 
 class Deviation:
@@ -60,7 +52,6 @@ class Deviation:
     ...     }
     """
 
-    # A plain class: each named tuple takes 0.4 ms of the import.
     def __init__(
         self,
         reason: str,
@@ -82,20 +73,25 @@ class Deviation:
 Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
 
 
-class Kind(NamedTuple):
-    """The shape and the native dtype of an array that a kernel gets at every run of a program."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-
-
-class RegisteredKernel(NamedTuple):
+class RegisteredKernel:
     """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
-    kernel: Kernel
-    source: str
-    priority: int
-    dtypes: frozenset[DType] | None
+    __slots__ = ("dtypes", "in_place", "kernel", "priority", "source")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        source: str,
+        priority: int,
+        dtypes: frozenset[DType] | None,
+        in_place: Kernel | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.source = source
+        self.priority = priority
+        self.dtypes = dtypes
+        #: For an optimizer's update: does the same to variables, as `Backend.in_place` says.
+        self.in_place = in_place
 
 
 class Fuser:

@@ -3,8 +3,10 @@
 //
 // Kernels run over any grid: work is dealt out to blocks, or threads, in turn.
 
+#ifndef WITHOUT_HALVES
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#endif
 
 typedef long long i64;
 typedef unsigned long long u64;

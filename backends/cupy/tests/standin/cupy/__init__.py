@@ -16,7 +16,7 @@ import ml_dtypes  # noqa: F401  makes bfloat16 known to NumPy
 import numpy as np
 
 from cupy import _array, _core, cuda
-from cupy._array import ndarray, unwrap, wrap
+from cupy._array import ndarray, repeated, unwrap, wrap
 from cupy._kernels import ElementwiseKernel, RawKernel, ReductionKernel
 
 __all__ = ["ElementwiseKernel", "RawKernel", "ReductionKernel", "_core", "cuda", "ndarray"]
@@ -38,7 +38,7 @@ def _checked(path, function):
             unknown = set(kwargs) - set(known)
             if unknown:
                 raise TypeError(f"cupy.{path} has no {', '.join(unknown)}")
-        return wrap(function(*unwrap(args), **unwrap(kwargs)))
+        return repeated(lambda: wrap(function(*unwrap(args), **unwrap(kwargs))))
 
     call.__signature__ = inspect.Signature(
         [

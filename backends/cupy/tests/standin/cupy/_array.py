@@ -10,6 +10,27 @@ import numpy as np
 #: How often values were copied to the host, by what asked for them.
 COPIES: Counter[str] = Counter()
 
+#: What a stream records: a list of functions, while one does.
+RECORDING: list[list] = []
+
+
+def repeated(compute):
+    """What a function returns; while a stream records, later launches compute it again in place."""
+    results = compute()
+    if RECORDING:
+
+        def again():
+            new = compute()
+            pairs = (
+                zip(results, new, strict=True) if isinstance(results, tuple) else [(results, new)]
+            )
+            for old, other in pairs:
+                if isinstance(old, np.ndarray):
+                    np.asarray(old)[...] = np.asarray(other)
+
+        RECORDING[-1].append(again)
+    return results
+
 
 class ndarray(np.ndarray):
     """On the "device": 0-d results stay arrays, and NumPy's arrays do not mix in."""
@@ -18,16 +39,30 @@ class ndarray(np.ndarray):
         own, kwargs = [unwrap(x) for x in inputs], unwrap(kwargs)
         if out is not None:
             kwargs["out"] = tuple(None if x is None else np.asarray(x) for x in out)
-        return wrap(getattr(ufunc, method)(*own, **kwargs))
+        return repeated(lambda: wrap(getattr(ufunc, method)(*own, **kwargs)))
 
     def __array_function__(self, function, types_, args, kwargs):
-        return wrap(function(*unwrap(args), **unwrap(kwargs)))
+        return repeated(lambda: wrap(function(*unwrap(args), **unwrap(kwargs))))
 
     def __getitem__(self, key):
-        return wrap(np.asarray(self)[plain(key)])
+        return repeated(lambda: wrap(np.asarray(self)[plain(key)]))
 
     def __setitem__(self, key, value):
-        np.asarray(self)[plain(key)] = unwrap(value)
+        def assign():
+            np.asarray(self)[plain(key)] = unwrap(value)
+
+        repeated(assign)
+
+    def set(self, arr, stream=None):
+        assert type(arr) is np.ndarray
+        assert (arr.shape, arr.dtype) == (self.shape, self.dtype)
+        np.asarray(self)[...] = arr
+
+    def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
+        return repeated(lambda: wrap(np.asarray(self).astype(dtype, order=order, copy=copy)))
+
+    def copy(self, order="C"):
+        return repeated(lambda: wrap(np.asarray(self).copy(order)))
 
     # What makes the host wait.
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import threading
 
 import numpy as np
 
-from cupy._array import ndarray, wrap
+from cupy._array import ndarray, repeated, wrap
 from cupy._host import library
+
+_ONE_AT_A_TIME = threading.Lock()
 
 #: Every kernel that was made, for tests that compile them.
 RAW: list[RawKernel] = []
@@ -58,7 +61,16 @@ class RawKernel:
         blocks, (x, y) = int(grid[0]), (*block, 1)[:2]
         assert len(grid) == 1
         assert 0 < x * y <= 1024
-        run(addresses, blocks, int(x), int(y), int(waits))
+
+        def step():
+            with _ONE_AT_A_TIME:  # a block's threads take turns by way of what is global
+                run(addresses, blocks, int(x), int(y), int(waits))
+            return [args, kept]
+
+        repeated(step)
+
+    def compile(self, log_stream=None):
+        pass
 
     def check(self, code, args):
         """Checks that arrays have the types of the kernel's pointers; CuPy does not."""
@@ -192,14 +204,18 @@ class ElementwiseKernel(_Kernel):
             assert all(x.shape == shape for x in given)
         results = given or [wrap(np.empty(shape, p.dtype or types[p.letter])) for p in self.outputs]
         scalars = {p.name for p, a, on_device in values if not on_device}
-        arrays = [
-            np.ascontiguousarray(a if p.raw or p.name in scalars else np.broadcast_to(a, shape))
-            for p, a, on_device in values
-        ]
-        arrays += [np.asarray(x) for x in results]
-        assert all(x.flags.c_contiguous for x in arrays)
-        addresses = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
-        self.compiled(types, scalars)(addresses, ctypes.c_longlong(int(np.prod(shape))))
+        run, length = self.compiled(types, scalars), ctypes.c_longlong(int(np.prod(shape)))
+
+        def step():
+            arrays = [
+                np.ascontiguousarray(a if p.raw or p.name in scalars else np.broadcast_to(a, shape))
+                for p, a, on_device in values
+            ]
+            arrays += [np.asarray(x) for x in results]
+            assert all(x.flags.c_contiguous for x in arrays)
+            run((ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays]), length)
+
+        repeated(step)
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -217,5 +233,9 @@ class ReductionKernel(_Kernel):
     def __call__(self, *args, axis=None, keepdims=False):
         assert axis != (), "CuPy reduces over at least one axis"
         values = np.asarray(self.mapped(*args))
-        wide = values.sum(axis=axis, keepdims=keepdims, dtype=np.float64)
-        return wrap(np.asarray(wide).astype(values.dtype))
+
+        def step():
+            wide = values.sum(axis=axis, keepdims=keepdims, dtype=np.float64)
+            return wrap(np.asarray(wide).astype(values.dtype))
+
+        return repeated(step)

@@ -1,12 +1,21 @@
-"""`cupy.cuda` of one device that is the host."""
+"""`cupy.cuda` of one device that is the host.
+
+While a stream records, what kernels do is kept, and done again at each launch of the graph. What is
+asked of streams, events and graphs is in `LOG`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import time
 import types
 
 import numpy as np
 
-from cupy._array import COPIES
+from cupy._array import COPIES, RECORDING
+
+#: What was called, in order.
+LOG: list[str] = []
 
 
 class Device:
@@ -31,10 +40,21 @@ class Device:
 
 class Event:
     def __init__(self, block=False, disable_timing=False):
-        pass
+        self.timed, self.at, self.reached = not disable_timing, None, False
 
     def record(self, stream=None):
-        pass
+        LOG.append("record event")
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        self.reached = True
+
+
+def get_elapsed_time(start_event, end_event):
+    """Milliseconds; an error for events without times, and for one that nobody waited for."""
+    if not (start_event.timed and end_event.timed and end_event.reached):
+        raise RuntimeError("cudaErrorNotReady: device not ready")
+    return (end_event.at - start_event.at) * 1e3
 
 
 class Stream:
@@ -50,16 +70,41 @@ class Stream:
         return None
 
     def begin_capture(self):
-        pass
+        LOG.append("begin capture")
+        assert not RECORDING
+        RECORDING.append([])
 
     def end_capture(self):
-        pass
+        LOG.append("end capture")
+        return Graph(RECORDING.pop())
 
     def synchronize(self):
         COPIES["synchronize"] += 1
 
     def wait_event(self, event):
-        pass
+        LOG.append("wait for event")
+
+
+class Graph:
+    def __init__(self, steps):
+        self.steps = steps
+
+    def launch(self, stream=None):
+        LOG.append("launch")
+        for step in self.steps:
+            step()
+
+
+class MemoryPool:
+    def malloc(self, size):
+        raise AssertionError("the stand-in allocates by NumPy")
+
+
+@contextlib.contextmanager
+def using_allocator(allocator):
+    LOG.append("own memory")
+    yield
+    LOG.append("memory of all")
 
 
 class PinnedMemory:

@@ -24,10 +24,18 @@
 #define __restrict__
 #define __shared__ static
 
-using std::abs; using std::copysign; using std::cos; using std::erf; using std::erfc;
-using std::exp; using std::expm1; using std::fabs; using std::floor; using std::fmod;
-using std::isinf; using std::isnan; using std::log; using std::log1p; using std::rint;
-using std::sin; using std::sqrt; using std::tanh;
+using std::abs; using std::acos; using std::acosh; using std::asin; using std::asinh;
+using std::atan; using std::atan2; using std::atanh; using std::ceil; using std::copysign;
+using std::cos; using std::cosh; using std::erf; using std::erfc; using std::exp; using std::expm1;
+using std::fabs; using std::floor; using std::fmod; using std::hypot; using std::isfinite;
+using std::isinf; using std::isnan; using std::log; using std::log10; using std::log1p;
+using std::log2; using std::rint; using std::signbit; using std::sin; using std::sinh;
+using std::sqrt; using std::tan; using std::tanh; using std::trunc;
+
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+inline float min(float a, float b) { return fminf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
 
 // 16-bit floats -------------------------------------------------------------------------------
 

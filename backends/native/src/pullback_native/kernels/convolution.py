@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.plugins.records import Kernel, Kind
+from pullback.plugins.kind import Kind
+from pullback.plugins.records import Kernel
 from pullback.shapes import output_sizes
 from pullback_native import _native
 from pullback_native.kernels.windows import Padding, pair, windows

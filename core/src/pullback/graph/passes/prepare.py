@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from pullback._tree import each
 from pullback.graph.graph import Call, Fused, Graph, Value
 from pullback.graph.passes.regions import fuse
-from pullback.plugins.records import Kind
-
-#: The backends and ops that were warned of, once in a process.
-_WARNED: set[tuple[str, str]] = set()
+from pullback.graph.passes.warned import warn_once
+from pullback.plugins.kind import Kind
 
 
 def ready(graph: Graph) -> Graph:
@@ -38,14 +35,11 @@ def _prepared(graph: Graph, call: Call) -> Call:
         if not callable(kernel):
             raise TypeError(f"it returned {type(kernel).__name__}, not a kernel or None")
     except Exception as error:
-        if (backend.name, op.name) not in _WARNED:
-            _WARNED.add((backend.name, op.name))
-            warnings.warn(
-                f"the backend {backend.name!r} cannot make a kernel of {op.name} ready: its hook "
-                f"`prepare` raised {type(error).__name__}: {error}; the kernel itself is called",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        warn_once(
+            ("prepare", backend.name, op.name),
+            f"the backend {backend.name!r} cannot make a kernel of {op.name} ready: its hook "
+            f"`prepare` raised {type(error).__name__}: {error}; the kernel itself is called",
+        )
         return call
     return call._replace(kernel=kernel)
 

@@ -7,13 +7,13 @@ end a group. Which ops are taken says the backend (`fusible`), which also makes 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Fused, Graph, Value
+from pullback.graph.passes.warned import warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape, broadcast_shapes, reduce, size_of
@@ -21,13 +21,15 @@ from pullback.shapes import Shape, broadcast_shapes, reduce, size_of
 #: The number of calls that one kernel takes at most.
 LARGEST_REGION = 48
 
-#: What was warned of: a source of fused kernels, once in a process.
-_WARNED: set[str] = set()
 
+def fuse(graph: Graph, fusers: Iterable[Fuser] | None = None) -> Graph:
+    """The graph with a call of a fused kernel in place of each group of calls that has one.
 
-def fuse(graph: Graph) -> Graph:
-    """The graph with a call of a fused kernel in place of each group of calls that has one."""
-    for fuser in graph.device.backend.fusers():
+    Args:
+        graph: the graph.
+        fusers: who makes fused kernels; those of the graph's backend if None.
+    """
+    for fuser in graph.device.backend.fusers() if fusers is None else fusers:
         if not any(call.op.name in fuser.ops for call in graph.calls):
             continue
         regions: dict[int, Call] = {}
@@ -233,14 +235,11 @@ def _fused_calls(
     try:
         kernel = fuser.fuse(region)
     except Exception as error:
-        if fuser.source not in _WARNED:
-            _WARNED.add(fuser.source)
-            warnings.warn(
-                f"fuse of {fuser.source!r} raised {type(error).__name__}: {error}; captured "
-                f"functions run without its fused kernels",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        warn_once(
+            ("fuse", fuser.source),
+            f"fuse of {fuser.source!r} raised {type(error).__name__}: {error}; captured functions "
+            f"run without its fused kernels",
+        )
         return
     if kernel is None:
         rest = [i for i in members if graph.calls[i].op.shape is not reduce]

@@ -7,9 +7,11 @@ run still leaves all variables as they were.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pullback.graph.graph import Call, Fused, Graph, State, Value
+from pullback.plugins.records import Kernel
 
 #: The families of ops that are updates. They are elementwise, as fused calls are, and shapes are
 #: those of the trace.
@@ -44,6 +46,33 @@ def early_writes(graph: Graph) -> dict[Value, list[State]]:
             assert isinstance(target, State)
             early[value].append(target)
     return early
+
+
+def updates_in_place(graph: Graph, early: Mapping[Value, Sequence[State]]) -> dict[int, Kernel]:
+    """Finds the updates that the backend does to variables, in their arrays where it can.
+
+    Args:
+        graph: the graph.
+        early: what `early_writes` has found.
+
+    Returns:
+        the functions by the positions of the calls.
+    """
+    states = {entry.value: entry for entry in graph.inputs if isinstance(entry, State)}
+    found = {}
+    for i, call in enumerate(graph.calls):
+        if isinstance(call.op, Fused) or not early.keys() >= set(call.results):
+            continue
+        update = graph.device.backend.in_place(call.op.name, call.kernel)
+        old = [states.get(value) for value in changed(call)]
+        if update is not None and [early[value] for value in call.results] == [[x] for x in old]:
+            found[i] = update
+    return found
+
+
+def changed(call: Call) -> tuple[Any, ...]:
+    """The inputs of an update that have new values afterwards: the parameter and the slots."""
+    return call.inputs[0], *call.inputs[2 : 1 + len(call.results)]
 
 
 def _only_written(graph: Graph) -> set[Value]:

@@ -32,8 +32,7 @@ __all__ = [
 
 
 def times(weight: Tensor, value: Tensor) -> Tensor:
-    """weight * value, and 0 where the weight is 0, even for a value of -inf."""
-    # The inner `where` avoids 0 * inf in the gradient too.
+    """weight * value; 0 where the weight is 0, even for a value of -inf, in the gradient too."""
     is_zero = weight == 0
     return where(is_zero, 0, weight * where(is_zero, 0, value))
 
@@ -51,10 +50,12 @@ def _pair_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) 
     return reduced(logits, (axis,), False)
 
 
-def _log_normalizer(wide: Tensor, axis: int) -> Tensor:
-    """log(sum(exp(x))) along axis, with keepdims."""
+def _losses_of_classes(wide: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """-log_softmax(x) along axis: the loss of each class; log(sum(exp(x))), with keepdims."""
     top = max(wide, axis=axis, keepdims=True)
-    return top + log(sum(exp(wide - top), axis=axis, keepdims=True))
+    shifted = wide - top
+    log_sum = log(sum(exp(shifted), axis=axis, keepdims=True))
+    return log_sum - shifted, top + log_sum  # the first as log(sum(exp(x))) - x would lose digits
 
 
 # ACCUMULATED: a sum over the classes, whose terms may cancel.
@@ -94,9 +95,9 @@ def softmax_cross_entropy_with_logits(
     if logits.shape != labels.shape:
         _pair_without_axis(logits.shape, labels.shape, axis=axis)
     wide = widened(logits)
-    normalizer = _log_normalizer(wide, axis)
+    losses, normalizer = _losses_of_classes(wide, axis)
     target = _smooth(widened(labels), axis, label_smoothing)
-    loss = sum(times(target, normalizer - wide), axis=axis)
+    loss = sum(times(target, losses), axis=axis)
     return narrowed(loss, logits), normalizer  # type: ignore[return-value]
 
 
@@ -189,9 +190,9 @@ def sparse_softmax_cross_entropy_with_logits(
     if labels.shape != reduced(logits.shape, (axis,), False):
         _classes_without_axis(logits.shape, labels.shape, axis=axis)
     wide = widened(logits)
-    normalizer = _log_normalizer(wide, axis)
+    losses, normalizer = _losses_of_classes(wide, axis)
     target = _one_hot(labels, wide, axis, label_smoothing)
-    loss = sum(times(target, normalizer - wide), axis=axis)
+    loss = sum(times(target, losses), axis=axis)
     loss = where((labels >= 0) & (labels < wide.shape[axis]), loss, float("nan"))
     # Unsigned labels are never negative.
     if ignore_label is not None and (ignore_label >= 0 or labels.dtype not in dtypes.UNSIGNED):

@@ -1,0 +1,50 @@
+"""Functions to fuse, their graphs, and the bits of their results, for several files of tests."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+import pullback as pb
+
+_spec = importlib.util.spec_from_file_location(
+    "shared_programs", Path(__file__).parents[3] / "tests/fused_programs.py"
+)
+_shared = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_shared)
+recorded = _shared.recorded
+
+rng = np.random.default_rng(0)
+SPECIAL = np.array(
+    [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -90, 90, 0.5, -1e-8], np.float32
+)
+
+
+def normal(*shape):
+    """Numbers with infinities, NaN, zeros and subnormal ones among them."""
+    x = np.array(3 * rng.standard_normal(shape), np.float32)
+    flat = x.reshape(-1)
+    some = flat[:: max(1, flat.size // 20)]
+    some[...] = rng.permutation(np.resize(SPECIAL, some.size))
+    return x
+
+
+def same_bits(found, expected):
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    if found.dtype == np.float32:
+        assert np.array_equal(np.isnan(found), np.isnan(expected))
+        found, expected = (np.where(np.isnan(x), 0, x).view(np.uint32) for x in (found, expected))
+    assert np.array_equal(found, expected)
+
+
+def smaller(x, y):
+    return pb.where(pb.less(x, y), x, y)
+
+
+def programs():
+    """Straight lines of random ops on two arrays, a row and a number."""
+    return _shared.programs(
+        (pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.square),
+        (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, smaller),
+        longest=30,
+    )

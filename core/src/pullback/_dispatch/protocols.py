@@ -1,0 +1,80 @@
+"""Tapes and traces, as dispatch knows them. For type checkers alone: protocols cost import time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from pullback._dispatch.recording import Leaf
+from pullback._symbols import HostNumber
+from pullback.devices import Device
+from pullback.tensor import Tensor
+
+
+class Recorder(Protocol):
+    """A tape, as this module knows it."""
+
+    #: The serial number at which the tape first recorded.
+    start: int
+    #: Whether the tape watches every trainable variable that is read.
+    watch_accessed_variables: bool
+
+    def stop(self) -> None:
+        """Ends recording; any thread may call this."""
+
+    def leaf_of(self, variable: Any, wanted: bool) -> Leaf | None:
+        """The leaf of a variable that is being read; None if the tape does not watch it."""
+
+
+class Capturing(Protocol):
+    """The trace of a captured function, as what it has to know of announces it."""
+
+    #: The device that stands for the real one in the trace.
+    device: Device
+
+    def lift(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside, on the trace's device."""
+
+    def stop_gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor as a constant for all tapes."""
+
+    def custom_gradient(self, name: str) -> None:
+        """Ends the trace where the gradient of a function would be lost."""
+
+    def traced_device(self, device: Device) -> Device:
+        """The trace's device for the real one; ends the trace for another one."""
+
+    def read(self, variable: object) -> Tensor:
+        """The value of a variable at this point of the function."""
+
+    def write(self, variable: object, value: Tensor) -> None:
+        """Has the program set a variable when all has gone well."""
+
+    def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
+        """The number that a function of other numbers gives at each run."""
+
+    def number_of(self, owner: object, attribute: str) -> HostNumber:
+        """An attribute with a number that is another one at each run."""
+
+    def set_attribute(self, owner: object, attribute: str, value: object) -> None:
+        """Has the program set an attribute when all has gone well."""
+
+    def keep(self, owner: object, attributes: Sequence[str]) -> None:
+        """Puts the state that attributes have at each run in their place, for the trace."""
+
+    def after(self, function: Callable[..., Any], *arguments: object) -> None:
+        """Has the program call a function when all has gone well, with tensors of the run."""
+
+    def change(
+        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: object
+    ) -> None:
+        """Calls a function now, and has the program call it; `undo` takes it back."""
+
+    def changes_of(self, function: Callable[..., Any], owner: object) -> int:
+        """The number of times that `change` got a function with this argument."""
+
+    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
+        """Has the program run only while a function returns what it returns now."""
+
+    def reserve(self, generator: object, words: int) -> tuple[int, int]:
+        """The key and counter of random numbers, which are others at each run."""
