@@ -773,6 +773,9 @@ HOSTILE = {
         """,
         "failed: Own: no Exception",
     ),
+    "raises_in_a_library": (
+        "backends.cpu", "import json\njson.loads('{')", "(raises_in_a_library_plugin.py, line 2)"
+    ),
     "raising_pack": ("kernels.misnamed_kernel", "raise BaseException('in a pack')", "in a pack"),
     "raising_ops": ("ops", "raise GeneratorExit('among ops')", "among ops"),
     "unspeakable": (

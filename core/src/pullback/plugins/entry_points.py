@@ -62,7 +62,7 @@ def blame_plugin(plugin: str, entries: Sequence[EntryPoint]) -> Iterator[None]:
     # SystemExit and a BaseException of its own too: a plugin must not end the process.
     except BaseException as error:
         raise errors.BackendError(
-            f"{plugin} failed: {one_line(error)}{_location(error)}{_fix(entries)}"
+            f"{plugin} failed: {one_line(error)}{_location(error, entries)}{_fix(entries)}"
         ) from error
 
 
@@ -88,13 +88,19 @@ def _source(entry: EntryPoint) -> str:
         return ""
 
 
-def _location(error: BaseException) -> str:
-    """The file and line where a plugin raised; empty for errors of Python's import itself."""
-    location, step = "", error.__traceback__ and error.__traceback__.tb_next
+def _location(error: BaseException, entries: Sequence[EntryPoint]) -> str:
+    """The file and line where a plugin raised; empty for errors of Python's import itself.
+
+    It is the last line of the plugin's own code: what it called cannot be mended by its author.
+    """
+    location, in_plugin = "", False
+    modules = {entry.value.strip().partition(":")[0].partition(".")[0] for entry in entries}
+    step = error.__traceback__ and error.__traceback__.tb_next
     while step is not None:
         name = step.tb_frame.f_code.co_filename
-        if not name.startswith("<"):
-            location = f" ({os.path.basename(name)}, line {step.tb_lineno})"
+        own = str(step.tb_frame.f_globals.get("__name__")).partition(".")[0] in modules
+        if not name.startswith("<") and own >= in_plugin:
+            location, in_plugin = f" ({os.path.basename(name)}, line {step.tb_lineno})", own
         step = step.tb_next
     return location
 
