@@ -56,7 +56,7 @@ ROUNDED = (*OPTIONS, "--fmad=false")
 
 
 class Expression(NamedTuple):
-    """What a kernel computes for each element, as `elementwise` got it."""
+    """The expression that a kernel computes for each element, as `elementwise` got it."""
 
     inputs: str
     outputs: str

@@ -15,7 +15,7 @@ RECORDING: list[list] = []
 
 
 def repeated(compute):
-    """What a function returns; while a stream records, later launches compute it again in place."""
+    """The result of a function, which launches of what a stream records compute again in place."""
     results = compute()
     if RECORDING:
 
