@@ -27,6 +27,7 @@ class Worker:
     def __init__(self, framework: str, mode: str) -> None:
         module = importlib.import_module(f"workloads.with_{framework}")
         self.builders = module.builders(mode == "compiled")
+        self.settle = getattr(module, "settle", None) if mode == "compiled" else None
         self.block: Any = None
 
     def names(self) -> list[str]:
@@ -41,6 +42,8 @@ class Worker:
         results = [summary(self.block(1))]
         first = time.perf_counter() - begin
         results += [summary(self.block(1)) for _ in range(CHECKED - 1)]
+        if self.settle is not None:
+            self.settle(self.block)
         return {"results": results, "first": first}
 
     def time(self, n: int) -> list[float]:

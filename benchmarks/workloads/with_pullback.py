@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -26,6 +28,16 @@ def builders(compiled: bool) -> dict[str, Builder]:
         return steps(pb.function)
     single = {"op_add": op_add, "op_add_recorded": op_add_recorded, "op_matmul": op_matmul}
     return {**single, **steps(lambda step: step)}
+
+
+def settle(block: Block) -> None:
+    """Runs steps until the kernels that the pack compiles in a thread are in use."""
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < 0.5:
+        block(1)
+    compiling = sys.modules.get("pullback_native.compiled.worker")
+    if compiling is not None:
+        compiling.wait()
 
 
 def steps(run: Run) -> dict[str, Builder]:

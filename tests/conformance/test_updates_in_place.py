@@ -1,4 +1,4 @@
-"""What the conformance kit finds in updates that are done to variables."""
+"""Faults that the conformance kit finds in updates that are done to variables."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def flushed(dtype):
 
 
 def up(x):
-    """A little more, so that ties are no ties: away from zero."""
+    """A little more, which moves ties away from zero."""
     return x * np.float32(1 + 2**-22)
 
 

@@ -122,10 +122,10 @@ def compare(given: Any, rng: np.random.Generator) -> tuple[list[str], bool]:
         x = pb.asarray(numbers(rng, dtype, 4096))
         for name in FUNCTIONS[:4] if given.quick else FUNCTIONS:
             add(f"{name}, {dtype}", both(negative_of(name), x), MOST_STEPS)
-        for columns in (33, 1000) if given.quick else (32, 33, 100, 1000, 20000):
+        for columns in (33, 1000) if given.quick else (33, 128, 1000, 20000):
             x = pb.asarray(rng.standard_normal((40, columns)).astype(dtype))
             pairs = both(lambda x: pb.sum(pb.square(x) + 1, axis=-1), x)
-            add(f"sums of {columns} columns, {dtype}", pairs, columns**0.5)
+            add(f"sums of {columns} columns, {dtype}", pairs, 0.0)
     return table, passed
 
 

@@ -17,6 +17,7 @@ FILES = {
     "philox": "TW",
     "scatter": "TWIA",
     "recurrent": "TWG",
+    "sums": "TSA",
 }
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 

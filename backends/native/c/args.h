@@ -266,14 +266,15 @@ typedef struct {
 
 /* Recurrent networks. -------------------------------------------------------------------------- */
 
-/* Arrays are (batch, time, ...). `gates` hold the part of the inputs, and get the values of the
- * gates; `h` and `c` are the states before the first step; `reverse` is a boolean. */
+/* Arrays are (batch, time, ...). `gates` get the values of the gates; where `x` is NULL, so are
+ * `kernel` and `bias`, and `gates` hold the part of the inputs. `h` and `c` are the states before
+ * the first step; `inputs` are the features of x; `reverse` is a boolean. */
 typedef struct {
     float *gates;
-    const float *recurrent_kernel, *h, *c;
+    const float *x, *kernel, *bias, *recurrent_kernel, *h, *c;
     float *y, *cells;
     int32_t *status;
-    ptrdiff_t time, units, reverse;
+    ptrdiff_t time, units, inputs, reverse;
 } LstmArgs;
 
 /* `dh` and `dc` are the gradients of the last state, and become those of the first one. `dgates`

@@ -6,9 +6,12 @@
  * begins. */
 
 /* Rows of a block of a: 528 KiB where there is AVX-512, for those processors' second-level caches
- * have 1 MiB or more; 240 KiB elsewhere. */
+ * have 1 MiB or more; 396 KiB where there is AVX2, for those of AMD have 512 KiB; 240 KiB
+ * elsewhere. */
 #if defined(__AVX512F__)
 #define BLOCK_ROWS 528
+#elif defined(__AVX2__)
+#define BLOCK_ROWS 264
 #else
 #define BLOCK_ROWS 240
 #endif
@@ -23,20 +26,20 @@ typedef struct {
     ptrdiff_t row, column;
 } Matrix;
 
-static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
-                   float *c, ptrdiff_t step_c);
+static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b,
+                        int add, const float *bias, float *c, ptrdiff_t step_c);
 
 /* The same by the transposes: few columns become few rows, which suit tiles. */
 static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
-                              Matrix b, int add, float *c, ptrdiff_t step_c) {
+                              Matrix b, int add, const float *bias, float *c, ptrdiff_t step_c) {
     float *transposed = room_for(rows * columns);
     if (!transposed)
         return 0;
     for (ptrdiff_t i = 0; add && i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
-            transposed[j * rows + i] = c[i * step_c + j];
+            transposed[j * rows + i] = bias ? bias[j] : c[i * step_c + j];
     Matrix left = {b.at, b.column, b.row}, right = {a.at, a.column, a.row};
-    int done = product(columns, rows, inner, left, right, add, transposed, rows);
+    int done = product_plus(columns, rows, inner, left, right, add, NULL, transposed, rows);
     for (ptrdiff_t i = 0; done && i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
             c[i * step_c + j] = transposed[j * rows + i];
@@ -44,12 +47,13 @@ static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner
     return done;
 }
 
-/* c = a @ b, or c += a @ b, of matrices (rows, inner) and (inner, columns); c in rows, `step_c`
- * apart. 0 if there is no memory. */
-static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
-                   float *c, ptrdiff_t step_c) {
+/* c = a @ b, or where `add`, c += a @ b, or c = bias + a @ b for a row `bias` that is not NULL; of
+ * matrices (rows, inner) and (inner, columns); c in rows, `step_c` apart. 0 if there is no memory.
+ */
+static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b,
+                        int add, const float *bias, float *c, ptrdiff_t step_c) {
     if (columns < WIDTH && rows > MANY_ROWS)
-        return product_transposed(rows, columns, inner, a, b, add, c, step_c);
+        return product_transposed(rows, columns, inner, a, b, add, bias, c, step_c);
     float strip[TILE_COLUMNS * DEPTH] ON_A_LINE, *block = NULL;
     int packed = a.column == 1 ? rows > FEW_ROWS && columns > FEW_COLUMNS
                                : a.row != 1 || columns > FEW_COLUMNS;
@@ -72,7 +76,8 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
                                .groups = 1,
                                .step = packed ? TILE_ROWS : a.column,
                                .b = b.at + k * b.row + j * b.column,
-                               .step_b = b.row};
+                               .step_b = b.row,
+                               .bias = bias && !run ? bias + j : NULL};
                 if (b.column != 1 || wide % WIDTH) {
                     pack_panel(terms.b, b.column, b.row, wide, depth, TILE_COLUMNS, strip);
                     terms.b = strip, terms.step_b = TILE_COLUMNS;
@@ -93,9 +98,15 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
         }
     }
     free(block);
-    for (ptrdiff_t i = 0; !inner && !add && i < rows; i++)
-        memset(c + i * step_c, 0, (size_t)columns * sizeof(float));
+    for (ptrdiff_t i = 0; !inner && (bias || !add) && i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            c[i * step_c + j] = bias ? bias[j] : 0.0f;
     return 1;
+}
+
+static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b, int add,
+                   float *c, ptrdiff_t step_c) {
+    return product_plus(rows, columns, inner, a, b, add, NULL, c, step_c);
 }
 
 /* Products of stacks of matrices. */
@@ -112,32 +123,34 @@ LOOP(product, ProductArgs) {
                     args->b_column_step};
         ptrdiff_t rows = least(high, args->rows - i), columns = least(wide, args->columns - j);
         float *c = args->c + item * args->c_item_step + i * args->c_row_step + j;
-        const float *bias = args->bias;
-        for (ptrdiff_t r = 0; bias && r < rows; r++)
-            memcpy(c + r * args->c_row_step, bias + j, (size_t)columns * sizeof(float));
-        if (!product(rows, columns, args->inner, a, b, bias != NULL, c, args->c_row_step))
+        const float *bias = args->bias ? args->bias + j : NULL;
+        if (!product_plus(rows, columns, args->inner, a, b, bias != NULL, bias, c,
+                          args->c_row_step))
             set_status(args->status, NO_MEMORY);
     }
 }
 
 /* Products by a matrix that is copied once: its strips lie one after the other. -------------- */
 
-/* The strips of b of (inner, columns), the last padded with 0; NULL if there is no memory. */
-static float *strips_of(Matrix b, ptrdiff_t inner, ptrdiff_t columns) {
-    ptrdiff_t count = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    float *strips = room_for(count * inner * TILE_COLUMNS);
-    for (ptrdiff_t s = 0; strips && s < count; s++)
-        pack_panel(b.at + s * TILE_COLUMNS * b.column, b.column, b.row,
-                   least(TILE_COLUMNS, columns - s * TILE_COLUMNS), inner, TILE_COLUMNS,
-                   strips + s * inner * TILE_COLUMNS);
-    return strips;
+/* Strips of `inner` rows for so many columns; NULL if there is no memory. */
+static float *room_for_strips(ptrdiff_t inner, ptrdiff_t columns) {
+    return room_for((columns + TILE_COLUMNS - 1) / TILE_COLUMNS * inner * TILE_COLUMNS);
 }
 
-/* y = x @ b, or y += x @ b, of one row: four strips at once, since the sums of a single strip would
- * wait for each other. */
-static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, const float *strips,
-                          int add, float *y) {
-    ptrdiff_t size = inner * TILE_COLUMNS, j = 0;
+/* Copies b of (rows, columns) to the rows from `first` on of strips of `inner` rows, the last
+ * strip padded with 0. */
+static void fill_strips(Matrix b, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t inner,
+                        ptrdiff_t columns, float *strips) {
+    for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS)
+        pack_panel(b.at + j * b.column, b.column, b.row, least(TILE_COLUMNS, columns - j), rows,
+                   TILE_COLUMNS, strips + j * inner + first * TILE_COLUMNS);
+}
+
+/* y = x @ b, or y += x @ b, of one row, for `length` rows of strips that are `size` apart: four
+ * strips at once, since the sums of a single strip would wait for each other. */
+static void row_by_strips(ptrdiff_t columns, ptrdiff_t length, const float *x, const float *strips,
+                          ptrdiff_t size, int add, float *y) {
+    ptrdiff_t j = 0;
     for (; j + 4 * TILE_COLUMNS <= columns; j += 4 * TILE_COLUMNS, strips += 4 * size) {
         Vec sum[4][VECTORS];
         _Pragma("GCC unroll 4")
@@ -146,7 +159,7 @@ static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, co
             for (int v = 0; v < VECTORS; v++)
                 sum[s][v] = (Vec){0};
         }
-        for (ptrdiff_t k = 0; k < inner; k++) {
+        for (ptrdiff_t k = 0; k < length; k++) {
             _Pragma("GCC unroll 4")
             for (int s = 0; s < 4; s++) {
                 _Pragma("GCC unroll 4")
@@ -165,7 +178,7 @@ static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, co
     }
     for (; j < columns; j += TILE_COLUMNS, strips += size) {
         Terms terms = {.line = {x},
-                       .length = inner,
+                       .length = length,
                        .runs = 1,
                        .groups = 1,
                        .b = strips,
@@ -177,10 +190,12 @@ static void row_by_strips(ptrdiff_t columns, ptrdiff_t inner, const float *x, co
 /* c = a @ b, or c += a @ b, for a whose rows are `step_a` apart. */
 static void by_strips(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, const float *a,
                       ptrdiff_t step_a, const float *strips, int add, float *c, ptrdiff_t step_c) {
-    if (rows == 1) {
-        row_by_strips(columns, inner, a, strips, add, c);
+    /* As for several rows, DEPTH terms at a time: how many there are depends on the threads. */
+    for (ptrdiff_t first = 0; rows == 1 && first < inner; first += DEPTH)
+        row_by_strips(columns, least(DEPTH, inner - first), a + first,
+                      strips + first * TILE_COLUMNS, inner * TILE_COLUMNS, add || first, c);
+    if (rows == 1)
         return;
-    }
     for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS, strips += inner * TILE_COLUMNS)
         for (ptrdiff_t first = 0; first < inner; first += DEPTH)
             for (ptrdiff_t i = 0; i < rows; i += TILE_ROWS) {

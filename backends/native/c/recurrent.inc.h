@@ -3,25 +3,34 @@
  *
  * Arrays are (batch, time, ...), as the op's inputs and residuals. The state is kept in arrays of
  * its own, (items, ...): in many networks the rows of a step are a power of two apart, and would
- * compete for a few cache lines. The recurrent kernel is copied into strips once. */
+ * compete for a few cache lines. The recurrent kernel is copied into strips once.
+ *
+ * The inputs of a step are multiplied with its states, in rows [input, state], where there are
+ * enough items for that; the gates of all steps, which no cache holds, are then written once. */
 
 /* The position in time of step `number`. */
 #define STEP_OF(args, number) ((args)->reverse ? (args)->time - 1 - (number) : (number))
 
-/* The recurrent kernel, transposed or not, and `width` numbers for each unit of an item. */
+/* The recurrent kernel, transposed or not, below room for a kernel of `inputs` rows; and `width`
+ * numbers for each unit of an item, with room for its input, and for a bias. */
 typedef struct {
     float *strips, *room;
 } Recurrence;
 
-static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t units, ptrdiff_t gates,
-                           int transposed, ptrdiff_t items, ptrdiff_t width, int32_t *status) {
-    ptrdiff_t wide = gates * units;
-    it->strips = transposed ? strips_of((Matrix){kernel, 1, wide}, wide, units)
-                            : strips_of((Matrix){kernel, wide, 1}, units, wide);
-    it->room = room_for(items * units * width);
-    if (!it->strips || !it->room)
+static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t inputs, ptrdiff_t units,
+                           ptrdiff_t gates, int transposed, ptrdiff_t items, ptrdiff_t width,
+                           int32_t *status) {
+    ptrdiff_t wide = gates * units, inner = transposed ? wide : inputs + units;
+    ptrdiff_t columns = transposed ? units : wide;
+    it->strips = room_for_strips(inner, columns);
+    it->room = room_for(items * units * width + items * inputs + wide);
+    if (!it->strips || !it->room) {
         set_status(status, NO_MEMORY);
-    return it->strips && it->room;
+        return 0;
+    }
+    fill_strips(transposed ? (Matrix){kernel, 1, wide} : (Matrix){kernel, wide, 1}, inputs,
+                inner - inputs, inner, columns, it->strips);
+    return 1;
 }
 
 static void close_recurrence(Recurrence *it) {
@@ -29,35 +38,57 @@ static void close_recurrence(Recurrence *it) {
     free(it->room);
 }
 
+/* Asks for the cache lines of `count` numbers, which do not follow those read before. */
+INLINE void ask_for(const float *x, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; i += 16)
+        __builtin_prefetch(x + i);
+}
+
 INLINE float *copy_to(float *target, const float *source, ptrdiff_t count) {
     return memcpy(target, source, (size_t)count * sizeof(float));
 }
 
 LOOP(lstm_step, LstmArgs) {
-    ptrdiff_t time = args->time, units = args->units, items = to - from;
+    const ptrdiff_t time = args->time, units = args->units, items = to - from, wide = 4 * units;
+    const ptrdiff_t inputs = args->x ? args->inputs : 0, inner = inputs + units;
     Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, units, 4, 0, items, 6, args->status)) {
-        float *h = copy_to(it.room, args->h + from * units, items * units);
-        float *c = copy_to(h + items * units, args->c + from * units, items * units);
-        float *product = c + items * units;
+    if (open_recurrence(&it, args->recurrent_kernel, inputs, units, 4, 0, items, 6, args->status)) {
+        float *rows = it.room, *c = rows + items * inner, *product = c + items * units;
+        float *bias = product + items * wide;
+        if (inputs)
+            fill_strips((Matrix){args->kernel, wide, 1}, 0, inputs, inner, wide, it.strips);
+        for (ptrdiff_t u = 0; u < wide; u++)
+            bias[u] = args->bias ? args->bias[u] : 0.0f;
+        for (ptrdiff_t item = 0; item < items; item++)
+            copy_to(rows + item * inner + inputs, args->h + (from + item) * units, units);
+        copy_to(c, args->c + from * units, items * units);
         for (ptrdiff_t number = 0; number < time; number++) {
             ptrdiff_t row = from * time + STEP_OF(args, number);
-            by_strips(items, 4 * units, units, h, units, it.strips, 0, product, 4 * units);
+            for (ptrdiff_t item = 0; inputs && item < items; item++)
+                copy_to(rows + item * inner, args->x + (row + item * time) * inputs, inputs);
+            by_strips(items, wide, inner, rows, inner, it.strips, 0, product, wide);
             for (ptrdiff_t item = 0; item < items; item++, row += time) {
-                float *restrict i = args->gates + row * 4 * units, *restrict f = i + units;
-                float *restrict g = f + units, *restrict o = g + units;
+                float *i = args->gates + row * wide, *f = i + units;
+                float *g = f + units, *o = g + units;
                 float *restrict y = args->y + row * units;
                 float *restrict cell = args->cells + row * units;
-                float *restrict state = h + item * units, *restrict memory = c + item * units;
-                const float *restrict s = product + item * 4 * units;
+                float *restrict state = rows + item * inner + inputs;
+                float *restrict memory = c + item * units;
+                const float *restrict s = product + item * wide, *base = inputs ? bias : i;
+                if (item + 1 < items) {
+                    ask_for(i + time * wide, wide);
+                    ask_for(y + time * units, units);
+                    ask_for(cell + time * units, units);
+                }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
-                    i[u] = gate32(i[u] + s[u]);
-                    f[u] = gate32(f[u] + s[units + u]);
-                    g[u] = tanh32(g[u] + s[2 * units + u]);
-                    o[u] = gate32(o[u] + s[3 * units + u]);
-                    cell[u] = memory[u] = f[u] * memory[u] + i[u] * g[u];
-                    y[u] = state[u] = o[u] * tanh32(memory[u]);
+                    float in = gate32(base[u] + s[u]);
+                    float keep = gate32(base[units + u] + s[units + u]);
+                    float new = tanh32(base[2 * units + u] + s[2 * units + u]);
+                    float out = gate32(base[3 * units + u] + s[3 * units + u]);
+                    i[u] = in, f[u] = keep, g[u] = new, o[u] = out;
+                    cell[u] = memory[u] = keep * memory[u] + in * new;
+                    y[u] = state[u] = out * tanh32(memory[u]);
                 }
             }
         }
@@ -69,7 +100,7 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
     ptrdiff_t time = args->time, units = args->units, items = to - from;
     float *dh = args->dh + from * units, *dc = args->dc + from * units;
     Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, units, 4, 1, items, 4, args->status)) {
+    if (open_recurrence(&it, args->recurrent_kernel, 0, units, 4, 1, items, 4, args->status)) {
         for (ptrdiff_t number = time - 1; number >= 0; number--) {
             ptrdiff_t step = STEP_OF(args, number), before = STEP_OF(args, number - 1);
             for (ptrdiff_t item = 0; item < items; item++) {
@@ -83,6 +114,13 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
                 const float *restrict dy_above = args->g + row * units;
                 float *restrict slopes = it.room + item * 4 * units;
                 float *restrict h_slope = dh + item * units, *restrict c_slope = dc + item * units;
+                if (item + 1 < items) {
+                    ask_for(i + time * 4 * units, 4 * units);
+                    ask_for(cell + time * units, units);
+                    ask_for(old + (number ? time : 1) * units, units);
+                    ask_for(dy_above + time * units, units);
+                    ask_for(args->dgates + (row + time) * 4 * units, 4 * units);
+                }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
                     float t = tanh32(cell[u]), dy = h_slope[u] + dy_above[u];
@@ -105,7 +143,7 @@ LOOP(gru_step, GruArgs) {
     ptrdiff_t time = args->time, units = args->units, items = to - from;
     const float *bias = args->bias;
     Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, units, 3, 0, items, 4, args->status)) {
+    if (open_recurrence(&it, args->recurrent_kernel, 0, units, 3, 0, items, 4, args->status)) {
         float *h = copy_to(it.room, args->h + from * units, items * units);
         float *product = h + items * units;
         for (ptrdiff_t number = 0; number < time; number++) {
@@ -138,7 +176,7 @@ LOOP(gru_step_gradient, GruGradientArgs) {
     ptrdiff_t time = args->time, units = args->units, items = to - from;
     float *dh = args->dh + from * units;
     Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, units, 3, 1, items, 3, args->status)) {
+    if (open_recurrence(&it, args->recurrent_kernel, 0, units, 3, 1, items, 3, args->status)) {
         for (ptrdiff_t number = time - 1; number >= 0; number--) {
             ptrdiff_t step = STEP_OF(args, number), before = STEP_OF(args, number - 1);
             for (ptrdiff_t item = 0; item < items; item++) {

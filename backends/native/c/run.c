@@ -73,8 +73,9 @@ static Field attention_gradient[] = {
     F(AttentionGradientArgs, dvalue) RESULT(AttentionGradientArgs)
     ATTENTION_SIZES(AttentionGradientArgs)};
 static Field lstm_step[] = {
-    F(LstmArgs, gates) F(LstmArgs, recurrent_kernel) F(LstmArgs, h) F(LstmArgs, c)
-    F(LstmArgs, y) F(LstmArgs, cells) RESULT(LstmArgs) STEPS(LstmArgs)};
+    F(LstmArgs, gates) F(LstmArgs, x) F(LstmArgs, kernel) F(LstmArgs, bias)
+    F(LstmArgs, recurrent_kernel) F(LstmArgs, h) F(LstmArgs, c)
+    F(LstmArgs, y) F(LstmArgs, cells) RESULT(LstmArgs) F(LstmArgs, inputs) STEPS(LstmArgs)};
 static Field lstm_step_gradient[] = {
     F(LstmGradientArgs, gates) F(LstmGradientArgs, recurrent_kernel) F(LstmGradientArgs, c)
     F(LstmGradientArgs, cells) F(LstmGradientArgs, g) F(LstmGradientArgs, dh)

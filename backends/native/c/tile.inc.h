@@ -14,8 +14,8 @@
 #define TILE_ROWS 12
 #elif defined(__AVX2__)
 #define WIDTH 8
-#define VECTORS 3
-#define TILE_ROWS 4
+#define VECTORS 2
+#define TILE_ROWS 6
 #elif defined(__aarch64__)
 #define WIDTH 4
 #define VECTORS 3
@@ -26,10 +26,17 @@
 #define TILE_ROWS 4
 #endif
 #define TILE_COLUMNS (WIDTH * VECTORS)
+/* Floats between what a row of b is asked for ahead: a line of the cache where a tile is one line
+ * wide, which brings the next strip's too. */
+#define AHEAD (TILE_COLUMNS == 16 ? 16 : WIDTH)
 
 /* Terms that are added before c is written: a strip of b of this many rows, as wide as a tile,
- * takes at most 32 KiB of the first-level cache. */
+ * takes at most 32 KiB of the first-level cache, and 24 KiB where that cache has only 32. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define DEPTH 384
+#else
 #define DEPTH 256
+#endif
 
 typedef float Vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
@@ -42,7 +49,8 @@ typedef struct {
     ptrdiff_t length, runs, skip, groups, leap, step;
     const float *b;
     ptrdiff_t step_b;
-    float *keep; /* receives a copy of b as it is read, rows TILE_COLUMNS apart; or NULL */
+    float *keep;       /* receives a copy of b as it is read, rows TILE_COLUMNS apart; or NULL */
+    const float *bias; /* a row that is added in place of what c holds, where c is added; or NULL */
 } Terms;
 
 /* Writes or adds a tile of `rows` rows and `columns` columns, held in `vectors` vectors, to c.
@@ -71,7 +79,7 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
                 right[v] = *(const Vec *)(b + v * WIDTH);
                 if (keeps) {
                     *(Vec *)(keep + v * WIDTH) = right[v];
-                    __builtin_prefetch(b + v * WIDTH + 12 * step_b);
+                    __builtin_prefetch(b + v * AHEAD + 12 * step_b);
                 }
             }
             _Pragma("GCC unroll 16")
@@ -92,6 +100,8 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
         for (int i = 0; i < rows; i++)
             line[i] += further;
     }
+    const float *base = terms->bias ? terms->bias : c;
+    const ptrdiff_t step_base = terms->bias ? 0 : step_c;
     if (columns == vectors * WIDTH) {
         _Pragma("GCC unroll 16")
         for (int i = 0; i < rows; i++) {
@@ -99,7 +109,7 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
             for (int v = 0; v < vectors; v++) {
                 Vec *target = (Vec *)(c + i * step_c + v * WIDTH);
                 if (add)
-                    sum[i][v] += *target;
+                    sum[i][v] += *(const Vec *)(base + i * step_base + v * WIDTH);
                 *target = sum[i][v];
             }
         }
@@ -111,7 +121,7 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
             for (int v = 0; v < vectors; v++)
                 *(Vec *)(row + v * WIDTH) = sum[i][v];
             for (ptrdiff_t j = 0; j < columns; j++)
-                target[j] = add ? target[j] + row[j] : row[j];
+                target[j] = add ? base[i * step_base + j] + row[j] : row[j];
         }
     }
 }
@@ -127,7 +137,10 @@ INLINE void tile_of(const int vectors, const int transposed, int rows, TILE_ARGU
     switch (rows) {
         TILE_CASE(1) TILE_CASE(2) TILE_CASE(3)
 #if TILE_ROWS > 4
-        TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) TILE_CASE(7)
+        TILE_CASE(4) TILE_CASE(5)
+#endif
+#if TILE_ROWS > 6
+        TILE_CASE(6) TILE_CASE(7)
 #endif
 #if TILE_ROWS > 8
         TILE_CASE(8) TILE_CASE(9) TILE_CASE(10) TILE_CASE(11)
@@ -227,8 +240,9 @@ static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_
             memcpy(out + k * wide, x + k * column, (size_t)count * sizeof(float));
         i = count;
     } else if (column == 1) {
-        for (; i + 4 <= count; i += 4) {
+        for (; i < count && count >= 4; i += 4) {
             ptrdiff_t k = 0;
+            i = least(i, count - 4); /* the last four may overlap those before */
             for (; k + 4 <= inner; k += 4)
                 transpose_four(x + i * row + k, row, out + k * wide + i, wide);
             for (; k < inner; k++)

@@ -33,11 +33,13 @@ def beside(name, *inputs, rtol=2e-5, **attributes):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("batch", [1, 3, 40])
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("units", [5, 24, 130])
-def test_lstm(units, batch, reverse, instructions):
+def test_lstm(units, batch, reverse, biased, instructions):
     inputs = (normal(batch, 7, 5), normal(batch, units), normal(batch, units),
              normal(5, 4 * units), normal(units, 4 * units) / 5)  # fmt: skip
-    out, _, _, gates, cells = beside("lstm", *inputs, normal(4 * units), None, reverse=reverse)
+    bias = normal(4 * units) if biased else None
+    out, _, _, gates, cells = beside("lstm", *inputs, bias, None, reverse=reverse)
     rest = (out, gates, cells, normal(*out.shape), normal(batch, units), normal(batch, units))
     beside("lstm_gradient", *inputs, None, *rest, reverse=reverse)
 

@@ -377,6 +377,17 @@ def test_a_folder_that_others_can_write_is_not_used(folder, monkeypatch, mode, a
     assert not list(folder.iterdir())
 
 
+def test_folders_that_are_made_are_the_users_own(folder, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(folder / "new" / "newer"))
+    before = os.umask(0o002)
+    try:
+        assert served(monkeypatch) == (True, [])
+    finally:
+        os.umask(before)
+    made = (folder, folder / "new", folder / "new" / "newer")
+    assert {stat.S_IMODE(one.stat().st_mode) for one in made} == {0o700}
+
+
 def test_a_folder_above_that_keeps_files_to_their_owners_is_right(folder, monkeypatch):
     folder.mkdir()
     folder.parent.chmod(0o1777)
@@ -394,6 +405,7 @@ def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
 
 def test_a_folder_that_cannot_be_made(folder, monkeypatch):
     folder.write_text("a file")
+    monkeypatch.setenv(cache.VARIABLE, str(folder / "below"))
     taken, [said] = served(monkeypatch)
     assert taken
     assert "cannot be used" in said

@@ -62,6 +62,15 @@ def test_products_do_not_depend_on_the_threads(instructions):
                 np.testing.assert_array_equal(results[0], other)
 
 
+def test_linear_adds_the_bias_to_every_form_of_product(instructions):
+    for rows, inner, columns in [(7, 0, 5), (60, 9, 3), (300, 500, 40), (9, 700, 33), (13, 5, 16)]:
+        x1, x2, bias = normal(rows, inner), normal(inner, columns), normal(columns)
+        for turned in (x1, laid_out(x1, "turned")):
+            y = _native.linear(turned, x2, bias)
+            expected = x1.astype(np.float64) @ x2 + bias
+            np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+
+
 def test_matmul_keeps_infinities_and_nan_where_they_belong():
     x1, x2 = normal(40, 50), normal(50, 70)
     x1[3, 7], x1[5, 9], x2[20, 69] = np.inf, np.nan, -np.inf

@@ -8,6 +8,7 @@ import pytest
 
 import pullback as pb
 from pullback_native import _native
+from pullback_native.kernels import KERNELS
 from pullback_numpy.threads import number_of_threads
 
 rng = np.random.default_rng(0)
@@ -75,6 +76,27 @@ def test_results_do_not_depend_on_the_threads(name):
             np.testing.assert_allclose(a, b, rtol=bound, atol=bound)
     for a, b in zip(results[1], results[3], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("batch", [15, 17, 33])
+def test_recurrences_of_uneven_parts_have_the_same_bits(batch):
+    time, features, units, off = 20, 49, 128, {"reverse": False}
+    x, h, c = normal(batch, time, features), normal(batch, units), normal(batch, units)
+    results = []
+    weights = [(normal(features, n * units), normal(units, n * units) / 9) for n in (4, 3)]
+    slopes = normal(batch, time, units), normal(batch, units), normal(batch, units)
+    for count in (1, 2, 3):
+        with number_of_threads(count):
+            lstm = KERNELS["lstm"](x, h, c, *weights[0], normal(512) * 0, None, **off)
+            kept = lstm[0], *lstm[3:]
+            back = KERNELS["lstm_gradient"](x, h, c, *weights[0], None, *kept, *slopes, **off)
+            gru = KERNELS["gru"](x, h, *weights[1], None, None, None, **off)
+            kept = gru[0], *gru[2:]
+            gru_back = KERNELS["gru_gradient"](x, h, *weights[1], None, *kept, *slopes[:2], **off)
+            results.append([*lstm, *back[1:3], *gru, gru_back[1]])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -118,9 +118,12 @@ def over_rows(
 ) -> None:
     """`launch` with a block for each row, with a number of threads by the number of columns."""
     if rows:
-        # A power of two from a warp to 512.
-        threads = min(512, max(32, 1 << (columns - 1).bit_length() >> 1))
-        launch(file, name, min(rows, _MOST_ROWS), threads, arguments, **dtypes)
+        launch(file, name, min(rows, _MOST_ROWS), threads_of_row(columns), arguments, **dtypes)
+
+
+def threads_of_row(columns: int) -> int:
+    """The number of threads of a block for a row: a power of two from a warp to 512."""
+    return min(512, max(32, 1 << (columns - 1).bit_length() >> 1))
 
 
 def elementwise(name: str, inputs: str, outputs: str, operation: str) -> Any:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.casting import HALF, compute_dtype
+from pullback.casting import HALF
 from pullback.dtypes import DType
 from pullback.shapes import Shape
-from pullback_cupy.compile import CUDA_NAMES, PREAMBLE, text_of
+from pullback_cupy.compile import CUDA_NAMES, PREAMBLE, text_of, threads_of_row
 from pullback_cupy.fused_ops import Unsupported, function
+from pullback_cupy.kernels.reductions import columns_of, sum_dtype
 from pullback_cupy.typing import Array
 
 __all__ = ["Source", "offset", "repeats_a_number"]
 
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
-#: Columns of a row that a block sums up: of fewer most of its threads have nothing to do, and of
-#: more CuPy divides a row among blocks. Of few rows they may not be that many.
-_FEWEST_COLUMNS, _MOST_COLUMNS, _FEW_ROWS, _COLUMNS_OF_FEW = 32, 1 << 16, 16, 1 << 12
 
 
 class Source:
@@ -51,10 +49,11 @@ class Source:
         for call in region.calls:
             self._add(call)
         self._write()
+        #: The argument `size`: of the region, or of a row. The text is the same for many sizes.
+        self.size = self._columns or self._size
         self.threads, self.blocks = _THREADS, min(-(-self._size // _THREADS), _MOST_BLOCKS)
         if self._sums:
-            # A power of two from a warp to 512, as for other rows.
-            self.threads = min(512, max(32, 1 << (self._columns - 1).bit_length() >> 1))
+            self.threads = threads_of_row(self._columns)
             self.blocks = self._size // self._columns
 
     @property
@@ -62,13 +61,13 @@ class Source:
         """The source of the kernel `fused`."""
         halves = "" if self._has_halves else "#define WITHOUT_HALVES\n"
         functions = "".join(self._functions.values())
-        head = f"KERNEL(fused)({', '.join(self._parameters)}) {{\n"
+        head = f"KERNEL(fused)({', '.join(('i64 size', *self._parameters))}) {{\n"
         body = "".join(f"    {line}\n" for line in (*self._loads, *self._lines))
         index = "unsigned int" if self._size < 1 << 31 else "u64"
         if not self._sums:
             body = (
-                f"  for (u64 at = blockIdx.x * (u64)blockDim.x + threadIdx.x; at < {self._size};\n"
-                f"       at += gridDim.x * (u64)blockDim.x) {{\n"
+                f"  for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size;\n"
+                f"       at += gridDim.x * (i64)blockDim.x) {{\n"
                 f"    const {index} i = at;\n{body}  }}\n"
             )
         else:
@@ -89,8 +88,8 @@ class Source:
             ended += f"  if (threadIdx.x == 0) s{k}[blockIdx.x] = ({to})(sum{k});\n"
         return (
             f"{begun}"
-            f"  for (unsigned int j = threadIdx.x; j < {self._columns}; j += blockDim.x) {{\n"
-            f"    const {index} i = blockIdx.x * ({index}){self._columns} + j;\n{body}{added}  }}\n"
+            f"  for (unsigned int j = threadIdx.x; j < size; j += blockDim.x) {{\n"
+            f"    const {index} i = blockIdx.x * ({index})size + j;\n{body}{added}  }}\n"
             f"{ended}"
         )
 
@@ -142,27 +141,11 @@ class Source:
 
     def _sum(self, call: Any, what: str) -> None:
         value, result = call.inputs[0], call.results[0]
-        axis, rank = call.attributes["axis"], len(self._shape)
-        axes = tuple(range(rank)) if axis is None else axis
-        if value.shape != self._shape or axes != tuple(range(rank - len(axes), rank)):
-            raise Unsupported
-        columns = math.prod(self._shape[rank - len(axes) :])
-        rows = self._size // columns
-        most = _MOST_COLUMNS if rows >= _FEW_ROWS else _COLUMNS_OF_FEW
-        if self._columns not in (0, columns) or not _FEWEST_COLUMNS <= columns <= most:
-            raise Unsupported
-        if result.dtype.kind in "iu" and value.dtype.kind not in "biu":
+        columns = columns_of(value.shape, call.attributes["axis"], value.dtype, result.dtype)
+        if value.shape != self._shape or not columns or self._columns not in (0, columns):
             raise Unsupported
         self._columns = columns
-        self._sums.append((what, self._sum_type(result.dtype), result))
-
-    def _sum_type(self, dtype: DType) -> str:
-        """The type that a sum is taken in; integers have no sign there: overflow is defined."""
-        if dtype.kind in "iu":
-            return "u64" if dtype.itemsize == 8 else "unsigned int"
-        if dtype.kind == "b":
-            raise Unsupported
-        return self._type(compute_dtype(dtype))
+        self._sums.append((what, self._type(sum_dtype(result.dtype)), result))
 
     def _write(self) -> None:
         """The stores of results, in the order of the region's outputs."""

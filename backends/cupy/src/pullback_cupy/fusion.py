@@ -2,8 +2,7 @@
 
 A thread computes all calls of the region for an element, one after the other in registers, and
 rounds after each as the kernels do, so the bits are theirs. Sums over the last axes, which may end
-a region, are taken by a block for each row in an order of their own: it depends on the shape alone,
-and differs from that of CuPy's sum within rounding.
+a region, are taken by a block for each row in the order of `kernels.reductions`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def fuse(region: Any) -> Kernel | None:
     with region.device.native:
         raw = _compiled(source.text)
         constants = tuple(map(_stored, source.constants))
-    grid, block = (source.blocks,), (source.threads,)
+    grid, block, size = (source.blocks,), (source.threads,), source.size
     results = [(value.shape, value.dtype) for value in region.outputs]
     op_by_op, empty = region.op_by_op, cupy.empty
 
@@ -48,7 +47,7 @@ def fuse(region: Any) -> Kernel | None:
             if not x.flags.c_contiguous:
                 return op_by_op(*arrays)
         outputs = tuple([empty(shape, dtype) for shape, dtype in results])
-        raw(grid, block, (*arrays, *constants, *outputs))
+        raw(grid, block, (size, *arrays, *constants, *outputs))
         return outputs if len(outputs) > 1 else outputs[0]
 
     return kernel

@@ -36,7 +36,7 @@ DEVIATIONS: dict[str, Deviation | Sequence[Deviation]] = {
     "astype": Deviation(
         _FLUSHED.reason,
         checks=("value",),
-        samples=("* to bool", "* to float64", "* to complex128", "* to bfloat16"),
+        samples=("* to bool", "* to float64", "* to complex128", "* to bfloat16", "*no numbers *"),
     ),
     "floor_divide": (_FLUSHED, _TWICE_ROUNDED),
 }

@@ -111,7 +111,7 @@ def numbers(dtype: DType) -> Array:
     beside = [np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(np.inf))]
     # A tie in float16, and a little more than that in float32: to be rounded once.
     twice = ties * np.float32(1 + 2.0**-13)
-    rest = np.float32([1e-45, 1e-38, 1e-20, 1e6, 3e38, np.inf, np.nan])
+    rest = np.array([1e-45, 1e-38, 1e-20, 1e6, 3e38, np.inf, np.nan], np.float32)
     values = np.concatenate([positive, ties, *beside, twice, rest]).astype(np.float32)
     return np.concatenate([values, -values])
 
@@ -135,8 +135,8 @@ def conversion(case: Case) -> None:
             back.dtype == dtypes.float32, case, f"{dtype} as float32 has the dtype {back.dtype}"
         )
         identical(case, back.numpy(), decoded(x), f"{layout} {dtype} as float32")
-    x = _tensor(case, numbers(dtype))
-    back = checked(case, function(lambda x: x.astype(dtype).astype(dtypes.float32)), x)
+    captured = function(lambda x: x.astype(dtype).astype(dtypes.float32))
+    back = checked(case, captured, _tensor(case, numbers(dtype)))
     identical(
         case, back.numpy(), rounded(numbers(dtype), dtype), f"{dtype} and back in a captured call"
     )

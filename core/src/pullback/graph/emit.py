@@ -23,7 +23,7 @@ class InPlace(NamedTuple):
 
 
 class Early(NamedTuple):
-    """What is written while a program runs."""
+    """The writes that a program makes while it runs."""
 
     #: The text of what each value is assigned to.
     targets: Mapping[Value, Sequence[str]] = {}

@@ -244,6 +244,8 @@ class Fused:
 
     name = "fused"
     copies_elements = False
+    #: Below 0 are branches and loops, which have no kernel.
+    index = 0
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -184,7 +184,7 @@ def _compiled(
 
 
 def _early(source: Source, graph: Graph, early: Mapping[Value, list[State]]) -> Early:
-    """How what is written while the program runs is written."""
+    """The writes that the program makes while it runs, as text."""
     targets = {
         value: [f"{source.constant(state.owner)}._array" for state in states]
         for value, states in early.items()

@@ -63,7 +63,8 @@ class Update:
             attributes: attributes by name; those that are missing have their defaults.
         """
         array = gradient._array
-        arrays = [array]
+        arrays = [variable._array for variable in variables]
+        arrays.insert(1, array)
         guard: list[Any] = [gradient._device, array.shape, array.dtype]
         for number in numbers:
             array = number._array
@@ -90,17 +91,17 @@ class Update:
             self._guard = guard if self._plan is not None else []
             return
         if self._in_place is not None:
+            rest = arrays[1 + len(variables) :]
+            del arrays  # a reference to an array would keep it from being written
             try:
                 self._in_place(
-                    variables[0], arrays[0], *variables[1:], *arrays[1:], **plan.attributes
+                    variables[0], gradient._array, *variables[1:], *rest, **plan.attributes
                 )
             except Exception as error:
                 inputs = [wrap(value._array, value._device) for value in variables]
                 inputs.insert(1, gradient)
                 raise_explained(op, error, (*inputs, *numbers), plan.attributes)
             return
-        arrays[1:1] = [variable._array for variable in variables[1:]]
-        arrays.insert(0, variables[0]._array)
         for variable, array in zip(variables, plan.run(arrays), strict=True):
             variable._array = array
 

@@ -102,7 +102,7 @@ def _runner(
 
 
 def _kernel_of(call: Any, control: Mapping[str, Control]) -> Callable[..., Any]:
-    """What makes a call: its kernel, or a function of the library for branches and loops."""
+    """The function for a call: its kernel, or the library's for branches and loops."""
     make = control.get(call.op.name) if call.op.index < 0 else None
     if make is None:
         kernel: Callable[..., Any] = call.kernel
@@ -134,7 +134,7 @@ def _nested(graph: Any, control: Mapping[str, Control]) -> Nested:
 
 
 def _all(tests: Sequence[Any]) -> list[Any]:
-    """Whether all tests hold, as a list of one; empty if there is none."""
+    """A list of one boolean, true if all tests hold; empty if there is none."""
     held = list(tests[:1])
     for test in tests[1:]:
         held[0] = held[0] & test

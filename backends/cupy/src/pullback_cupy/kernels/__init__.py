@@ -19,6 +19,7 @@ from pullback_cupy.kernels import (
     pooling,
     random,
     recurrent,
+    reductions,
     softmax,
 )
 from pullback_cupy.namespace import xp
@@ -39,5 +40,6 @@ KERNELS: dict[str, Kernel] = {
     **pooling.KERNELS,
     **random.KERNELS,
     **recurrent.KERNELS,
+    **reductions.KERNELS,
     **softmax.KERNELS,
 }

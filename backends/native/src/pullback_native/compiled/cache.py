@@ -56,7 +56,9 @@ def opened(path: Path) -> Path:
         CacheError: It cannot be made, or others than the user can write it.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (*reversed(path.parents), path):  # `parents=True` lets the umask decide
+            if not each.exists():
+                each.mkdir(mode=0o700, exist_ok=True)
         path = path.resolve(strict=True)
         _check(path)
     except (OSError, RuntimeError) as error:

@@ -1,7 +1,8 @@
 """The long short-term memory and the gated recurrent unit.
 
-One product serves the inputs of all steps. The loops run over all steps without Python, and a batch
-is split over threads: its items are independent. NumPy's kernels do calls with masks.
+One product serves the inputs of all steps, where the loop does not multiply them along with the
+states. The loops run over all steps without Python, and a batch is split over threads: its items
+are independent. NumPy's kernels do calls with masks.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _LSTM, _LSTM_GRADIENT = LOOPS["lstm_step"], LOOPS["lstm_step_gradient"]
 _GRU, _GRU_GRADIENT = LOOPS["gru_step"], LOOPS["gru_step_gradient"]
 #: Fewer items than this are not worth a product of their own.
 _ITEMS = 16
+#: So many features of an input are multiplied along with the states: the kernels of more are read
+#: from too far away in every step.
+_FEATURES = 256
 
 _Optional: TypeAlias = Array | None
 
@@ -38,9 +42,9 @@ def _grain(batch: int) -> int:
     return max(_ITEMS, -(-batch // threads.threads()))
 
 
-def _cost(time: int, units: int) -> float:
+def _cost(time: int, inner: int, units: int) -> float:
     """Nanoseconds for an item: products at 60 multiplications each, and the gates."""
-    return time * units * (4 * units / 60 + 4)
+    return time * units * (4 * inner / 60 + 4)
 
 
 def _projected(x: Array, kernel: Array, bias: _Optional) -> Array:
@@ -55,37 +59,29 @@ def _supports(mask: _Optional, x: Array, *others: _Optional) -> bool:
     return mask is None and bool(x.size) and all_float32(x, *others)
 
 
-def _run(loop: int, x: Array, units: int, reverse: bool, **arrays: _Optional) -> None:
+def _run(
+    loop: int, shape: tuple[int, ...], inner: int, units: int, reverse: bool,
+    **arguments: _Optional | int,
+) -> None:  # fmt: skip
     """Runs a loop over all steps, with the batch split over threads."""
-    batch, time, _ = x.shape
-    cost = _cost(time, units)
-    status = run(loop, batch, _grain(batch), cost, arrays, time=time, units=units, reverse=reverse)
+    batch, time, _ = shape
+    cost = _cost(time, inner, units)
+    status = run(
+        loop, batch, _grain(batch), cost, arguments, time=time, units=units, reverse=reverse
+    )  # fmt: skip
     needs_numpy(status, "a copy of the recurrent kernel")
-
-
-def _kernel_gradients(
-    x: Array, kernel: Array, states: Array, by_input: Array, by_state: Array
-) -> tuple[Array, Array, Array]:
-    """The gradients of x and of both kernels, from those of the gates in rows."""
-    return (
-        _native.matmul(by_input, kernel.T).reshape(x.shape),
-        _native.matmul(plain(x).reshape(-1, x.shape[2]).T, by_input),
-        _native.matmul(states.T, by_state),
-    )
 
 
 def _column_sums(x: Array) -> Array:
     return _native.sum(x, axis=(0,), keepdims=False, dtype=None)
 
 
-def _states_before(out: Array, initial_h: Array, reverse: bool) -> Array:
-    """The state before each step, (batch * time, units)."""
-    before = empty(out.shape)
+def _states_before(out: Array, initial_h: Array, reverse: bool, before: Array) -> None:
+    """Writes the state before each step, (batch, time, units)."""
     if reverse:
         before[:, :-1], before[:, -1] = out[:, 1:], initial_h
     else:
         before[:, 1:], before[:, 0] = out[:, :-1], initial_h
-    return before.reshape(-1, out.shape[2])
 
 
 def _last(x: Array, reverse: bool) -> Array:
@@ -102,12 +98,17 @@ def _lstm(
     if not _supports(mask, *inputs):
         results: tuple[Array, ...] = NUMPY_KERNELS["lstm"](*inputs, mask, reverse=reverse)
         return results
-    units = recurrent_kernel.shape[0]
-    gates = _projected(x, kernel, bias)
+    units, features = recurrent_kernel.shape[0], x.shape[2]
+    # By the batch, not by a thread's part of it: results do not depend on the number of threads.
+    along = batch >= _ITEMS and features <= _FEATURES
+    gates = empty((batch, time, 4 * units)) if along else _projected(x, kernel, bias)
+    read = map(plain_or_none, (x, kernel, bias) if along else (None, None, None))
     out, cells = empty((batch, time, units)), empty((batch, time, units))
     _run(
-        _LSTM, x, units, reverse, gates=gates, recurrent_kernel=plain(recurrent_kernel),
-        h=plain(initial_h), c=plain(initial_c), y=out, cells=cells,
+        _LSTM, x.shape, units + features * along, units, reverse, gates=gates,
+        **dict(zip(("x", "kernel", "bias"), read, strict=True)), inputs=features * along,
+        recurrent_kernel=plain(recurrent_kernel), h=plain(initial_h), c=plain(initial_c), y=out,
+        cells=cells,
     )  # fmt: skip
     return out, _last(out, reverse), _last(cells, reverse), gates, cells
 
@@ -128,14 +129,18 @@ def _lstm_gradient(
     dh, dc = np.array(h_g, FLOAT32, order="C"), np.array(c_g, FLOAT32, order="C")
     dgates = empty((batch, time, 4 * units))
     _run(
-        _LSTM_GRADIENT, x, units, reverse, gates=plain(gates),
+        _LSTM_GRADIENT, x.shape, units, units, reverse, gates=plain(gates),
         recurrent_kernel=plain(recurrent_kernel), c=plain(initial_c), cells=plain(cells),
         g=plain(out_g), dh=dh, dc=dc, dgates=dgates,
     )  # fmt: skip
-    rows = dgates.reshape(-1, 4 * units)
-    states = _states_before(out, initial_h, reverse)
-    dx, dkernel, drecurrent = _kernel_gradients(x, kernel, states, rows, rows)
-    return dx, dh, dc, dkernel, drecurrent, _column_sums(rows)
+    rows, features = dgates.reshape(-1, 4 * units), x.shape[2]
+    # Both kernels have the same gradients of gates: one product of rows [input, state] reads them.
+    read = empty((batch, time, features + units))
+    read[..., :features] = x
+    _states_before(out, initial_h, reverse, read[..., features:])
+    dkernels = _native.matmul(read.reshape(-1, features + units).T, rows)
+    dx = _native.matmul(rows, kernel.T).reshape(x.shape)
+    return dx, dh, dc, dkernels[:features], dkernels[features:], _column_sums(rows)
 
 
 def _gru(
@@ -151,7 +156,7 @@ def _gru(
     gates = _projected(x, kernel, bias)
     out, candidates = empty((batch, time, units)), empty((batch, time, units))
     _run(
-        _GRU, x, units, reverse, gates=gates, recurrent_kernel=plain(recurrent_kernel),
+        _GRU, x.shape, units, units, reverse, gates=gates, recurrent_kernel=plain(recurrent_kernel),
         h=plain(initial_h), bias=plain_or_none(recurrent_bias), y=out, candidates=candidates,
     )  # fmt: skip
     return out, _last(out, reverse), gates, candidates
@@ -172,13 +177,16 @@ def _gru_gradient(
     dh = np.array(h_g, FLOAT32, order="C")
     by_input, by_state = empty((batch, time, 3 * units)), empty((batch, time, 3 * units))
     _run(
-        _GRU_GRADIENT, x, units, reverse, gates=plain(gates),
+        _GRU_GRADIENT, x.shape, units, units, reverse, gates=plain(gates),
         recurrent_kernel=plain(recurrent_kernel), h=plain(initial_h), y=plain(out),
         g=plain(out_g), candidates=plain(candidates), dh=dh, by_input=by_input, by_state=by_state,
     )  # fmt: skip
     da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)
-    states = _states_before(out, initial_h, reverse)
-    dx, dkernel, drecurrent = _kernel_gradients(x, kernel, states, da, db)
+    before = empty((batch, time, units))
+    _states_before(out, initial_h, reverse, before)
+    dx = _native.matmul(da, kernel.T).reshape(x.shape)
+    dkernel = _native.matmul(plain(x).reshape(-1, x.shape[2]).T, da)
+    drecurrent = _native.matmul(before.reshape(-1, units).T, db)
     return dx, dh, dkernel, drecurrent, _column_sums(da), _column_sums(db)
 
 

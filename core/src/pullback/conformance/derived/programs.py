@@ -55,7 +55,7 @@ def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Pro
 
     Args:
         case: its op is in each program; of a reduction at the end.
-        ops: the others, of which the first ones are called.
+        ops: the others; the first ones are called.
         shape: the shape of the inputs.
     """
     op, names = case.op, [parameter.name for parameter in case.op.inputs]
@@ -78,36 +78,44 @@ def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Pro
         lambda x, _: (two[0](call(x), 0.5), two[1](-1.0, call(x)), two[0](x[first], 0.0)),
     )
     yield "more calls than a region has", lambda x, _: _long(call(x), ops)
-    for f in _functions(ops.ternary, pad=False):
-        yield "a choice by the result", lambda x, _, f=f: f(call(x), x[first], one[0](x[first]))
-    for f in _functions(ops.copies, pad=False):
-        yield "a number as an array", lambda x, beside, f=f: two[0](call(x), f(beside[1], shape))
-    for k, name in enumerate(BESIDE):
-        yield (
-            f"{name} beside the result",
-            lambda x, beside, k=k: (
-                two[0](call(x), beside[k]),
-                two[1](beside[k], one[0](call(x))),
-            ),
+
+    def choice(f: Callable[..., Any]) -> Program:
+        return lambda x, _: f(call(x), x[first], one[0](x[first]))
+
+    def spread(f: Callable[..., Any]) -> Program:
+        return lambda x, beside: two[0](call(x), f(beside[1], shape))
+
+    def near(k: int) -> Program:
+        return lambda x, beside: (two[0](call(x), beside[k]), two[1](beside[k], one[0](call(x))))
+
+    def behind(i: int) -> Program:
+        return lambda x, _: call_with(x, i, one[0](x[i]))
+
+    def with_input(i: int, k: int) -> Program:
+        return lambda x, beside: one[0](call_with(x, i, beside[k]))
+
+    def ended(f: Callable[..., Any], axis: int | None, keepdims: bool) -> Program:
+        return lambda x, _: (
+            f(two[0](call(x), x[first]), axis=axis, keepdims=keepdims),
+            one[0](x[first]),
         )
+
+    for f in _functions(ops.ternary, pad=False):
+        yield "a choice by the result", choice(f)
+    for f in _functions(ops.copies, pad=False):
+        yield "a number as an array", spread(f)
+    for k, beside in enumerate(BESIDE):
+        yield f"{beside} beside the result", near(k)
     if op.shape is not reduce:
         for i, name in enumerate(names):
-            yield f"another result as {name}", lambda x, _, i=i: call_with(x, i, one[0](x[i]))
-            for k in range(len(BESIDE) if len(names) > 1 else 0):
-                yield (
-                    f"{BESIDE[k]} as {name}",
-                    lambda x, beside, i=i, k=k: one[0](call_with(x, i, beside[k])),
-                )
+            yield f"another result as {name}", behind(i)
+            for k, beside in enumerate(BESIDE if len(names) > 1 else ()):
+                yield f"{beside} as {name}", with_input(i, k)
     for end in (op,) if op.shape is reduce else ops.reductions:
         for axis in (None, *dict.fromkeys((0, len(shape) - 1) if shape else ())):
             for keepdims in (False, True):
-                yield (
-                    f"{end.name} of axis {axis}, keepdims={keepdims}",
-                    lambda x, _, f=end.function, axis=axis, keepdims=keepdims: (
-                        f(two[0](call(x), x[first]), axis=axis, keepdims=keepdims),
-                        one[0](x[first]),
-                    ),
-                )
+                description = f"{end.name} of axis {axis}, keepdims={keepdims}"
+                yield description, ended(end.function, axis, keepdims)
 
 
 def _turned(ops: tuple[Op, ...], turn: int) -> tuple[Op, ...]:
