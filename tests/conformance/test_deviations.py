@@ -106,6 +106,15 @@ def test_what_was_not_measured_is_said(capsys):
     assert "leave out --quick" in out
 
 
+def test_ops_with_the_same_deviation_are_listed_together(capsys):
+    registered(dict.fromkeys(["exp", "negative"], pb.Deviation(WHY, samples=("no such sample",))))
+    assert cli.main(["conform", "mill", "--quick", "--ops", "exp,negative"]) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "no such sample" in one]
+    assert line.count("no such sample") == 1
+    assert "exp" in line
+    assert "negative" in line
+
+
 def test_a_declared_failure_is_not_the_cause_of_others():
     registered({"exp": FLUSHES}, exp=flushed, logsumexp=lambda x, **given: -x)
     report = conform("mill", ops=["logsumexp"], quick=True)

@@ -25,7 +25,11 @@ def lines(report: Report) -> Iterator[str]:
     idle = [one for one in here if not one.measured]
     if idle:
         yield "\nDeclared deviations of checks that this run does not have:"
-        yield from _by_reason(idle, _limits)
+        by_limits: dict[tuple[str, str, str], list[str]] = {}
+        for one in idle:
+            by_limits.setdefault((one.source, one.reason, _limits(one)), []).append(one.op)
+        for (source, reason, limits), ops in by_limits.items():
+            yield f"  {source}: {reason}: {some(ops)} ({limits})"
 
 
 def _by_reason(found: Iterable[Declared], tell: Callable[[Declared], str]) -> Iterator[str]:
