@@ -118,11 +118,11 @@ LOOP(cross_entropy, CrossEntropyArgs) {
     for (ptrdiff_t row = from; row < to; row++) {
         const float *x = args->logits + row * width;
         float most = row_max(x, width);
-        float normalizer = most + logf(row_exp_sum(x, most, width));
+        float log_sum = logf(row_exp_sum(x, most, width));
         ptrdiff_t label = class_of(&args->labels, row);
-        float loss = label >= 0 && label < width ? normalizer - x[label] : NAN;
+        float loss = label >= 0 && label < width ? log_sum - (x[label] - most) : NAN;
         args->losses[row] = is_ignored(&args->labels, label) ? 0.0f : loss;
-        args->normalizers[row] = normalizer;
+        args->normalizers[row] = most + log_sum;
     }
 }
 

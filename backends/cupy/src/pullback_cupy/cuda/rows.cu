@@ -62,18 +62,19 @@ KERNEL(cross_entropy)
   FOR_EACH_ROW(row, rows) {
     const i64 start = start_of(row, columns, inner);
     const W top = largest(x + start, columns, inner);
-    const W norm = top + log(sum_of_exp(x + start, top, columns, inner));
+    // top + log_sum - x would lose the digits of a small loss beside large logits.
+    const W log_sum = log(sum_of_exp(x + start, top, columns, inner));
     W sum = 0;
     FOR_EACH_COLUMN(j, columns) {
       const i64 i = start + j * inner;
       const W target = W(labels[i]) * W(1 - smoothing) + W(smoothing / columns);
       // A class that is masked out, with a label of 0, adds nothing: not 0 times infinity.
-      if (target != 0) sum += target * (norm - W(x[i]));
+      if (target != 0) sum += target * (log_sum - (W(x[i]) - top));
     }
     sum = over_block<Sum>(sum);
     if (threadIdx.x == 0) {
       loss[row] = T(sum);
-      normalizer[row] = norm;
+      normalizer[row] = top + log_sum;
     }
   }
 }
@@ -85,21 +86,21 @@ KERNEL(sparse_cross_entropy)
   FOR_EACH_ROW(row, rows) {
     const i64 start = start_of(row, columns, inner);
     const W top = largest(x + start, columns, inner);
-    const W norm = top + log(sum_of_exp(x + start, top, columns, inner));
+    const W log_sum = log(sum_of_exp(x + start, top, columns, inner));
     W sum = 0;
     if (smoothing != 0) {
-      FOR_EACH_COLUMN(j, columns) sum += norm - W(x[start + j * inner]);
+      FOR_EACH_COLUMN(j, columns) sum += log_sum - (W(x[start + j * inner]) - top);
       sum = over_block<Sum>(sum) * W(smoothing / columns);
     }
     if (threadIdx.x == 0) {
       const i64 label = i64(labels[row]);
       W value = NOT_A_NUMBER;
       if (label >= 0 && label < columns) {
-        value = (norm - W(x[start + label * inner])) * W(1 - smoothing) + sum;
+        value = (log_sum - (W(x[start + label * inner]) - top)) * W(1 - smoothing) + sum;
       }
       if (ignores && label == ignore) value = 0;
       loss[row] = T(value);
-      normalizer[row] = norm;
+      normalizer[row] = top + log_sum;
     }
   }
 }

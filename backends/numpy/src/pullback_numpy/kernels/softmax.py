@@ -119,21 +119,22 @@ def _log_softmax_gradient(g: Array, out: Array, *, axis: int) -> Array:
     return _gradient(_log_softmax_gradient_of, g, out, axis)
 
 
-def _log_normalizer(w: Array, axis: int) -> Any:
-    """log(sum(exp(w))) along axis, which is kept."""
+def _log_sums(w: Array, axis: int) -> tuple[Any, Any]:
+    """The largest elements along axis, and log(sum(exp(w - largest))); the axis is kept."""
     rows = _rows(w, axis)
     if rows is not None:
-        normalizer = np.empty((rows.shape[0], 1), rows.dtype)
+        top, log_sum = (np.empty((rows.shape[0], 1), rows.dtype) for _ in range(2))
 
         def work(piece: slice) -> None:
-            normalizer[piece] = _log_normalizer(rows[piece], 1)
+            top[piece], log_sum[piece] = _log_sums(rows[piece], 1)
 
         threads.over(work, *rows.shape)
-        return normalizer.reshape((*w.shape[:-1], 1))
+        kept = (*w.shape[:-1], 1)
+        return top.reshape(kept), log_sum.reshape(kept)
     top = row_max(w, axis)
     e = np.subtract(w, top)
     np.exp(e, out=e)
-    return top + np.log(row_sum(e, axis))
+    return top, np.log(row_sum(e, axis))
 
 
 def _smooth(labels: Array, axis: int, smoothing: float) -> Any:
@@ -152,16 +153,18 @@ def _cross_entropy(
     w = widened(logits)
     if not w.shape[axis]:
         raise ValueError("there are no classes")
-    normalizer = _log_normalizer(w, axis)
+    top, log_sum = _log_sums(w, axis)
     target = _smooth(widened(labels), axis, label_smoothing)
-    terms = np.subtract(normalizer, w)
+    # top + log_sum - w would lose the digits of a small loss beside large logits.
+    terms = np.subtract(w, top)
+    np.subtract(log_sum, terms, out=terms)
     terms *= target
     loss = row_sum(terms, axis)
     if np.isnan(loss).any():
         # 0 * inf: a class that is masked out, with a label of 0.
         terms[target == 0] = 0
         loss = row_sum(terms, axis)
-    return narrowed(loss.squeeze(axis), logits), normalizer
+    return narrowed(loss.squeeze(axis), logits), top + log_sum
 
 
 def _flat(logits: Array, labels: Array, axis: int) -> tuple[Any, Any, Any]:
@@ -195,12 +198,12 @@ def _sparse_cross_entropy(
     logits: Array, labels: Array, *, axis: int, label_smoothing: float, ignore_label: int | None
 ) -> tuple[Array, ...]:
     rows, flat, valid = _flat(logits, labels, axis)
-    normalizer = _log_normalizer(rows, 1)
+    top, log_sum = _log_sums(rows, 1)
     positions = _label_positions(rows, flat if valid is None else np.where(valid, flat, 0))
-    # An infinite normalizer leaves -inf - -inf where a class is masked out; elsewhere it is finite.
-    loss = normalizer[:, 0] - rows.reshape(-1)[positions]
+    # An infinite sum leaves -inf - -inf where a class is masked out; elsewhere it is finite.
+    loss = (log_sum - (rows.reshape(-1)[positions, None] - top))[:, 0]
     if label_smoothing:
-        mean = normalizer[:, 0] - row_sum(rows, 1)[:, 0] / rows.shape[1]
+        mean = (log_sum - (row_sum(rows, 1) / rows.shape[1] - top))[:, 0]
         loss = loss * rows.dtype.type(1 - label_smoothing) + rows.dtype.type(label_smoothing) * mean
     if valid is not None:
         loss[~valid] = np.nan
@@ -208,7 +211,7 @@ def _sparse_cross_entropy(
         loss[flat == ignore_label] = 0
     shape = list(logits.shape)
     shape[axis] = 1
-    return narrowed(loss.reshape(labels.shape), logits), normalizer.reshape(shape)
+    return narrowed(loss.reshape(labels.shape), logits), (top + log_sum).reshape(shape)
 
 
 def _sparse_cross_entropy_gradient(
