@@ -8,7 +8,6 @@ the text of both for one op; the tables in which it looks are filled here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pullback import dtypes
@@ -20,7 +19,6 @@ from pullback._dispatch.arguments import (
 )
 from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
-from pullback._tree import each
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
 from pullback.plugins.records import Kernel, Native
@@ -161,7 +159,13 @@ def resolve(
 
 def arrays_of(inputs: Sequence[Any]) -> list[Any]:
     """The native arrays of aligned inputs, as `Plan.run` takes them."""
-    return [each(attrgetter("_array"), operand) for operand in inputs]
+    # Not `each`, which takes a fifth of a microsecond: many calls come here.
+    return [
+        [tensor._array for tensor in value]
+        if type(value) is list
+        else (None if value is None else value._array)
+        for value in inputs
+    ]
 
 
 def keyed_by_first(op: Op) -> bool:
