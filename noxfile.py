@@ -147,7 +147,8 @@ def sanitizers(session: nox.Session) -> None:
 @nox.session(**HERE)
 def packages(session: nox.Session) -> None:
     """Packages of other authors: found once their wheels are installed."""
-    session.run("uv", "run", "pytest", "-n", "2", "-m", "slow", "tests/plugins/test_packages.py")
+    # A worker for each: two of them measure for minutes.
+    session.run("uv", "run", "pytest", "-n", "4", "-m", "slow", "tests/plugins/test_packages.py")
 
 
 # pip takes the build for CPUs where that is the index's; uv would take CUDA's, which is gigabytes.

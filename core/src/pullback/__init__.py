@@ -232,7 +232,6 @@ __all__ = [
     "DType",
     "Deviation",
     "Device",
-    "Memory",
     "StringTensor",
     "Tensor",
     "TensorLike",

@@ -35,6 +35,14 @@ class SupportsTensor(Protocol):
     def __pullback_tensor__(self) -> Tensor: ...
 
 
+def _item(tensor: Any) -> Any:
+    """The only element of a tensor or variable."""
+    try:
+        return tensor._device.backend.item(tensor._array)
+    except LATE_ERRORS as error:
+        raise_late(error, tensor._device)
+
+
 class Tensor(ArrayMethods, OperatorMethods):
     """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
@@ -151,7 +159,7 @@ class Tensor(ArrayMethods, OperatorMethods):
                 f"only a tensor of one element is a Python number, got shape {self.shape}; "
                 f"index it, or use tolist()"
             )
-        value: bool | int | float | complex = self._item()
+        value: bool | int | float | complex = _item(self)
         return value
 
     def tobytes(self) -> bytes:
@@ -162,19 +170,13 @@ class Tensor(ArrayMethods, OperatorMethods):
         """The values as nested lists of Python numbers."""
         return self.numpy().tolist()
 
-    def _item(self) -> Any:
-        try:
-            return self._device.backend.item(self._array)
-        except LATE_ERRORS as error:
-            raise_late(error, self._device)
-
     def _scalar(self, target: str) -> Any:
         if self._array.shape not in ((), (1,)) and self.size != 1:
             hint = "; use pb.any or pb.all" if target == "bool" else ""
             raise errors.ShapeError(
                 f"{target}() needs a tensor of one element, got shape {self.shape}{hint}"
             )
-        value = self._item()
+        value = _item(self)
         if type(value) is complex and target in ("int", "float"):
             raise errors.InputTypeError(
                 f"{target}() of a complex tensor would drop a part; take x.real or x.imag first"
