@@ -320,7 +320,7 @@ def test_the_wheel_of_a_new_backend_scores(new):
     new.pip("install", new.build(source))
     assert "2 passed" in new.call("pytest", "-q", "-k", "installed or gradient", cwd=source)
     # All ops are measured where the commands of the documentation run.
-    ops = "add,softmax,conv,sort,cumulative_sum,matmul,fft,astype,getitem,lstm"
+    ops = "add,softmax,conv,sort,cumulative_sum,matmul,fft,astype,take,lstm"
     out = new.call("pullback", "conform", "mill", "--quick", "--ops", ops, "--json", "-")
     assert scores(out)[0], scores(out)[2][:3]
     kit = ("--pyargs", "pullback.conformance", "--backend", "mill", "--ops", "relu,exp", "--quick")
