@@ -153,7 +153,7 @@ def from_host(
     backend = device.backend
     if array.dtype not in backend.dtypes and array.dtype not in backend.storage_dtypes:
         raise errors.DTypeError(backend.unsupported_dtype_message(array.dtype))
-    return wrap(device.backend.from_host(array, device.native, copy=copy), device)
+    return wrap(backend.from_host(array, device.native, copy=copy), device)
 
 
 def _stack(

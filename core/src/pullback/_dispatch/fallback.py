@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.bodies import run_body
-from pullback._dispatch.recording import LOCAL, paused
+from pullback._dispatch.recording import paused, uncaptured
 from pullback._dispatch.results import native_arrays
 from pullback._tree import each, leaves
 from pullback.devices import Device, as_device
@@ -69,13 +69,8 @@ def _run(
         )
     tensors = [each(lambda array: wrap(array, device), operand) for operand in inputs]
     # The ops inside are none of the program that is being captured, or of a tape.
-    state = LOCAL.state
-    capture, state.capture = state.capture, None
-    try:
-        with paused():
-            result = run_body(op, tensors, attributes)
-    finally:
-        state.capture = capture
+    with uncaptured(), paused():
+        result = run_body(op, tensors, attributes)
     results: Sequence[Tensor] = result if isinstance(result, (tuple, list)) else (result,)
     return [tensor._array for tensor in results]
 

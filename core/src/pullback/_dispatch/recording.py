@@ -177,6 +177,19 @@ class paused:
         state.update()
 
 
+class uncaptured:
+    """Hides the trace that runs in this thread: what is called computes on real devices."""
+
+    __slots__ = ("_capture", "_state")
+
+    def __enter__(self) -> None:
+        self._state = state = LOCAL.state
+        self._capture, state.capture = state.capture, None
+
+    def __exit__(self, *_: object) -> None:
+        self._state.capture = self._capture
+
+
 def reachable(node: Node, oldest_serial: int) -> Node | None:
     """`node` if a recording tape may see it, else None: stale nodes are released.
 

@@ -15,30 +15,32 @@ def lines(report: Report) -> Iterator[str]:
     met = [one for one in here if one.failed]
     if met:
         yield f"\nDeclared deviations, which do not count ({report.count.declared} checks):"
-        yield from _by_reason(met, lambda one: f"{one.failed} of {one.measured} checks fail")
+        yield from _by_reason(
+            met, lambda one: f"{one.op} ({one.failed} of {one.measured} checks fail)"
+        )
     passing = [one for one in here if one.measured and not one.failed]
     if passing:
         what = "in this quick run; see a run without --quick" if report.quick else "any more"
         fix = "" if report.quick else "; remove them from `deviations`"
         yield f"\nDeclared deviations by which nothing fails {what}{fix}:"
-        yield from _by_reason(passing, lambda one: f"{one.measured} checks pass")
+        yield from _by_reason(passing, lambda one: f"{one.op} ({one.measured} checks pass)")
     idle = [one for one in here if not one.measured]
     if idle:
         yield "\nDeclared deviations of checks that this run does not have:"
-        by_limits: dict[tuple[str, str, str], list[str]] = {}
-        for one in idle:
-            by_limits.setdefault((one.source, one.reason, _limits(one)), []).append(one.op)
-        for (source, reason, limits), ops in by_limits.items():
-            yield f"  {source}: {reason}: {some(ops)} ({limits})"
+        yield from _by_reason(idle, lambda one: one.op, lambda one: f" ({_limits(one)})")
 
 
-def _by_reason(found: Iterable[Declared], tell: Callable[[Declared], str]) -> Iterator[str]:
-    """A line for each reason, with its ops."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
+def _by_reason(
+    found: Iterable[Declared],
+    tell: Callable[[Declared], str],
+    end: Callable[[Declared], str] = lambda one: "",
+) -> Iterator[str]:
+    """A line for each reason and end of the line, with what is told of its ops."""
+    lines: dict[tuple[str, str, str], list[str]] = {}
     for one in found:
-        by_reason.setdefault((one.source, one.reason), []).append(f"{one.op} ({tell(one)})")
-    for (source, reason), ops in by_reason.items():
-        yield f"  {source}: {reason}: {some(ops)}"
+        lines.setdefault((one.source, one.reason, end(one)), []).append(tell(one))
+    for (source, reason, last), ops in lines.items():
+        yield f"  {source}: {reason}: {some(ops)}{last}"
 
 
 def _limits(one: Declared) -> str:

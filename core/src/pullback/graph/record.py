@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import errors
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable, uncaptured
 from pullback._symbols import Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
@@ -283,18 +283,8 @@ class Recorder(Trace):
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Calls what does not belong to the trace, such as a schedule."""
-        with self.at_rest(), self.real_device:
+        with uncaptured(), self.real_device:
             yield
-
-    @contextmanager
-    def at_rest(self) -> Iterator[None]:
-        """Computes on the real device."""
-        state = LOCAL.state
-        capture, state.capture = state.capture, None
-        try:
-            yield
-        finally:
-            state.capture = capture
 
     def graph_of(self, outputs: list[Value]) -> Graph:
         """The graph, with what it writes; `after` has values in place of tensors."""

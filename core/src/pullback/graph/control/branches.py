@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback._dispatch.recording import LOCAL
+from pullback._dispatch.recording import LOCAL, uncaptured
 from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
@@ -108,7 +108,7 @@ def traced_branches(
             if entry.variable is not None
         }
         states = [own.get(key) or values[key] for key in written]
-        with trace.at_rest():
+        with uncaptured():
             complete.append(simplify(graph._replace(outputs=(*graph.outputs[:count], *states))))
     operands = [entry.tensor for entry in outside]
     results = CALLS[name](lifted(trace, [choice])[0], operands, branches=tuple(complete))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback._dispatch.recording import uncaptured
 from pullback._symbols import Break
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -61,7 +62,7 @@ def traced_scan(
         return [*carry, *results]
 
     examples = [tensor._array.array for tensor in init]
-    with trace.at_rest():
+    with uncaptured():
         examples += [_element(x, length, reverse, trace) for x in xs]
     traced = section(trace, what, run, examples)
     split = _Split([traced], len(examples))
@@ -83,7 +84,7 @@ def traced_scan(
             *graph.outputs[carries:results],
         ),
     )
-    with trace.at_rest():
+    with uncaptured():
         body = simplify(body)
     found = _call_scan(
         [entry.tensor for entry in split.constants],
@@ -135,7 +136,7 @@ def traced_while(
             *graph.inputs[:carries],
             *split.state_inputs(graph),
         ]
-        with trace.at_rest():
+        with uncaptured():
             graphs.append(simplify(graph._replace(inputs=_numbered(inputs))))
     found = _call_while(
         [entry.tensor for entry in split.constants],

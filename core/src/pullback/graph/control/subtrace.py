@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, uncaptured
 from pullback._symbols import Break
 from pullback._tree import leaves
 from pullback.devices import Device, as_device
@@ -94,7 +94,7 @@ class Subtrace(Recorder):
             return array
         device = self.real_device
         dtype = device.backend.public_dtypes[array.dtype]
-        with self.at_rest():
+        with uncaptured():
             zeros: Native = full(tuple(array.shape), 0, dtype=dtype, device=device)._array
         return zeros
 
