@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Never, SupportsIndex
+from typing import TYPE_CHECKING, Any, Never, SupportsIndex, cast
 
 from pullback import dtypes
-from pullback._hints import check_keywords
+from pullback._hints import check_keywords, reject_keywords
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeLike
 from pullback.shapes import Axes
 
 if TYPE_CHECKING:
     from pullback.tensor import Tensor, TensorLike
+
+#: The default of what PyTorch calls `axis` and `keepdims`: given, it is answered. A dictionary of
+#: unknown keywords would cost a sum a twentieth of its time.
+_NOT_TAKEN: Never = cast("Never", ...)
 
 
 class ArrayMethods:
@@ -100,53 +104,57 @@ class ArrayMethods:
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
         *,
         keepdims: bool = False,
-        **unknown: Never,
     ) -> Tensor:
         """The sum over `axis` (`pullback.sum`)."""
-        if unknown:
-            check_keywords(ArrayMethods.sum, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.sum, dim=dim, keepdim=keepdim)
         return OPERATORS.sum(self, axis, dtype=dtype, keepdims=keepdims)
 
     def prod(
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
         *,
         keepdims: bool = False,
-        **unknown: Never,
     ) -> Tensor:
         """The product over `axis` (`pullback.prod`)."""
-        if unknown:
-            check_keywords(ArrayMethods.prod, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.prod, dim=dim, keepdim=keepdim)
         return OPERATORS.prod(self, axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
         *,
         keepdims: bool = False,
-        **unknown: Never,
     ) -> Tensor:
         """The mean over `axis` (`pullback.mean`)."""
-        if unknown:
-            check_keywords(ArrayMethods.mean, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.mean, dim=dim, keepdim=keepdim)
         return OPERATORS.mean(_cast(self, dtype), axis, keepdims=keepdims)
 
     def var(
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
         *,
         ddof: float = 0,
         keepdims: bool = False,
-        **unknown: Never,
     ) -> Tensor:
         """The variance over `axis`; `ddof` is the `correction` of `pullback.var`."""
-        if unknown:
-            check_keywords(ArrayMethods.var, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.var, dim=dim, keepdim=keepdim)
         x = _cast(self, dtype)
         return OPERATORS.var(x, axis, correction=ddof, keepdims=keepdims)
 
@@ -154,55 +162,94 @@ class ArrayMethods:
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
         *,
         ddof: float = 0,
         keepdims: bool = False,
-        **unknown: Never,
     ) -> Tensor:
         """The standard deviation over `axis`; `ddof` is the `correction` of `pullback.std`."""
-        if unknown:
-            check_keywords(ArrayMethods.std, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.std, dim=dim, keepdim=keepdim)
         x = _cast(self, dtype)
         return OPERATORS.std(x, axis, correction=ddof, keepdims=keepdims)
 
-    def max(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
+    def max(
+        self,
+        axis: Axes = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
+        *,
+        keepdims: bool = False,
+    ) -> Tensor:
         """The largest value over `axis` (`pullback.max`)."""
-        if unknown:
-            check_keywords(ArrayMethods.max, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.max, dim=dim, keepdim=keepdim)
         return OPERATORS.max(self, axis, keepdims=keepdims)
 
-    def min(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
+    def min(
+        self,
+        axis: Axes = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
+        *,
+        keepdims: bool = False,
+    ) -> Tensor:
         """The smallest value over `axis` (`pullback.min`)."""
-        if unknown:
-            check_keywords(ArrayMethods.min, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.min, dim=dim, keepdim=keepdim)
         return OPERATORS.min(self, axis, keepdims=keepdims)
 
     def argmax(
-        self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
+        self,
+        axis: int | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
+        *,
+        keepdims: bool = False,
     ) -> Tensor:
         """The index of the largest value over `axis` (`pullback.argmax`)."""
-        if unknown:
-            check_keywords(ArrayMethods.argmax, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.argmax, dim=dim, keepdim=keepdim)
         return OPERATORS.argmax(self, axis, keepdims=keepdims)
 
     def argmin(
-        self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
+        self,
+        axis: int | None = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
+        *,
+        keepdims: bool = False,
     ) -> Tensor:
         """The index of the smallest value over `axis` (`pullback.argmin`)."""
-        if unknown:
-            check_keywords(ArrayMethods.argmin, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.argmin, dim=dim, keepdim=keepdim)
         return OPERATORS.argmin(self, axis, keepdims=keepdims)
 
-    def any(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
+    def any(
+        self,
+        axis: Axes = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
+        *,
+        keepdims: bool = False,
+    ) -> Tensor:
         """Returns True if any element over `axis` is not 0 (`pullback.any`)."""
-        if unknown:
-            check_keywords(ArrayMethods.any, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.any, dim=dim, keepdim=keepdim)
         return OPERATORS.any(self, axis, keepdims=keepdims)
 
-    def all(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
+    def all(
+        self,
+        axis: Axes = None,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
+        *,
+        keepdims: bool = False,
+    ) -> Tensor:
         """Returns True if all elements over `axis` are not 0 (`pullback.all`)."""
-        if unknown:
-            check_keywords(ArrayMethods.all, unknown)
+        if dim is not ... or keepdim is not ...:
+            reject_keywords(ArrayMethods.all, dim=dim, keepdim=keepdim)
         return OPERATORS.all(self, axis, keepdims=keepdims)
 
     def cumsum(
