@@ -76,5 +76,8 @@ class Capturing(Protocol):
     def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
 
+    def reads(self, layer: object) -> None:
+        """Guards the attributes that a layer reads when it is called."""
+
     def reserve(self, generator: object, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""

@@ -106,6 +106,10 @@ RECORDING = Count()
 #: called for training.
 AMBIENT: list[tuple[Callable[[], Any], str]] = []
 
+#: How many attributes of layers have been set. Programs look at the attributes of their layers
+#: again when it is another number, and not at every run.
+SETTINGS = Count()
+
 _THREADS = itertools.count()
 
 

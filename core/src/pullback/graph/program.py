@@ -12,13 +12,14 @@ import numpy as np
 from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, SETTINGS, may_record
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
 from pullback.graph.compiled import compiled, write_compiled
 from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
+from pullback.graph.guards import Unset, contents
 from pullback.graph.host import Guard, Number, array_of, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
@@ -46,6 +47,7 @@ class Program:
     Args:
         signature: the arguments that it is made for.
         guards: what else must be as it was.
+        layers: the same of attributes of layers.
         recorder: the trace, which has ended.
         result: what the function returned.
         arguments: the value in the graph of each tensor, array and promoted float.
@@ -56,6 +58,7 @@ class Program:
         self,
         signature: Signature,
         guards: list[Guard],
+        layers: list[Guard],
         recorder: Recorder,
         result: object,
         arguments: list[str],
@@ -64,7 +67,7 @@ class Program:
         self.name = recorder.function_name
         self.signature = signature.without_values()
         self.arguments = tuple(arguments)
-        self.guards = guards
+        self.guards, self.layers = guards, Unset(layers)
         #: Why it was made, beside others.
         self.reason = ""
         #: Programs are numbered in the order in which they are made.
@@ -96,7 +99,7 @@ class Program:
 
     def unmet(self) -> list[Guard]:
         """The guards that do not hold now."""
-        return [guard for guard in self.guards if not guard.holds()]
+        return [guard for guard in (*self.guards, *self.layers.guards) if not guard.holds()]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Saves the program and the arrays that it reads, for `pb.load_program`.
@@ -135,7 +138,8 @@ def _compiled(
         "args, kwargs",
         {
             "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
-            "RECORDING": RECORDING, "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
+            "RECORDING": RECORDING, "SETTINGS": SETTINGS,
+            "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
             "backend": device.backend, "array_of": array_of, "host_array_of": host_array_of,
             "as_device": as_device, "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
         },
@@ -150,6 +154,11 @@ def _compiled(
     )
     for guard in program.guards:
         _write_guard(source, guard)
+    if program.layers.guards:
+        layers = source.constant(program.layers)
+        source.line(
+            f"if SETTINGS.count != {layers}.count and not {layers}.hold():", "    return MISS"
+        )
     if program.joint is not None:
         _write_tape(source, leaves, program.joint)
     _write_arguments(source, leaves, arguments)
@@ -208,7 +217,7 @@ def _write_guard(source: Source, guard: Guard) -> None:
     before = source.constant(value)
     if value is None or type(value) is bool:
         source.line(f"if {now} is not {before}:", "    return MISS")
-    elif type(value) is tuple:
+    elif type(value) is tuple and function is not contents:
         source.line(f"if {now} != {before}:", "    return MISS")
     else:
         source.line(

@@ -30,6 +30,7 @@ from pullback.graph.graph import (
     State,
     Value,
 )
+from pullback.graph.guards import Reads
 from pullback.graph.host import Guard, Number, array_of, kinds_of, line_of_program
 from pullback.graph.redirect import redirected
 from pullback.graph.tapes import NONE, tapes
@@ -65,6 +66,7 @@ class Recorder(Trace):
         self.kernel_changes = device.backend.changes
         self.numbers: list[Number] = []
         self.guards: dict[Any, Guard] = {}
+        self.outside_reads = Reads()
         self._held: dict[int, _Held] = {}
         self._handles: dict[int, tuple[Tensor, Traced]] = {}
         self._attributes_set: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -172,6 +174,7 @@ class Recorder(Trace):
     def set_attribute(self, owner: object, attribute: str, value: object) -> None:
         """Has the program set an attribute when all has gone well."""
         self._attributes_set[id(owner), attribute] = owner, attribute, value
+        self.outside_reads.announced.add((id(owner), attribute))
 
     def keep(self, owner: Any, attributes: Sequence[str]) -> None:
         """Puts the state that attributes have at each run in their place, for the trace.
@@ -180,6 +183,7 @@ class Recorder(Trace):
         """
         if id(owner) in self._kept:
             return
+        self.outside_reads.announced |= {(id(owner), name) for name in attributes}
         before = {name: getattr(owner, name) for name in attributes}
         self.guard(kinds_of, f"the state of {owner.name!r}", owner, tuple(attributes))
         for name, value in before.items():
@@ -226,6 +230,11 @@ class Recorder(Trace):
             with self.suspended():
                 value = function(*arguments)
             self.guards[key] = Guard(function, arguments, value, what)
+
+    def reads(self, layer: object) -> None:
+        """Guards the attributes that a layer reads when it is called."""
+        with self.suspended():
+            self.outside_reads.layer(layer)
 
     def reserve(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""
@@ -329,7 +338,7 @@ class Recorder(Trace):
         self._changes, self._undo = [], []
         self._inputs, self._calls, self.numbers = [], [], []
         self.device.constants = {}
-        self.guards = {}
+        self.guards, self.outside_reads = {}, Reads()
 
     def _written(self) -> list[_Held]:
         return [held for held in self._held.values() if held.written]

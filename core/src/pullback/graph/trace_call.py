@@ -9,7 +9,7 @@ from typing import Any
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
-from pullback.graph.guards import guards_of
+from pullback.graph.guards import guards_of, settled
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
@@ -88,7 +88,7 @@ def traced(
                 )
         program = Program(
             signature,
-            [*guards, *recorder.guards.values()],
+            *settled([*guards, *recorder.guards.values()], recorder.outside_reads, recorder.device),
             recorder,
             result,
             names,

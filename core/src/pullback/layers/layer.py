@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
-from pullback._dispatch.recording import paused
+from pullback._dispatch.recording import RECORDING, SETTINGS, capturing, paused
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
@@ -104,9 +104,16 @@ class Layer(Configurable):
     if not TYPE_CHECKING:  # a type checker would take any attribute then
 
         def __setattr__(self, name: str, value: object) -> None:
-            if isinstance(vars(self).get(name), Variable):
+            before = vars(self).get(name, ...)
+            if isinstance(before, Variable):
                 check_replacement(self, name, value)
+            if value is not before:
+                SETTINGS.count += 1
             object.__setattr__(self, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            SETTINGS.count += 1
+            object.__delattr__(self, name)
 
     # For subclasses ------------------------------------------------------------------------------
 
@@ -317,6 +324,8 @@ class Layer(Configurable):
                         break
             if training is not None and takes_training(type(self).call):
                 kwargs["training"] = training
+            if RECORDING.count and (capture := capturing()) is not None:
+                capture.reads(self)
             result: Tensor = self.call(*args, **kwargs)
             if self._first_call is None:
                 self._first_call = FirstCall(args[0] if args else None, result)

@@ -167,6 +167,10 @@ class Subtrace(Recorder):
         """Has the program run only while a function returns what it returns now."""
         self.parent.guard(function, what, *arguments)
 
+    def reads(self, layer: object) -> None:
+        """Guards the attributes that a layer reads when it is called."""
+        self.parent.reads(layer)
+
     def number(self, function: Callable[..., Any], *arguments: object) -> Any:
         """The number that a function of other numbers gives at each run."""
         return self.parent.number(function, *arguments)
