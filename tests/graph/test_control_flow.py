@@ -634,3 +634,41 @@ def test_branches_and_loops_are_saved(tmp_path):
         pb.function(lambda x: pb.py_function(lambda x: x, x, result=x)).lower(x).save(
             tmp_path / "p"
         )
+
+
+def test_functions_that_take_something_else_say_so():
+    x = pb.ones(())
+    calls = {
+        "pb.while_loop: cond_fn is called with the carry": lambda: pb.while_loop(
+            lambda i, a: i < 3, lambda i, a: (i + 1, a), (x, x)
+        ),
+        "pb.while_loop: body_fn must be a function of the carry": lambda: pb.while_loop(
+            lambda i: i < 3, 1, x
+        ),
+        "pb.fori_loop: body_fn is called with a number and the carry": lambda: pb.fori_loop(
+            0, 3, lambda carry: carry, x
+        ),
+        "pb.scan: f is called with the carry and an element": lambda: pb.scan(
+            lambda c: c, x, [x, x]
+        ),
+        "pb.cond: true_fn must be a function of the operands, got float": lambda: pb.cond(
+            True, 1.0, 2.0
+        ),
+        r"pb.switch: branches\[1\] is called with the operands": lambda: pb.switch(
+            1, [lambda x: x, lambda: x], x
+        ),
+    }
+    for message, call in calls.items():
+        with pytest.raises(pb.errors.InputTypeError, match=message):
+            call()
+        with pytest.raises(pb.errors.InputTypeError, match=message):
+            pb.function(call)()
+
+
+def test_a_type_error_inside_is_the_functions_own():
+    def body(carry):
+        return len(3)
+
+    with pytest.raises(TypeError, match="has no len") as caught:
+        pb.while_loop(lambda carry: carry < 3, body, pb.ones(()))
+    assert not isinstance(caught.value, pb.errors.PullbackError)

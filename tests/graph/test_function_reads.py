@@ -286,6 +286,44 @@ def test_lists_that_grow_make_no_further_programs():
     assert len(f._all()) == 1
 
 
+# Results ------------------------------------------------------------------------------------------
+
+
+def generated(x):
+    yield x * 2
+
+
+async def waited(x):
+    return x * 2
+
+
+def attached(x):
+    return types.SimpleNamespace(y=x * 2)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (generated, "returns a generator, which gives its values once.*return a list"),
+        (lambda x: zip([x], [x], strict=True), "returns a zip, which gives its values once"),
+        (waited, "returns a coroutine"),
+        (attached, "returns a SimpleNamespace with a tensor in its attribute 'y'.*tuple, list or"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_results_that_a_program_cannot_make_again(f, message):
+    captured = pb.function(f)
+    captured(pb.asarray(X))
+    for _ in range(2):
+        with pytest.raises(CaptureError, match=message):
+            captured(pb.asarray(X))
+    if f is generated:
+        lenient = pb.function(f, strict=False)
+        with pytest.warns(RuntimeWarning, match="returns a generator"):
+            found = [list(lenient(pb.asarray(X))) for _ in range(3)]
+        assert [[y.tolist() for y in ys] for ys in found] == [[[2, 4, 6]]] * 3
+
+
 # What is not followed -----------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback._codegen.source import Source, tuple_of
-from pullback._symbols import HostNumber
+from pullback._symbols import Break, HostNumber
 from pullback.graph.graph import Value
 from pullback.graph.record import Recorder
 from pullback.tensor import Tensor
@@ -52,6 +52,17 @@ class Returned:
             return {key: self._parsed(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return Items(type(value), [self._parsed(item) for item in value])
+        if hasattr(value, "__next__") or hasattr(value, "__await__"):
+            raise Break(
+                f"returns a {type(value).__name__}, which gives its values once",
+                "return a list",
+            )
+        for name, part in getattr(value, "__dict__", {}).items():
+            if type(part) is Tensor and part._device is self._recorder.device:
+                raise Break(
+                    f"returns a {type(value).__name__} with a tensor in its attribute {name!r}",
+                    "return the tensors in a tuple, list or dict",
+                )
         return value
 
     def text(self, source: Source, value: object) -> str:

@@ -19,7 +19,7 @@ from pullback._tree import leaves, like
 from pullback.graph.control import branches as captured_branches
 from pullback.graph.control import loops, vjp
 from pullback.graph.control.predicates import integer, predicate
-from pullback.graph.control.structures import check_alike, operands, tensors
+from pullback.graph.control.structures import check_alike, checked_function, operands, tensors
 from pullback.ops.joining import stack, unstack
 from pullback.tensor import Tensor
 
@@ -55,8 +55,11 @@ def cond(pred: object, true_fn: Callable[..., R], false_fn: Callable[..., R], *o
         DTypeError: for a `pred` that is not boolean, such as a float, whose NaN is neither.
         ShapeError: for a `pred` of several elements.
         InputValueError: in a captured function, for functions that return other structures.
+        InputTypeError: for functions that do not take these arguments.
     """
     choice = predicate("pb.cond", "pred", pred)
+    true_fn = checked_function("pb.cond", "true_fn", true_fn, "the operands")
+    false_fn = checked_function("pb.cond", "false_fn", false_fn, "the operands")
     given = tuple(map(operands, operands_))
     if isinstance(choice, bool):
         result: R = tensors((true_fn if choice else false_fn)(*given))
@@ -85,8 +88,12 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
             structures.
         DTypeError: for an index that is not an integer.
         ShapeError: for an index of several elements.
+        InputTypeError: for functions that do not take these arguments.
     """
-    functions = tuple(branches)
+    functions = tuple(
+        checked_function("pb.switch", f"branches[{i}]", f, "the operands")
+        for i, f in enumerate(branches)
+    )
     if not functions:
         raise errors.InputValueError("pb.switch: branches is empty; give one function or more")
     choice = integer("pb.switch", "index", index)
@@ -134,7 +141,9 @@ def scan(
             `length`; for a `length` that is not the size of `xs`.
         ShapeError: for a carry of another shape, or elements of `xs` of other sizes.
         DTypeError: for a carry of another dtype.
+        InputTypeError: for functions that do not take these arguments.
     """
+    f = checked_function("pb.scan", "f", f, "the carry and an element of xs")
     carry, elements = tensors(init), tensors(xs)
     count = _length(elements, length)
     if capturing() is not None:
@@ -180,7 +189,9 @@ def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], i
     Raises:
         InputValueError, ShapeError, DTypeError: for a carry of another structure, shape or dtype;
             for bounds that are not integers.
+        InputTypeError: for functions that do not take these arguments.
     """
+    body_fn = checked_function("pb.fori_loop", "body_fn", body_fn, "a number and the carry")
     first, last = integer("pb.fori_loop", "lower", lower), integer("pb.fori_loop", "upper", upper)
     carry = tensors(init)
     if capturing() is not None:
@@ -227,7 +238,10 @@ def while_loop(
         DTypeError: for a condition that is not boolean; for a carry of another dtype.
         ShapeError: for a condition of several elements; for a carry of another shape.
         InputValueError: for a carry of another structure, or a negative `maximum`.
+        InputTypeError: for functions that do not take these arguments.
     """
+    cond_fn = checked_function("pb.while_loop", "cond_fn", cond_fn, "the carry")
+    body_fn = checked_function("pb.while_loop", "body_fn", body_fn, "the carry")
     limit = None if maximum is None else _index("pb.while_loop", "maximum", maximum)
     carry = tensors(init)
     if capturing() is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import capturing
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor, wrap
+
+R = TypeVar("R")
 
 
 def handle(value: object) -> Tensor:
@@ -31,6 +33,30 @@ def handle(value: object) -> Tensor:
 def tensors(structure: object) -> Any:
     """The structure with a tensor for each value."""
     return like(structure, iter([handle(value) for value in leaves(structure)]))
+
+
+def checked_function(name: str, argument: str, f: Callable[..., R], takes: str) -> Callable[..., R]:
+    """Returns a function whose calls say what it has to take, where it takes something else.
+
+    Raises:
+        InputTypeError: for something that cannot be called.
+    """
+    if not callable(f):
+        raise errors.InputTypeError(
+            f"{name}: {argument} must be a function of {takes}, got {type(f).__name__}"
+        )
+
+    def call(*args: object) -> R:
+        try:
+            return f(*args)
+        except TypeError as error:
+            at = error.__traceback__
+            if at is None or at.tb_next is not None or isinstance(error, errors.PullbackError):
+                raise  # from inside the function
+            reason = str(error).partition("() ")[2] or str(error)
+        raise errors.InputTypeError(f"{name}: {argument} is called with {takes}, but it {reason}")
+
+    return call
 
 
 def operands(structure: object) -> Any:
