@@ -649,7 +649,7 @@ def test_functions_that_take_something_else_say_so():
             0, 3, lambda carry: carry, x
         ),
         "pb.scan: f is called with the carry and an element": lambda: pb.scan(
-            lambda c: c, x, [x, x]
+            lambda c: c, x, pb.ones(2)
         ),
         "pb.cond: true_fn must be a function of the operands, got float": lambda: pb.cond(
             True, 1.0, 2.0
