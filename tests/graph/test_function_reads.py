@@ -1,4 +1,4 @@
-"""What a captured function reads beside its arguments: other values make another program."""
+"""Reads of a captured function beside its arguments: other values make another program."""
 
 import functools
 import sys

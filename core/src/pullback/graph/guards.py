@@ -48,7 +48,7 @@ def guards_of(f: Callable[..., Any]) -> list[Guard]:
 
 
 class Reads:
-    """What the layers that a trace calls read, and what its program reads and writes itself."""
+    """The reads of the layers that a trace calls, and the attributes its program has itself."""
 
     def __init__(self) -> None:
         #: Attributes whose values are part of the program, by the identity of their object.
@@ -123,7 +123,7 @@ def _put_back(guard: Guard) -> None:
 
 
 def contents(container: Collection[object]) -> tuple[Any, ...]:
-    """What a list holds; keys and values in turn of a dict."""
+    """Returns the items of a list; the keys and values of a dict in turn."""
     if isinstance(container, dict):
         return (*itertools.chain.from_iterable(container.items()),)
     return (*container,)
@@ -141,7 +141,7 @@ class Unset:
         return [guard for guard in self.guards if not guard.holds()]
 
     def hold(self) -> bool:
-        """Whether all hold."""
+        """Returns whether all hold."""
         count = SETTINGS.count
         if self.unmet():
             return False
@@ -157,7 +157,7 @@ class _Names(NamedTuple):
 
 
 class Reach:
-    """What functions read outside, as guards.
+    """The reads of functions outside of their arguments, as guards.
 
     Args:
         follows_framework: whether to follow methods of the framework's own classes, too. Those of
@@ -285,12 +285,12 @@ def _wrapped(function: object) -> Iterator[FunctionType]:
 
 
 def _of_class(kind: type, name: str) -> object:
-    """What a class or its bases have under a name, as it is there; None for nothing."""
+    """Returns what a class or its bases have under a name, as it is there; None for nothing."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
 def _is_data(value: object) -> bool:
-    """Whether an attribute of a class is a plain value or one of its slots."""
+    """Returns whether an attribute of a class is a plain value or one of its slots."""
     return isinstance(value, MemberDescriptorType) or (type(value) in _PLAIN and value is not None)
 
 
@@ -301,7 +301,7 @@ def _module_of(value: object) -> str:
 
 @functools.cache
 def _is_own(module: str | None) -> bool:
-    """Whether a module is the user's: not of Python, of the framework, or installed."""
+    """Returns whether a module is the user's: not Python's, the framework's, or installed."""
     name = module or ""
     top = name.partition(".")[0]
     if (top in sys.stdlib_module_names and name != "__main__") or top == _FRAMEWORK:

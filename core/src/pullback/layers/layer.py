@@ -107,8 +107,7 @@ class Layer(Configurable):
             before = vars(self).get(name, ...)
             if isinstance(before, Variable):
                 check_replacement(self, name, value)
-            if value is not before:
-                SETTINGS.count += 1
+            SETTINGS.count += value is not before
             object.__setattr__(self, name, value)
 
         def __delattr__(self, name: str) -> None:
@@ -433,14 +432,12 @@ class Layer(Configurable):
         own = [value for value in values if isinstance(value, Variable)]
         first, after = [variable._array for variable in own], default_generator.state
         objects.restore_pending()
-        replaced = [
-            variable._array is not array for variable, array in zip(own, first, strict=True)
-        ]
+        replaced = [part._array is not array for part, array in zip(own, first, strict=True)]
         if own and all(replaced) and default_generator.state == after:
             default_generator.state = before
 
     def _build_if_sized(self) -> None:
-        """Builds the layer if its `input_shape` is known; the last call in an `__init__`."""
+        """Builds a layer with an `input_shape`; the last call in an `__init__`."""
         if self._input_shape is not None:
             self.build_for((1, *self._input_shape))
 
