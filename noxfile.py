@@ -177,7 +177,7 @@ def jax(session: nox.Session) -> None:
 @nox.session(**HERE)
 def tests(session: nox.Session) -> None:
     """The tests, on two cores; what follows `--` goes to pytest."""
-    session.run("uv", "run", "pytest", "-n", "2", *session.posargs)
+    session.run("uv", "run", "pytest", "-n", "2", "--durations=20", *session.posargs)
 
 
 @nox.session(**HERE)
