@@ -157,7 +157,8 @@ LOOP(gru_step, GruArgs) {
         for (ptrdiff_t number = 0; number < time; number++) {
             ptrdiff_t step = STEP_OF(args, number), first = step * args->batch + from;
             ptrdiff_t row = from * time + step;
-            float *gates = args->gates + first * wide, *candidates = args->candidates + first * units;
+            float *gates = args->gates + first * wide;
+            float *candidates = args->candidates + first * units;
             by_strips(items, 2 * units, units, h, units, gate_strips, 1, gates, wide);
             by_strips(items, units, units, h, units, candidate_strips, 0, candidates, units);
             for (ptrdiff_t item = 0; item < items; item++, row += time) {
@@ -200,14 +201,15 @@ LOOP(gru_step_gradient, GruGradientArgs) {
             ptrdiff_t row = from * time + step;
             float *inputs_slopes = args->by_input + first * wide;
             float *states_slopes = args->by_state + first * wide;
+            const float *before = number
+                                    ? args->y + (from * time + STEP_OF(args, number - 1)) * units
+                                    : args->h + from * units;
+            ptrdiff_t apart = number ? time * units : units;
             for (ptrdiff_t item = 0; item < items; item++) {
                 ptrdiff_t here = row + item * time;
                 const float *restrict z = args->gates + (first + item) * wide;
                 const float *restrict r = z + units, *restrict n = r + units;
-                const float *restrict old =
-                    number
-                        ? args->y + ((from + item) * time + STEP_OF(args, number - 1)) * units
-                        : args->h + (from + item) * units;
+                const float *restrict old = before + item * apart;
                 const float *restrict dy_above = args->g + here * units;
                 const float *restrict candidate = args->candidates + (first + item) * units;
                 float *restrict by_input = inputs_slopes + item * wide;
@@ -215,7 +217,7 @@ LOOP(gru_step_gradient, GruGradientArgs) {
                 float *restrict slope = dh + item * units;
                 if (item + 1 < items) {
                     ask_for(dy_above + time * units, units);
-                    ask_for(old + (number ? time : 1) * units, units);
+                    ask_for(old + apart, units);
                 }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {

@@ -52,7 +52,8 @@ def _along(x: Array) -> bool:
 
     By the batch, not by a thread's part of it: results do not depend on the number of threads.
     """
-    return x.shape[0] >= _ITEMS and x.shape[2] <= _FEATURES
+    batch, _, features = x.shape
+    return bool(batch >= _ITEMS and features <= _FEATURES)
 
 
 def _by_step(x: Array) -> Array:
