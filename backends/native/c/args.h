@@ -266,42 +266,44 @@ typedef struct {
 
 /* Recurrent networks. -------------------------------------------------------------------------- */
 
-/* Arrays are (batch, time, ...). `gates` get the values of the gates; where `x` is NULL, so are
- * `kernel` and `bias`, and `gates` hold the part of the inputs. `h` and `c` are the states before
- * the first step; `inputs` are the features of x; `reverse` is a boolean. */
+/* x, y, `g` and dx are (batch, time, ...); gates, cells, candidates and gradients of gates are
+ * (time, batch, ...). `gates` get the values of the gates; where `x` is NULL, so are `kernel` and
+ * `bias`, and `gates` hold the part of the inputs. `h` and `c` are the states before the first
+ * step; `inputs` are the features of x; `reverse` is a boolean. */
 typedef struct {
     float *gates;
     const float *x, *kernel, *bias, *recurrent_kernel, *h, *c;
     float *y, *cells;
     int32_t *status;
-    ptrdiff_t time, units, inputs, reverse;
+    ptrdiff_t batch, time, units, inputs, reverse;
 } LstmArgs;
 
 /* `dh` and `dc` are the gradients of the last state, and become those of the first one. `dgates`
- * are the gradients of the gates before their nonlinearities. */
+ * are the gradients of the gates before their nonlinearities. The kernel is NULL where dx is, and
+ * the caller computes that. */
 typedef struct {
-    const float *gates, *recurrent_kernel, *c, *cells, *g;
-    float *dh, *dc, *dgates;
+    const float *gates, *kernel, *recurrent_kernel, *c, *cells, *g;
+    float *dh, *dc, *dgates, *dx;
     int32_t *status;
-    ptrdiff_t time, units, reverse;
+    ptrdiff_t batch, time, units, inputs, reverse;
 } LstmGradientArgs;
 
-/* `bias` is that of the recurrence, or NULL; `candidates` are the part of the state in the
- * candidates for the new state. */
+/* `gates` hold the part of the inputs. `bias` is that of the recurrence, or NULL; `candidates` are
+ * the part of the state in the candidates for the new state. */
 typedef struct {
     float *gates;
     const float *recurrent_kernel, *h, *bias;
     float *y, *candidates;
     int32_t *status;
-    ptrdiff_t time, units, reverse;
+    ptrdiff_t batch, time, units, reverse;
 } GruArgs;
 
 /* `by_input` and `by_state` are the gradients of the parts of inputs and states in the gates. */
 typedef struct {
-    const float *gates, *recurrent_kernel, *h, *y, *g, *candidates;
-    float *dh, *by_input, *by_state;
+    const float *gates, *kernel, *recurrent_kernel, *h, *y, *g, *candidates;
+    float *dh, *by_input, *by_state, *dx;
     int32_t *status;
-    ptrdiff_t time, units, reverse;
+    ptrdiff_t batch, time, units, inputs, reverse;
 } GruGradientArgs;
 
 /* Images, channels last. ----------------------------------------------------------------------- */

@@ -35,6 +35,8 @@ INLINE float two_to(int32_t n) { return as_float((int32_t)((uint32_t)(n + 127) <
 BOUND(exp_least, -105.0f)
 BOUND(exp_most, 89.5f)
 BOUND(falling_least, -87.0f)
+BOUND(gate_least, -89.0f)
+BOUND(gate_most, 87.0f)
 BOUND(expm1_least, -20.0f)
 BOUND(expm1_most, 88.8f)
 BOUND(tanh_most, 20.0f)
@@ -137,10 +139,17 @@ INLINE float silu32(float x) {
     return x < 0.0f ? y * high : y;
 }
 
-/* sigmoid32 with an absolute error of 2^-24: for gates, and as a factor. */
+/* sigmoid32 with an absolute error of 2^-23: for gates, and as a factor. exp(-x) is infinite where
+ * the result is below 2^-127, which becomes 0. */
 INLINE float gate32(float x) {
-    float e = exp32_falling(-fabsf(x));
-    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+    const float shifter = 0x1.8p23f;
+    float bounded = at_most(at_least(x, gate_least), gate_most);
+    float shifted = bounded * -0x1.715476p+0f + shifter;
+    float rounded = shifted - shifter;
+    float r = -bounded - rounded * 0x1.62e4p-1f;
+    r = r - rounded * 0x1.7f7d1cp-20f;
+    float scale = two_to(as_bits(shifted) - as_bits(shifter));
+    return 1.0f / ((expm1_reduced(r) + 1.0f) * scale + 1.0f);
 }
 
 /* log(1 + e) for 0 <= e <= 1: of (1 + e) / 2 and log 2 where that is nearer to 1. The polynomial is

@@ -187,6 +187,12 @@ static void row_by_strips(ptrdiff_t columns, ptrdiff_t length, const float *x, c
     }
 }
 
+/* The rows of the next tile where so many are left: the last two are alike, since the sums of a few
+ * rows wait for each other. */
+static inline ptrdiff_t even_height(ptrdiff_t left) {
+    return left > TILE_ROWS && left < 2 * TILE_ROWS ? (left + 1) / 2 : least(left, TILE_ROWS);
+}
+
 /* c = a @ b, or c += a @ b, for a whose rows are `step_a` apart. */
 static void by_strips(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, const float *a,
                       ptrdiff_t step_a, const float *strips, int add, float *c, ptrdiff_t step_c) {
@@ -198,8 +204,8 @@ static void by_strips(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, const 
         return;
     for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS, strips += inner * TILE_COLUMNS)
         for (ptrdiff_t first = 0; first < inner; first += DEPTH)
-            for (ptrdiff_t i = 0; i < rows; i += TILE_ROWS) {
-                ptrdiff_t high = least(TILE_ROWS, rows - i);
+            for (ptrdiff_t i = 0, high; i < rows; i += high) {
+                high = even_height(rows - i);
                 Terms terms = {.length = least(DEPTH, inner - first),
                                .runs = 1,
                                .groups = 1,

@@ -1,42 +1,17 @@
 /* The long short-term memory and the gated recurrent unit, for the items `from` to `to` of a batch,
  * through all of time.
  *
- * Arrays are (batch, time, ...), as the op's inputs and residuals. The state is kept in arrays of
- * its own, (items, ...): in many networks the rows of a step are a power of two apart, and would
- * compete for a few cache lines. The recurrent kernel is copied into strips once.
+ * Inputs and outputs are (batch, time, ...); what the gradient reads again is (time, batch, ...):
+ * what a step reads and writes then lies together, where rows of a batch may be so far apart that
+ * they compete for a few cache lines. So products write gates, and read their gradients, in place.
+ * Kernels are copied into strips once.
  *
  * The inputs of a step are multiplied with its states, in rows [input, state], where there are
- * enough items for that; the gates of all steps, which no cache holds, are then written once. */
+ * enough items for that; the gates of all steps, which no cache holds, are then written once. Their
+ * gradients are multiplied by the kernel while they are in a cache. */
 
 /* The position in time of step `number`. */
 #define STEP_OF(args, number) ((args)->reverse ? (args)->time - 1 - (number) : (number))
-
-/* The recurrent kernel, transposed or not, below room for a kernel of `inputs` rows; and `width`
- * numbers for each unit of an item, with room for its input, and for a bias. */
-typedef struct {
-    float *strips, *room;
-} Recurrence;
-
-static int open_recurrence(Recurrence *it, const float *kernel, ptrdiff_t inputs, ptrdiff_t units,
-                           ptrdiff_t gates, int transposed, ptrdiff_t items, ptrdiff_t width,
-                           int32_t *status) {
-    ptrdiff_t wide = gates * units, inner = transposed ? wide : inputs + units;
-    ptrdiff_t columns = transposed ? units : wide;
-    it->strips = room_for_strips(inner, columns);
-    it->room = room_for(items * units * width + items * inputs + wide);
-    if (!it->strips || !it->room) {
-        set_status(status, NO_MEMORY);
-        return 0;
-    }
-    fill_strips(transposed ? (Matrix){kernel, 1, wide} : (Matrix){kernel, wide, 1}, inputs,
-                inner - inputs, inner, columns, it->strips);
-    return 1;
-}
-
-static void close_recurrence(Recurrence *it) {
-    free(it->strips);
-    free(it->room);
-}
 
 /* Asks for the cache lines of `count` numbers, which do not follow those read before. */
 INLINE void ask_for(const float *x, ptrdiff_t count) {
@@ -48,78 +23,97 @@ INLINE float *copy_to(float *target, const float *source, ptrdiff_t count) {
     return memcpy(target, source, (size_t)count * sizeof(float));
 }
 
+/* Strips of the transpose of a kernel (rows, wide); NULL if there is no memory. */
+static float *transposed_strips(const float *kernel, ptrdiff_t rows, ptrdiff_t wide) {
+    float *strips = room_for_strips(wide, rows);
+    if (strips)
+        fill_strips((Matrix){kernel, 1, wide}, 0, wide, wide, rows, strips);
+    return strips;
+}
+
 LOOP(lstm_step, LstmArgs) {
     const ptrdiff_t time = args->time, units = args->units, items = to - from, wide = 4 * units;
     const ptrdiff_t inputs = args->x ? args->inputs : 0, inner = inputs + units;
-    Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, inputs, units, 4, 0, items, 6, args->status)) {
-        float *rows = it.room, *c = rows + items * inner, *product = c + items * units;
-        float *bias = product + items * wide;
+    float *strips = room_for_strips(inner, wide);
+    float *rows = room_for(items * (inner + units) + wide);
+    if (strips && rows) {
+        float *c = rows + items * inner, *bias = c + items * units;
         if (inputs)
-            fill_strips((Matrix){args->kernel, wide, 1}, 0, inputs, inner, wide, it.strips);
+            fill_strips((Matrix){args->kernel, wide, 1}, 0, inputs, inner, wide, strips);
+        fill_strips((Matrix){args->recurrent_kernel, wide, 1}, inputs, units, inner, wide, strips);
         for (ptrdiff_t u = 0; u < wide; u++)
             bias[u] = args->bias ? args->bias[u] : 0.0f;
         for (ptrdiff_t item = 0; item < items; item++)
             copy_to(rows + item * inner + inputs, args->h + (from + item) * units, units);
         copy_to(c, args->c + from * units, items * units);
         for (ptrdiff_t number = 0; number < time; number++) {
-            ptrdiff_t row = from * time + STEP_OF(args, number);
+            ptrdiff_t step = STEP_OF(args, number), first = step * args->batch + from;
+            ptrdiff_t row = from * time + step;
             for (ptrdiff_t item = 0; inputs && item < items; item++)
                 copy_to(rows + item * inner, args->x + (row + item * time) * inputs, inputs);
-            by_strips(items, wide, inner, rows, inner, it.strips, 0, product, wide);
+            by_strips(items, wide, inner, rows, inner, strips, !inputs, args->gates + first * wide,
+                      wide);
             for (ptrdiff_t item = 0; item < items; item++, row += time) {
-                float *i = args->gates + row * wide, *f = i + units;
-                float *g = f + units, *o = g + units;
+                float *restrict i = args->gates + (first + item) * wide, *restrict f = i + units;
+                float *restrict g = f + units, *restrict o = g + units;
                 float *restrict y = args->y + row * units;
-                float *restrict cell = args->cells + row * units;
+                float *restrict cell = args->cells + (first + item) * units;
                 float *restrict state = rows + item * inner + inputs;
                 float *restrict memory = c + item * units;
-                const float *restrict s = product + item * wide, *base = inputs ? bias : i;
                 if (item + 1 < items) {
-                    ask_for(i + time * wide, wide);
                     ask_for(y + time * units, units);
-                    ask_for(cell + time * units, units);
+                    ask_for(i + wide, wide);
+                    ask_for(cell + units, units);
                 }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
-                    float in = gate32(base[u] + s[u]);
-                    float keep = gate32(base[units + u] + s[units + u]);
-                    float new = tanh32(base[2 * units + u] + s[2 * units + u]);
-                    float out = gate32(base[3 * units + u] + s[3 * units + u]);
+                    float in = gate32(bias[u] + i[u]), keep = gate32(bias[units + u] + f[u]);
+                    float new = tanh32(bias[2 * units + u] + g[u]);
+                    float out = gate32(bias[3 * units + u] + o[u]);
                     i[u] = in, f[u] = keep, g[u] = new, o[u] = out;
                     cell[u] = memory[u] = keep * memory[u] + in * new;
-                    y[u] = state[u] = out * tanh32(memory[u]);
                 }
+                _Pragma("omp simd")
+                for (ptrdiff_t u = 0; u < units; u++)
+                    y[u] = state[u] = o[u] * tanh32(memory[u]);
             }
         }
+    } else {
+        set_status(args->status, NO_MEMORY);
     }
-    close_recurrence(&it);
+    free(strips);
+    free(rows);
 }
 
 LOOP(lstm_step_gradient, LstmGradientArgs) {
-    ptrdiff_t time = args->time, units = args->units, items = to - from;
+    const ptrdiff_t time = args->time, units = args->units, items = to - from, wide = 4 * units;
+    const ptrdiff_t inputs = args->dx ? args->inputs : 0;
     float *dh = args->dh + from * units, *dc = args->dc + from * units;
-    Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, 0, units, 4, 1, items, 4, args->status)) {
+    float *recurrent = transposed_strips(args->recurrent_kernel, units, wide);
+    float *kernel = inputs ? transposed_strips(args->kernel, inputs, wide) : NULL;
+    if (recurrent && (kernel || !inputs)) {
         for (ptrdiff_t number = time - 1; number >= 0; number--) {
-            ptrdiff_t step = STEP_OF(args, number), before = STEP_OF(args, number - 1);
+            ptrdiff_t step = STEP_OF(args, number), first = step * args->batch + from;
+            ptrdiff_t row = from * time + step;
+            float *dgates = args->dgates + first * wide;
+            const float *before =
+                number ? args->cells + (STEP_OF(args, number - 1) * args->batch + from) * units
+                       : args->c + from * units;
             for (ptrdiff_t item = 0; item < items; item++) {
-                ptrdiff_t row = (from + item) * time + step;
-                ptrdiff_t row_before = (from + item) * time + before;
-                const float *restrict i = args->gates + row * 4 * units, *restrict f = i + units;
-                const float *restrict g = f + units, *restrict o = g + units;
-                const float *restrict cell = args->cells + row * units;
-                const float *restrict old =
-                    number ? args->cells + row_before * units : args->c + (from + item) * units;
-                const float *restrict dy_above = args->g + row * units;
-                float *restrict slopes = it.room + item * 4 * units;
+                const float *restrict i = args->gates + (first + item) * wide;
+                const float *restrict f = i + units, *restrict g = f + units;
+                const float *restrict o = g + units;
+                const float *restrict cell = args->cells + (first + item) * units;
+                const float *restrict old = before + item * units;
+                const float *restrict dy_above = args->g + (row + item * time) * units;
+                float *restrict slopes = dgates + item * wide;
                 float *restrict h_slope = dh + item * units, *restrict c_slope = dc + item * units;
                 if (item + 1 < items) {
-                    ask_for(i + time * 4 * units, 4 * units);
-                    ask_for(cell + time * units, units);
-                    ask_for(old + (number ? time : 1) * units, units);
                     ask_for(dy_above + time * units, units);
-                    ask_for(args->dgates + (row + time) * 4 * units, 4 * units);
+                    ask_for(i + wide, wide);
+                    ask_for(slopes + wide, wide);
+                    ask_for(cell + units, units);
+                    ask_for(old + units, units);
                 }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
@@ -131,66 +125,100 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
                     slopes[3 * units + u] = dy * t * (o[u] * (1.0f - o[u]));
                     c_slope[u] = slope * f[u];
                 }
-                copy_to(args->dgates + row * 4 * units, slopes, 4 * units);
             }
-            by_strips(items, units, 4 * units, it.room, 4 * units, it.strips, 0, dh, units);
+            by_strips(items, units, wide, dgates, wide, recurrent, 0, dh, units);
+            if (inputs)
+                by_strips(items, inputs, wide, dgates, wide, kernel, 0, args->dx + row * inputs,
+                          time * inputs);
         }
+    } else {
+        set_status(args->status, NO_MEMORY);
     }
-    close_recurrence(&it);
+    free(recurrent);
+    free(kernel);
 }
 
+/* The gates of an update and a reset add the states to what they hold, and the candidates keep that
+ * part apart: a product for each. */
 LOOP(gru_step, GruArgs) {
-    ptrdiff_t time = args->time, units = args->units, items = to - from;
-    const float *bias = args->bias;
-    Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, 0, units, 3, 0, items, 4, args->status)) {
-        float *h = copy_to(it.room, args->h + from * units, items * units);
-        float *product = h + items * units;
+    const ptrdiff_t time = args->time, units = args->units, items = to - from, wide = 3 * units;
+    float *gate_strips = room_for_strips(units, 2 * units);
+    float *candidate_strips = room_for_strips(units, units);
+    float *h = room_for(items * units + wide);
+    if (gate_strips && candidate_strips && h) {
+        const float *kernel = args->recurrent_kernel;
+        fill_strips((Matrix){kernel, wide, 1}, 0, units, units, 2 * units, gate_strips);
+        fill_strips((Matrix){kernel + 2 * units, wide, 1}, 0, units, units, units,
+                    candidate_strips);
+        float *bias = h + items * units;
+        for (ptrdiff_t u = 0; u < wide; u++)
+            bias[u] = args->bias ? args->bias[u] : 0.0f;
+        copy_to(h, args->h + from * units, items * units);
         for (ptrdiff_t number = 0; number < time; number++) {
-            ptrdiff_t row = from * time + STEP_OF(args, number);
-            for (ptrdiff_t item = 0; bias && item < items; item++)
-                copy_to(product + item * 3 * units, bias, 3 * units);
-            by_strips(items, 3 * units, units, h, units, it.strips, bias != NULL, product,
-                      3 * units);
+            ptrdiff_t step = STEP_OF(args, number), first = step * args->batch + from;
+            ptrdiff_t row = from * time + step;
+            float *gates = args->gates + first * wide;
+            float *candidates = args->candidates + first * units;
+            by_strips(items, 2 * units, units, h, units, gate_strips, 1, gates, wide);
+            by_strips(items, units, units, h, units, candidate_strips, 0, candidates, units);
             for (ptrdiff_t item = 0; item < items; item++, row += time) {
-                float *restrict z = args->gates + row * 3 * units, *restrict r = z + units;
+                float *restrict z = gates + item * wide, *restrict r = z + units;
                 float *restrict n = r + units, *restrict y = args->y + row * units;
-                float *restrict candidate = args->candidates + row * units;
+                float *restrict candidate = candidates + item * units;
                 float *restrict state = h + item * units;
-                const float *restrict s = product + item * 3 * units;
+                if (item + 1 < items)
+                    ask_for(y + time * units, units);
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
-                    z[u] = gate32(z[u] + s[u]);
-                    r[u] = gate32(r[u] + s[units + u]);
-                    candidate[u] = s[2 * units + u];
-                    n[u] = tanh32(n[u] + r[u] * s[2 * units + u]);
+                    z[u] = gate32(z[u] + bias[u]);
+                    r[u] = gate32(r[u] + bias[units + u]);
+                    candidate[u] += bias[2 * units + u];
+                }
+                _Pragma("omp simd")
+                for (ptrdiff_t u = 0; u < units; u++) {
+                    n[u] = tanh32(n[u] + r[u] * candidate[u]);
                     y[u] = state[u] = n[u] + z[u] * (state[u] - n[u]);
                 }
             }
         }
+    } else {
+        set_status(args->status, NO_MEMORY);
     }
-    close_recurrence(&it);
+    free(gate_strips);
+    free(candidate_strips);
+    free(h);
 }
 
 LOOP(gru_step_gradient, GruGradientArgs) {
-    ptrdiff_t time = args->time, units = args->units, items = to - from;
+    const ptrdiff_t time = args->time, units = args->units, items = to - from, wide = 3 * units;
+    const ptrdiff_t inputs = args->dx ? args->inputs : 0;
     float *dh = args->dh + from * units;
-    Recurrence it;
-    if (open_recurrence(&it, args->recurrent_kernel, 0, units, 3, 1, items, 3, args->status)) {
+    float *recurrent = transposed_strips(args->recurrent_kernel, units, wide);
+    float *kernel = inputs ? transposed_strips(args->kernel, inputs, wide) : NULL;
+    if (recurrent && (kernel || !inputs)) {
         for (ptrdiff_t number = time - 1; number >= 0; number--) {
-            ptrdiff_t step = STEP_OF(args, number), before = STEP_OF(args, number - 1);
+            ptrdiff_t step = STEP_OF(args, number), first = step * args->batch + from;
+            ptrdiff_t row = from * time + step;
+            float *inputs_slopes = args->by_input + first * wide;
+            float *states_slopes = args->by_state + first * wide;
+            const float *before = number
+                                    ? args->y + (from * time + STEP_OF(args, number - 1)) * units
+                                    : args->h + from * units;
+            ptrdiff_t apart = number ? time * units : units;
             for (ptrdiff_t item = 0; item < items; item++) {
-                ptrdiff_t row = (from + item) * time + step;
-                ptrdiff_t row_before = (from + item) * time + before;
-                const float *restrict z = args->gates + row * 3 * units, *restrict r = z + units;
-                const float *restrict n = r + units;
-                const float *restrict old =
-                    number ? args->y + row_before * units : args->h + (from + item) * units;
-                const float *restrict dy_above = args->g + row * units;
-                const float *restrict candidate = args->candidates + row * units;
-                float *restrict by_input = args->by_input + row * 3 * units;
-                float *restrict by_state = it.room + item * 3 * units;
+                ptrdiff_t here = row + item * time;
+                const float *restrict z = args->gates + (first + item) * wide;
+                const float *restrict r = z + units, *restrict n = r + units;
+                const float *restrict old = before + item * apart;
+                const float *restrict dy_above = args->g + here * units;
+                const float *restrict candidate = args->candidates + (first + item) * units;
+                float *restrict by_input = inputs_slopes + item * wide;
+                float *restrict by_state = states_slopes + item * wide;
                 float *restrict slope = dh + item * units;
+                if (item + 1 < items) {
+                    ask_for(dy_above + time * units, units);
+                    ask_for(old + apart, units);
+                }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
                     float dy = slope[u] + dy_above[u];
@@ -203,10 +231,15 @@ LOOP(gru_step_gradient, GruGradientArgs) {
                     by_state[2 * units + u] = dn * r[u];
                     slope[u] = dy * z[u];
                 }
-                copy_to(args->by_state + row * 3 * units, by_state, 3 * units);
             }
-            by_strips(items, units, 3 * units, it.room, 3 * units, it.strips, 1, dh, units);
+            by_strips(items, units, wide, states_slopes, wide, recurrent, 1, dh, units);
+            if (inputs)
+                by_strips(items, inputs, wide, inputs_slopes, wide, kernel, 0,
+                          args->dx + row * inputs, time * inputs);
         }
+    } else {
+        set_status(args->status, NO_MEMORY);
     }
-    close_recurrence(&it);
+    free(recurrent);
+    free(kernel);
 }

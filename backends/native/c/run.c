@@ -59,7 +59,7 @@ typedef struct {
     WINDOWS(Args, sizes.windows.)                                                                 \
     SIZE(Args, sizes., dilation_height) SIZE(Args, sizes., dilation_width)                        \
     SIZE(Args, sizes., features) SIZE(Args, sizes., rows) SIZE(Args, sizes., block_rows)
-#define STEPS(Args) F(Args, time) F(Args, units) F(Args, reverse)
+#define STEPS(Args) F(Args, batch) F(Args, time) F(Args, units) F(Args, reverse)
 
 static Field attention[] = {
     ROWS(AttentionArgs, query) ROWS(AttentionArgs, key) ROWS(AttentionArgs, value)
@@ -77,18 +77,20 @@ static Field lstm_step[] = {
     F(LstmArgs, recurrent_kernel) F(LstmArgs, h) F(LstmArgs, c)
     F(LstmArgs, y) F(LstmArgs, cells) RESULT(LstmArgs) F(LstmArgs, inputs) STEPS(LstmArgs)};
 static Field lstm_step_gradient[] = {
-    F(LstmGradientArgs, gates) F(LstmGradientArgs, recurrent_kernel) F(LstmGradientArgs, c)
-    F(LstmGradientArgs, cells) F(LstmGradientArgs, g) F(LstmGradientArgs, dh)
-    F(LstmGradientArgs, dc) F(LstmGradientArgs, dgates) RESULT(LstmGradientArgs)
+    F(LstmGradientArgs, gates) F(LstmGradientArgs, kernel) F(LstmGradientArgs, recurrent_kernel)
+    F(LstmGradientArgs, c) F(LstmGradientArgs, cells) F(LstmGradientArgs, g)
+    F(LstmGradientArgs, dh) F(LstmGradientArgs, dc) F(LstmGradientArgs, dgates)
+    F(LstmGradientArgs, dx) RESULT(LstmGradientArgs) F(LstmGradientArgs, inputs)
     STEPS(LstmGradientArgs)};
 static Field gru_step[] = {
     F(GruArgs, gates) F(GruArgs, recurrent_kernel) F(GruArgs, h) F(GruArgs, bias)
     F(GruArgs, y) F(GruArgs, candidates) RESULT(GruArgs) STEPS(GruArgs)};
 static Field gru_step_gradient[] = {
-    F(GruGradientArgs, gates) F(GruGradientArgs, recurrent_kernel) F(GruGradientArgs, h)
-    F(GruGradientArgs, y) F(GruGradientArgs, g) F(GruGradientArgs, candidates)
-    F(GruGradientArgs, dh) F(GruGradientArgs, by_input) F(GruGradientArgs, by_state)
-    RESULT(GruGradientArgs) STEPS(GruGradientArgs)};
+    F(GruGradientArgs, gates) F(GruGradientArgs, kernel) F(GruGradientArgs, recurrent_kernel)
+    F(GruGradientArgs, h) F(GruGradientArgs, y) F(GruGradientArgs, g)
+    F(GruGradientArgs, candidates) F(GruGradientArgs, dh) F(GruGradientArgs, by_input)
+    F(GruGradientArgs, by_state) F(GruGradientArgs, dx) RESULT(GruGradientArgs)
+    F(GruGradientArgs, inputs) STEPS(GruGradientArgs)};
 static Field max_pool[] = {
     F(MaxPoolArgs, x) F(MaxPoolArgs, y) F(MaxPoolArgs, indices) WINDOWS(MaxPoolArgs, windows.)};
 static Field max_pool_gradient[] = {

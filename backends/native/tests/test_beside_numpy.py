@@ -57,6 +57,26 @@ def test_gru(units, batch, reverse, biased, instructions):
     beside("gru_gradient", *inputs, None, *rest, reverse=reverse)
 
 
+@pytest.mark.parametrize("batch", [3, 40])
+@pytest.mark.parametrize("features", [49, 300])
+@pytest.mark.parametrize(("name", "gates"), [("lstm", 4), ("gru", 3)])
+def test_recurrences_of_transposed_inputs_and_copied_residuals(name, gates, features, batch):
+    x, units = normal(batch, features, 6).transpose(0, 2, 1), 24
+    states = [normal(batch, units) for _ in range(gates - 2)]  # h; c of an LSTM
+    weights = normal(features, gates * units) / 9, normal(units, gates * units) / 5
+    biases = (None,) if name == "lstm" else (None, None)
+    out, *rest = beside(name, x, *states, *weights, *biases, None, reverse=True)
+    residuals = rest[-2:]
+    slopes = [normal(*out.shape), *(normal(batch, units) for _ in states)]
+    given = x, *states, *weights, None, out
+    ours = beside(f"{name}_gradient", *given, *residuals, *slopes, reverse=True)
+    # What another kernel kept lies in the order of its axes.
+    copies = [np.ascontiguousarray(residual) for residual in residuals]
+    copied = KERNELS[f"{name}_gradient"](*given, *copies, *slopes, reverse=True)
+    for a, b in zip(ours, copied, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("shape", [(4, 9, 9, 3), (2, 17, 6)])
 @pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 0)])
 def test_max_pool(shape, window, stride, pad):

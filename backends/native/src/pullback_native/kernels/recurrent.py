@@ -47,11 +47,26 @@ def _cost(time: int, inner: int, units: int) -> float:
     return time * units * (4 * inner / 60 + 4)
 
 
+def _along(x: Array) -> bool:
+    """Returns whether the loops multiply the inputs of a step where they multiply its states.
+
+    By the batch, not by a thread's part of it: results do not depend on the number of threads.
+    """
+    batch, _, features = x.shape
+    return bool(batch >= _ITEMS and features <= _FEATURES)
+
+
+def _by_step(x: Array) -> Array:
+    """x of (batch, time, ...) as (time, batch, ...) in C order, as it lies if a loop wrote it."""
+    return plain(x.transpose(1, 0, 2))
+
+
 def _projected(x: Array, kernel: Array, bias: _Optional) -> Array:
-    """x @ kernel + bias for all steps."""
-    batch, time, features = x.shape
-    rows = plain(x).reshape(-1, features)
-    return _native.linear(rows, kernel, plain_or_none(bias)).reshape(batch, time, kernel.shape[1])
+    """x @ kernel + bias for all steps, (time, batch, ...)."""
+    rows = _by_step(x)
+    product = _native.linear(rows.reshape(-1, x.shape[2]), kernel, plain_or_none(bias))
+    projected: Array = product.reshape(*rows.shape[:2], kernel.shape[1])
+    return projected
 
 
 def _supports(mask: _Optional, x: Array, *others: _Optional) -> bool:
@@ -67,21 +82,40 @@ def _run(
     batch, time, _ = shape
     cost = _cost(time, inner, units)
     status = run(
-        loop, batch, _grain(batch), cost, arguments, time=time, units=units, reverse=reverse
+        loop, batch, _grain(batch), cost, arguments, batch=batch, time=time, units=units,
+        reverse=reverse,
     )  # fmt: skip
-    needs_numpy(status, "a copy of the recurrent kernel")
+    needs_numpy(status, "copies of the kernels")
 
 
 def _column_sums(x: Array) -> Array:
     return _native.sum(x, axis=(0,), keepdims=False, dtype=None)
 
 
-def _states_before(out: Array, initial_h: Array, reverse: bool, before: Array) -> None:
-    """Writes the state before each step, (batch, time, units)."""
+def _rows_before(x: Array | None, out: Array, initial_h: Array, reverse: bool) -> Array:
+    """Rows [input, state before the step, 1] of all steps and items, or [state, 1] without x.
+
+    Their product with gradients of gates is the gradient of the kernels, and of the bias below.
+    """
+    batch, time, units = out.shape
+    features = 0 if x is None else x.shape[2]
+    rows = empty((time, batch, features + units + 1))
+    if x is not None:
+        rows[..., :features] = plain(x).transpose(1, 0, 2)
+    states, before = out.transpose(1, 0, 2), rows[..., features:-1]
     if reverse:
-        before[:, :-1], before[:, -1] = out[:, 1:], initial_h
+        before[:-1], before[-1] = states[1:], initial_h
     else:
-        before[:, 1:], before[:, 0] = out[:, :-1], initial_h
+        before[1:], before[0] = states[:-1], initial_h
+    rows[..., -1] = 1
+    return rows.reshape(time * batch, -1)
+
+
+def _input_gradient(rows: Array, kernel: Array, shape: tuple[int, ...]) -> Array:
+    """The gradient of x, where the loop did not compute it, by rows of (time, batch)."""
+    batch, time, features = shape
+    dx: Array = _native.matmul(rows, kernel.T).reshape(time, batch, features)
+    return plain(dx.transpose(1, 0, 2))
 
 
 def _last(x: Array, reverse: bool) -> Array:
@@ -98,18 +132,17 @@ def _lstm(
     if not _supports(mask, *inputs):
         results: tuple[Array, ...] = NUMPY_KERNELS["lstm"](*inputs, mask, reverse=reverse)
         return results
-    units, features = recurrent_kernel.shape[0], x.shape[2]
-    # By the batch, not by a thread's part of it: results do not depend on the number of threads.
-    along = batch >= _ITEMS and features <= _FEATURES
-    gates = empty((batch, time, 4 * units)) if along else _projected(x, kernel, bias)
+    units, features, along = recurrent_kernel.shape[0], x.shape[2], _along(x)
+    gates = empty((time, batch, 4 * units)) if along else _projected(x, kernel, bias)
     read = map(plain_or_none, (x, kernel, bias) if along else (None, None, None))
-    out, cells = empty((batch, time, units)), empty((batch, time, units))
+    out, cells = empty((batch, time, units)), empty((time, batch, units))
     _run(
         _LSTM, x.shape, units + features * along, units, reverse, gates=gates,
         **dict(zip(("x", "kernel", "bias"), read, strict=True)), inputs=features * along,
         recurrent_kernel=plain(recurrent_kernel), h=plain(initial_h), c=plain(initial_c), y=out,
         cells=cells,
     )  # fmt: skip
+    gates, cells = gates.transpose(1, 0, 2), cells.transpose(1, 0, 2)
     return out, _last(out, reverse), _last(cells, reverse), gates, cells
 
 
@@ -120,27 +153,26 @@ def _lstm_gradient(
 ) -> tuple[Array, ...]:  # fmt: skip
     inputs = (x, initial_h, initial_c, kernel, recurrent_kernel)
     rest = (out, gates, cells, out_g, h_g, c_g)
-    batch, time, _ = x.shape
+    batch, time, features = x.shape
     if not _supports(mask, *inputs, *rest):
         fallback = NUMPY_KERNELS["lstm_gradient"]
         gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
-    units = recurrent_kernel.shape[0]
+    units, along = recurrent_kernel.shape[0], _along(x)
     dh, dc = np.array(h_g, FLOAT32, order="C"), np.array(c_g, FLOAT32, order="C")
-    dgates = empty((batch, time, 4 * units))
+    dgates, dx = empty((time, batch, 4 * units)), empty(x.shape) if along else None
     _run(
-        _LSTM_GRADIENT, x.shape, units, units, reverse, gates=plain(gates),
-        recurrent_kernel=plain(recurrent_kernel), c=plain(initial_c), cells=plain(cells),
-        g=plain(out_g), dh=dh, dc=dc, dgates=dgates,
+        _LSTM_GRADIENT, x.shape, units + features * along, units, reverse, gates=_by_step(gates),
+        kernel=plain(kernel) if along else None, recurrent_kernel=plain(recurrent_kernel),
+        c=plain(initial_c), cells=_by_step(cells), g=plain(out_g), dh=dh, dc=dc, dgates=dgates,
+        dx=dx, inputs=features,
     )  # fmt: skip
-    rows, features = dgates.reshape(-1, 4 * units), x.shape[2]
-    # Both kernels have the same gradients of gates: one product of rows [input, state] reads them.
-    read = empty((batch, time, features + units))
-    read[..., :features] = x
-    _states_before(out, initial_h, reverse, read[..., features:])
-    dkernels = _native.matmul(read.reshape(-1, features + units).T, rows)
-    dx = _native.matmul(rows, kernel.T).reshape(x.shape)
-    return dx, dh, dc, dkernels[:features], dkernels[features:], _column_sums(rows)
+    slopes = dgates.reshape(-1, 4 * units)
+    # Both kernels and the bias have the same gradients of gates: one product reads them.
+    weights = _native.matmul(_rows_before(x, out, initial_h, reverse).T, slopes)
+    if dx is None:
+        dx = _input_gradient(slopes, kernel, x.shape)
+    return dx, dh, dc, weights[:features], weights[features:-1], weights[-1]
 
 
 def _gru(
@@ -154,12 +186,12 @@ def _gru(
         return results
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
-    out, candidates = empty((batch, time, units)), empty((batch, time, units))
+    out, candidates = empty((batch, time, units)), empty((time, batch, units))
     _run(
         _GRU, x.shape, units, units, reverse, gates=gates, recurrent_kernel=plain(recurrent_kernel),
         h=plain(initial_h), bias=plain_or_none(recurrent_bias), y=out, candidates=candidates,
     )  # fmt: skip
-    return out, _last(out, reverse), gates, candidates
+    return out, _last(out, reverse), gates.transpose(1, 0, 2), candidates.transpose(1, 0, 2)
 
 
 def _gru_gradient(
@@ -168,26 +200,26 @@ def _gru_gradient(
 ) -> tuple[Array, ...]:  # fmt: skip
     inputs = (x, initial_h, kernel, recurrent_kernel)
     rest = (out, gates, candidates, out_g, h_g)
-    batch, time, _ = x.shape
+    batch, time, features = x.shape
     if not _supports(mask, *inputs, *rest):
         fallback = NUMPY_KERNELS["gru_gradient"]
         gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
-    units = recurrent_kernel.shape[0]
-    dh = np.array(h_g, FLOAT32, order="C")
-    by_input, by_state = empty((batch, time, 3 * units)), empty((batch, time, 3 * units))
+    units, along = recurrent_kernel.shape[0], _along(x)
+    dh, dx = np.array(h_g, FLOAT32, order="C"), empty(x.shape) if along else None
+    by_input, by_state = empty((time, batch, 3 * units)), empty((time, batch, 3 * units))
     _run(
-        _GRU_GRADIENT, x.shape, units, units, reverse, gates=plain(gates),
-        recurrent_kernel=plain(recurrent_kernel), h=plain(initial_h), y=plain(out),
-        g=plain(out_g), candidates=plain(candidates), dh=dh, by_input=by_input, by_state=by_state,
+        _GRU_GRADIENT, x.shape, units + features * along, units, reverse, gates=_by_step(gates),
+        kernel=plain(kernel) if along else None, recurrent_kernel=plain(recurrent_kernel),
+        h=plain(initial_h), y=plain(out), g=plain(out_g), candidates=_by_step(candidates), dh=dh,
+        by_input=by_input, by_state=by_state, dx=dx, inputs=features,
     )  # fmt: skip
     da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)
-    before = empty((batch, time, units))
-    _states_before(out, initial_h, reverse, before)
-    dx = _native.matmul(da, kernel.T).reshape(x.shape)
-    dkernel = _native.matmul(plain(x).reshape(-1, x.shape[2]).T, da)
-    drecurrent = _native.matmul(before.reshape(-1, units).T, db)
-    return dx, dh, dkernel, drecurrent, _column_sums(da), _column_sums(db)
+    if dx is None:
+        dx = _input_gradient(da, kernel, x.shape)
+    dkernel = _native.matmul(_by_step(x).reshape(-1, features).T, da)
+    drecurrent = _native.matmul(_rows_before(None, out, initial_h, reverse).T, db)
+    return dx, dh, dkernel, drecurrent[:-1], _column_sums(da), drecurrent[-1]
 
 
 KERNELS: dict[str, Kernel] = {
