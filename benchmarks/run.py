@@ -21,18 +21,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import capture
 import peers
 import processes
 import quiet
 import report
 from workloads.shared import TRAINING, WORKLOADS
 
-#: How far results may be from ours: rounding, grown by a few steps of Adam.
-TOLERANCE = 2e-3
+#: How far outputs may be from ours, and losses: rounding, grown by a few steps of Adam.
+OUTPUT_TOLERANCE, LOSS_TOLERANCE = 1e-4, 2e-3
 BLOCK_SECONDS = 0.05
 #: Between two blocks: threads of BLAS spin for some 20 ms after their last product, on our cores.
 PAUSE = 0.05
-OTHERS = ("start", "size", "memory")
+OTHERS = ("start", "size", "memory", "capture")
 
 
 def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Process], Any]:
@@ -50,7 +51,8 @@ def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Proc
         reference = answer["results"] if reference is None else reference
         answers[name] = answer
         if differs(answer["results"], reference):
-            print(f"  {name} gives {answer['results']}, and {running[0].peer.name} {reference}")
+            shown = [[one[:3] for one in results] for results in (answer["results"], reference)]
+            print(f"  {name} gives {shown[0]}, and {running[0].peer.name} {shown[1]}")
             answer["error"] = "other results"
             continue
         ready.append(process)
@@ -59,10 +61,10 @@ def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Proc
 
 def differs(results: list[list[float]], reference: list[list[float]]) -> bool:
     for result, expected in zip(results, reference, strict=True):
-        scale = max(map(abs, expected))
-        if any(
-            abs(a - b) > TOLERANCE * scale or a != a for a, b in zip(result, expected, strict=True)
-        ):
+        tolerance = OUTPUT_TOLERANCE if len(expected) > 1 else LOSS_TOLERANCE
+        within = tolerance * max(map(abs, expected))
+        # Not a number is nowhere within.
+        if not all(abs(a - b) <= within for a, b in zip(result, expected, strict=True)):
             return True
     return False
 
@@ -114,7 +116,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
     parser.add_argument(
         "--peer-python", action="append", default=[], metavar="NAME=PATH",
-        help="the Python of an environment with a peer (torch, jax, tensorflow, autograd)",
+        help="the Python of an environment with a peer or framework (torch, jax, keras-torch)",
     )  # fmt: skip
     parser.add_argument("--peers", help="a comma list; all that can be imported without it")
     parser.add_argument(
@@ -167,7 +169,9 @@ def main() -> None:
         if report.CAPTURED in names:
             parts.append(report.text(report.captured_table(steps, clock(given))))
     result: dict[str, Any] = {"about": about, "steps": steps, "noise": noise}
-    by_framework = {"numpy": sys.executable} | {p.framework: path for p, path in found.items()}
+    by_framework = {"numpy": sys.executable} | {
+        peer.framework: path for peer, path in found.items() if peer.framework in processes.FIRST
+    }
     if "start" in given.only or "size" in given.only:
         result["start"] = processes.started(by_framework, min(given.repeats, 9))
         result["size"] = {name: processes.installed(name, p) for name, p in by_framework.items()}
@@ -177,6 +181,15 @@ def main() -> None:
             workload: processes.peaks(found, workload, given.threads) for workload in TRAINING
         }
         parts.append(report.text(report.peak_table(result["memory"], names)))
+    if "capture" in given.only:
+        result["capture"] = {
+            peer.name: capture.measure_all(
+                peer, found[peer], workloads or list(WORKLOADS), given.threads
+            )
+            for peer in found
+            if peer.name in capture.PEERS
+        }
+        parts += [report.text(capture.table(name, one)) for name, one in result["capture"].items()]
     print("\n" + "\n\n".join(parts))
     if given.output:
         write(Path(given.output), result, names, "\n\n".join(parts))
