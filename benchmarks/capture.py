@@ -1,4 +1,4 @@
-"""What capture promises, measured for each workload: the eager step beside the captured one.
+"""Measures what capture promises: the captured step of each workload beside the eager one.
 
     uv run benchmarks/capture.py --only mlp,cnn --threads 1
 
@@ -40,7 +40,7 @@ _RETURNED = {"MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "6553
 def measure_all(
     peer: peers.Peer, python: str, workloads: list[str], threads: int
 ) -> dict[str, dict[str, Any]]:
-    """What `measure` and `peak` find for each workload, each in fresh processes."""
+    """The answers of `measure` and `peak` for each workload, each in fresh processes."""
     found = {}
     for workload in workloads:
         one = _ask(peer, python, threads, "measure", workload)
@@ -74,10 +74,11 @@ def table(name: str, found: dict[str, dict[str, Any]]) -> list[list[str]]:
             "peak": peaks[1] > BARS["peak"] * peaks[0] + GRAIN,
         }
         marks = {what: "over" if it else "" for what, it in over.items()}
+        cost = max(0.0, one["cost"])
         rows.append(
             [
                 workload, report.duration([one["eager"]]), f"{one['ratio']:.2f}x", marks["time"],
-                report.duration([one["cost"] * one["eager"]]), f"{one['cost']:.1f}", marks["cost"],
+                report.duration([cost * one["eager"]]), f"{cost:.1f}", marks["cost"],
                 f"{peaks[0]:.1f}", f"{peaks[1]:.1f}", marks["peak"],
                 "the same bits" if one["same"] else "OTHER BITS",
             ]

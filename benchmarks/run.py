@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import platform
@@ -50,8 +51,11 @@ def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Proc
             continue
         reference = answer["results"] if reference is None else reference
         answers[name] = answer
-        if differs(answer["results"], reference):
-            shown = [[one[:3] for one in results] for results in (answer["results"], reference)]
+        differ = differs(answer["results"], reference)
+        # What is written: the loss, or the mean and the root of the mean square.
+        answer["results"] = [one[-2:] for one in answer["results"]]
+        if differ:
+            shown = [answer["results"], [one[-2:] for one in reference]]
             print(f"  {name} gives {shown[0]}, and {running[0].peer.name} {shown[1]}")
             answer["error"] = "other results"
             continue
@@ -159,7 +163,8 @@ def main() -> None:
         running = [peers.Process(peer, python, given.threads) for peer, python in found.items()]
         for workload in workloads:
             steps[workload] = measure(running, workload, given.repeats, waiting)
-            print(report.text(report.rows({workload: steps[workload]}, names, clock(given))[1:]))
+            row = report.rows({workload: steps[workload]}, names, clock(given))[1:]
+            print(report.text(row), flush=True)
         for process in running:
             process.close()
 
@@ -192,21 +197,22 @@ def main() -> None:
         parts += [report.text(capture.table(name, one)) for name, one in result["capture"].items()]
     print("\n" + "\n\n".join(parts))
     if given.output:
-        write(Path(given.output), result, names, "\n\n".join(parts))
+        write(Path(given.output), result, names, clock(given), "\n\n".join(parts))
 
 
 def clock(given: argparse.Namespace) -> str:
     return "cpu" if given.cpu_time else "wall"
 
 
-def write(path: Path, result: dict[str, Any], names: list[str], tables: str) -> None:
+def write(path: Path, result: dict[str, Any], names: list[str], clock: str, tables: str) -> None:
     about = result["about"]
-    title = f"{about['date'][:10]}, {about['processor']}, {about['threads']} threads"
+    measured = {"cpu": "processor time", "wall": "wall time"}[clock]
+    title = f"{about['date'][:10]}, {about['processor']}, threads: {about['threads']}, {measured}"
     found = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     path.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
     path.with_suffix(".txt").write_text(f"{title}\n{found}\n\n{tables}\n")
-    if result["steps"]:
-        report.draw(result["steps"], names, str(path.with_suffix(".svg")), title)
+    if result["steps"] and importlib.util.find_spec("matplotlib"):
+        report.draw(result["steps"], names, str(path.with_suffix(".svg")), title, clock)
 
 
 if __name__ == "__main__":
