@@ -15,12 +15,12 @@ HERE = Path(__file__).parent
 
 
 class Peer(NamedTuple):
-    """A framework, the way it is run, and what tells whether it is installed."""
+    """A framework, the way it is run, and the modules that tell whether it is installed."""
 
     name: str
     framework: str
     mode: str
-    module: str
+    modules: str  # with commas
     variables: tuple[str, ...] = ()  # NAME=value
 
 
@@ -37,6 +37,9 @@ PEERS = (
     Peer("tf", "tensorflow", "eager", "tensorflow", ("TF_CPP_MIN_LOG_LEVEL=3",)),
     Peer("tf-function", "tensorflow", "compiled", "tensorflow", ("TF_CPP_MIN_LOG_LEVEL=3",)),
     Peer("autograd", "autograd", "eager", "autograd"),
+    Peer("keras-tf", "keras", "compiled", "keras,tensorflow", ("KERAS_BACKEND=tensorflow",)),
+    Peer("keras-torch", "keras", "compiled", "keras,torch", ("KERAS_BACKEND=torch",)),
+    Peer("onnxruntime", "onnxruntime", "compiled", "onnxruntime,onnx"),
 )
 
 
@@ -52,7 +55,7 @@ def find(pythons: dict[str, str], only: set[str] | None) -> dict[Peer, str]:
         python = pythons.get(peer.name) or pythons.get(peer.framework) or sys.executable
         if only is not None and peer.name not in only:
             continue
-        if _has(python, peer.module):
+        if all(_has(python, module) for module in peer.modules.split(",")):
             found[peer] = python
     return found
 
@@ -68,7 +71,8 @@ def _has(python: str, module: str) -> bool:
 def environment(peer: Peer, threads: int) -> dict[str, str]:
     """The variables of a peer's process."""
     count = str(threads)
-    limits = {f"{library}_NUM_THREADS": count for library in ("OMP", "OPENBLAS", "MKL")}
+    libraries = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "TF_NUM_INTRAOP", "TF_NUM_INTEROP")
+    limits = {f"{library}_THREADS": count for library in libraries}
     return os.environ | limits | dict(one.split("=", 1) for one in peer.variables)
 
 

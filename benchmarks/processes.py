@@ -13,7 +13,7 @@ from typing import Any
 from peers import HERE, Peer, environment
 
 #: One matrix product in a fresh process.
-_FIRST = {
+FIRST = {
     "numpy": "import numpy as np; np.matmul([[2.0]], [[2.0]])",
     "pullback": "import pullback as pb; pb.matmul([[2.0]], [[2.0]])",
     "torch": "import torch; torch.matmul(torch.ones(1, 1), torch.ones(1, 1))",
@@ -69,7 +69,7 @@ def started(pythons: dict[str, str], repeats: int) -> dict[str, dict[str, float]
             for name, python in pythons.items():
                 begin = time.perf_counter()
                 output = subprocess.check_output(
-                    [python, "-c", _FIRST[name] + _PEAK],
+                    [python, "-c", FIRST[name] + _PEAK],
                     text=True, cwd=compiled, env=os.environ | kept, stderr=subprocess.DEVNULL,
                 )  # fmt: skip
                 if turn:  # the first one compiles, and warms the disk cache

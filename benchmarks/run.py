@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import platform
@@ -21,18 +22,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import capture
 import peers
 import processes
 import quiet
 import report
 from workloads.shared import TRAINING, WORKLOADS
 
-#: How far results may be from ours: rounding, grown by a few steps of Adam.
-TOLERANCE = 2e-3
+#: How far outputs may be from ours, and losses: rounding, grown by a few steps of Adam.
+OUTPUT_TOLERANCE, LOSS_TOLERANCE = 1e-4, 2e-3
 BLOCK_SECONDS = 0.05
 #: Between two blocks: threads of BLAS spin for some 20 ms after their last product, on our cores.
 PAUSE = 0.05
-OTHERS = ("start", "size", "memory")
+OTHERS = ("start", "size", "memory", "capture")
 
 
 def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Process], Any]:
@@ -49,8 +51,12 @@ def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Proc
             continue
         reference = answer["results"] if reference is None else reference
         answers[name] = answer
-        if differs(answer["results"], reference):
-            print(f"  {name} gives {answer['results']}, and {running[0].peer.name} {reference}")
+        differ = differs(answer["results"], reference)
+        # What is written: the loss, or the mean and the root of the mean square.
+        answer["results"] = [one[-2:] for one in answer["results"]]
+        if differ:
+            shown = [answer["results"], [one[-2:] for one in reference]]
+            print(f"  {name} gives {shown[0]}, and {running[0].peer.name} {shown[1]}")
             answer["error"] = "other results"
             continue
         ready.append(process)
@@ -59,10 +65,10 @@ def loaded(running: list[peers.Process], workload: str) -> tuple[list[peers.Proc
 
 def differs(results: list[list[float]], reference: list[list[float]]) -> bool:
     for result, expected in zip(results, reference, strict=True):
-        scale = max(map(abs, expected))
-        if any(
-            abs(a - b) > TOLERANCE * scale or a != a for a, b in zip(result, expected, strict=True)
-        ):
+        tolerance = OUTPUT_TOLERANCE if len(expected) > 1 else LOSS_TOLERANCE
+        within = tolerance * max(map(abs, expected))
+        # Not a number is nowhere within.
+        if not all(abs(a - b) <= within for a, b in zip(result, expected, strict=True)):
             return True
     return False
 
@@ -114,7 +120,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
     parser.add_argument(
         "--peer-python", action="append", default=[], metavar="NAME=PATH",
-        help="the Python of an environment with a peer (torch, jax, tensorflow, autograd)",
+        help="the Python of an environment with a peer or framework (torch, jax, keras-torch)",
     )  # fmt: skip
     parser.add_argument("--peers", help="a comma list; all that can be imported without it")
     parser.add_argument(
@@ -157,7 +163,8 @@ def main() -> None:
         running = [peers.Process(peer, python, given.threads) for peer, python in found.items()]
         for workload in workloads:
             steps[workload] = measure(running, workload, given.repeats, waiting)
-            print(report.text(report.rows({workload: steps[workload]}, names, clock(given))[1:]))
+            row = report.rows({workload: steps[workload]}, names, clock(given))[1:]
+            print(report.text(row), flush=True)
         for process in running:
             process.close()
 
@@ -167,7 +174,9 @@ def main() -> None:
         if report.CAPTURED in names:
             parts.append(report.text(report.captured_table(steps, clock(given))))
     result: dict[str, Any] = {"about": about, "steps": steps, "noise": noise}
-    by_framework = {"numpy": sys.executable} | {p.framework: path for p, path in found.items()}
+    by_framework = {"numpy": sys.executable} | {
+        peer.framework: path for peer, path in found.items() if peer.framework in processes.FIRST
+    }
     if "start" in given.only or "size" in given.only:
         result["start"] = processes.started(by_framework, min(given.repeats, 9))
         result["size"] = {name: processes.installed(name, p) for name, p in by_framework.items()}
@@ -177,23 +186,33 @@ def main() -> None:
             workload: processes.peaks(found, workload, given.threads) for workload in TRAINING
         }
         parts.append(report.text(report.peak_table(result["memory"], names)))
+    if "capture" in given.only:
+        result["capture"] = {
+            peer.name: capture.measure_all(
+                peer, found[peer], workloads or list(WORKLOADS), given.threads
+            )
+            for peer in found
+            if peer.name in capture.PEERS
+        }
+        parts += [report.text(capture.table(name, one)) for name, one in result["capture"].items()]
     print("\n" + "\n\n".join(parts))
     if given.output:
-        write(Path(given.output), result, names, "\n\n".join(parts))
+        write(Path(given.output), result, names, clock(given), "\n\n".join(parts))
 
 
 def clock(given: argparse.Namespace) -> str:
     return "cpu" if given.cpu_time else "wall"
 
 
-def write(path: Path, result: dict[str, Any], names: list[str], tables: str) -> None:
+def write(path: Path, result: dict[str, Any], names: list[str], clock: str, tables: str) -> None:
     about = result["about"]
-    title = f"{about['date'][:10]}, {about['processor']}, {about['threads']} threads"
+    measured = {"cpu": "processor time", "wall": "wall time"}[clock]
+    title = f"{about['date'][:10]}, {about['processor']}, threads: {about['threads']}, {measured}"
     found = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     path.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
     path.with_suffix(".txt").write_text(f"{title}\n{found}\n\n{tables}\n")
-    if result["steps"]:
-        report.draw(result["steps"], names, str(path.with_suffix(".svg")), title)
+    if result["steps"] and importlib.util.find_spec("matplotlib"):
+        report.draw(result["steps"], names, str(path.with_suffix(".svg")), title, clock)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 CHECKED = 3  # steps whose results are compared
+SHOWN = 30  # values of an output that are compared
 
 
 class Worker:
@@ -55,13 +56,14 @@ class Worker:
 
 
 def summary(result: Any) -> list[float]:
-    """A loss as it is; of an output the mean and the root of the mean square."""
+    """A loss as it is; of an output some values, the mean and the root of the mean square."""
     if hasattr(result, "detach"):
         result = result.detach()
     values = np.asarray(result, np.float64)
     if not values.ndim:
         return [float(values)]
-    return [float(values.mean()), float(np.sqrt((values * values).mean()))]
+    some = values.reshape(-1)[:: max(1, values.size // SHOWN)][:SHOWN]
+    return [*some.tolist(), float(values.mean()), float(np.sqrt((values * values).mean()))]
 
 
 def memory(key: str) -> float:

@@ -43,9 +43,11 @@ def builders(
         "infer_cnn_lstm_b64": lambda: infer(cnn_lstm, shared.cnn_lstm_weights(), images(64, 28, 1)),
         "infer_cnn_b1": lambda: infer(cnn, shared.cnn_weights(), images(1, 32, 3)),
         "infer_cnn_b32": lambda: infer(cnn, shared.cnn_weights(), images(32, 32, 3)),
+        "infer_minilm_b1": lambda: infer(minilm, shared.minilm_weights(), tokens(1)[0]),
         "infer_resnet50_b1": lambda: infer(resnet50, shared.resnet50_weights(), images(1, 224, 3)),
+        "infer_resnet50_b8": lambda: infer(resnet50, shared.resnet50_weights(), images(8, 224, 3)),
         "resnet50": lambda: train(
-            resnet50, shared.resnet50_weights(), shared.images(8, 224, 3), momentum
+            resnet50, shared.resnet50_weights(), shared.images(4, 224, 3), momentum
         ),
         "infer_transformer_b1": lambda: infer(
             transformer, shared.transformer_weights(), tokens(1)[0]
@@ -275,14 +277,30 @@ def layer_norm(w: Any, name: str, x: Any) -> Any:
 
 def transformer(w: Any, ids: Any, averages: Any) -> Any:
     x = w["embedding"][ids] + w["positions"]
-    batch, length, width = x.shape
-    split = (batch, length, 3, shared.HEADS, width // shared.HEADS)
     for i in range(shared.LAYERS):
         name = f"layer{i}"
-        heads = dense(w, f"{name}.attend", layer_norm(w, f"{name}.norm0", x)).reshape(split)
-        query, key, value = (heads[:, :, part] for part in range(3))
-        y = jax.nn.dot_product_attention(query, key, value, is_causal=True)
-        x = x + dense(w, f"{name}.project", y.reshape(x.shape))
+        y = dense(w, f"{name}.attend", layer_norm(w, f"{name}.norm0", x))
+        x = x + dense(w, f"{name}.project", attention(y, shared.HEADS, is_causal=True))
         y = jax.nn.gelu(dense(w, f"{name}.widen", layer_norm(w, f"{name}.norm1", x)), True)
         x = x + dense(w, f"{name}.narrow", y)
     return layer_norm(w, "norm", x) @ w["head"]
+
+
+def attention(x: Any, heads: int, is_causal: bool) -> Any:
+    """Attention of queries, keys and values that lie side by side."""
+    batch, length, width = x.shape
+    split = x.reshape(batch, length, 3, heads, width // (3 * heads))
+    query, key, value = (split[:, :, part] for part in range(3))
+    y = jax.nn.dot_product_attention(query, key, value, is_causal=is_causal)
+    return y.reshape(batch, length, width // 3)
+
+
+def minilm(w: Any, ids: Any, averages: Any) -> Any:
+    x = layer_norm(w, "norm", w["embedding"][ids] + w["positions"])
+    for i in range(shared.ENCODERS):
+        name = f"layer{i}"
+        y = attention(dense(w, f"{name}.attend", x), shared.ENCODER_HEADS, is_causal=False)
+        x = layer_norm(w, f"{name}.norm0", x + dense(w, f"{name}.project", y))
+        y = dense(w, f"{name}.narrow", jax.nn.gelu(dense(w, f"{name}.widen", x), False))
+        x = layer_norm(w, f"{name}.norm1", x + y)
+    return x.mean(1)

@@ -59,8 +59,10 @@ def steps(run: Run) -> dict[str, Builder]:
         "infer_cnn_b32": lambda: infer(cnn(), shared.images(32, 32, 3)),
         "infer_transformer_b1": lambda: infer(Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(Transformer(), tokens(8)),
+        "infer_minilm_b1": lambda: infer(MiniLM(), tokens(1)),
         "infer_resnet50_b1": lambda: infer(resnet50(), shared.images(1, 224, 3)),
-        "resnet50": lambda: train(resnet50(), shared.images(8, 224, 3), momentum()),
+        "infer_resnet50_b8": lambda: infer(resnet50(), shared.images(8, 224, 3)),
+        "resnet50": lambda: train(resnet50(), shared.images(4, 224, 3), momentum()),
         "fusion_fwd": partial(fusion_fwd, run),
         "fusion_grad": partial(fusion_grad, run),
     }
@@ -335,14 +337,18 @@ class Decoder(pb.Model):
         self.narrow = layers.Dense(shared.WIDTH)
 
     def call(self, x: Any) -> Any:
-        batch, length, width = x.shape
-        split = (batch, length, 3, shared.HEADS, width // shared.HEADS)
-        query, key, value = pb.unstack(
-            pb.permute_dims(self.attend(self.norm0(x)).reshape(split), (2, 0, 3, 1, 4))
-        )
-        y = pb.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.project(pb.permute_dims(y, (0, 2, 1, 3)).reshape(x.shape))
+        y = attention(self.attend(self.norm0(x)), shared.HEADS, is_causal=True)
+        x = x + self.project(y)
         return x + self.narrow(self.widen(self.norm1(x)))
+
+
+def attention(x: Any, heads: int, is_causal: bool) -> Any:
+    """Attention of queries, keys and values that lie side by side."""
+    batch, length, width = x.shape
+    split = x.reshape((batch, length, 3, heads, width // (3 * heads)))
+    query, key, value = pb.unstack(pb.permute_dims(split, (2, 0, 3, 1, 4)))
+    y = pb.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+    return pb.permute_dims(y, (0, 2, 1, 3)).reshape((batch, length, width // 3))
 
 
 def gelu(x: Any) -> Any:
@@ -364,3 +370,39 @@ class Transformer(pb.Model):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
+
+
+class Encoder(pb.Model):
+    """A layer of MiniLM, normalized after each part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = layers.Dense(3 * shared.ENCODER_WIDTH)
+        self.project = layers.Dense(shared.ENCODER_WIDTH)
+        self.norm0 = layers.LayerNormalization(epsilon=shared.LAYER_NORM_EPSILON)
+        self.widen = layers.Dense(shared.ENCODER_HIDDEN, "gelu")
+        self.narrow = layers.Dense(shared.ENCODER_WIDTH)
+        self.norm1 = layers.LayerNormalization(epsilon=shared.LAYER_NORM_EPSILON)
+
+    def call(self, x: Any) -> Any:
+        y = attention(self.attend(x), shared.ENCODER_HEADS, is_causal=False)
+        x = self.norm0(x + self.project(y))
+        return self.norm1(x + self.narrow(self.widen(x)))
+
+
+class MiniLM(pb.Model):
+    """A vector for each text: the mean of what its tokens become."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = layers.Embedding(shared.VOCABULARY, shared.ENCODER_WIDTH)
+        self.positions = pb.Variable(np.zeros((shared.TOKENS, shared.ENCODER_WIDTH), np.float32))
+        self.norm = layers.LayerNormalization(epsilon=shared.LAYER_NORM_EPSILON)
+        self.blocks = [Encoder() for _ in range(shared.ENCODERS)]
+        set_weights(self, shared.minilm_weights(), np.zeros((1, shared.TOKENS), np.int32))
+
+    def call(self, ids: Any) -> Any:
+        x = self.norm(self.embedding(ids) + self.positions)
+        for block in self.blocks:
+            x = block(x)
+        return pb.mean(x, axis=1)

@@ -31,8 +31,10 @@ def builders(compiled: bool) -> dict[str, Builder]:
         "infer_cnn_lstm_b64": lambda: infer(faster, CNNLSTM(), shared.images(64, 28, 1)),
         "infer_cnn_b1": lambda: infer(faster, CNN(), shared.images(1, 32, 3)),
         "infer_cnn_b32": lambda: infer(faster, CNN(), shared.images(32, 32, 3)),
+        "infer_minilm_b1": lambda: infer(faster, MiniLM(), tokens(1)),
         "infer_resnet50_b1": lambda: infer(faster, ResNet50(), shared.images(1, 224, 3)),
-        "resnet50": lambda: train(faster, ResNet50(), shared.images(8, 224, 3), momentum()),
+        "infer_resnet50_b8": lambda: infer(faster, ResNet50(), shared.images(8, 224, 3)),
+        "resnet50": lambda: train(faster, ResNet50(), shared.images(4, 224, 3), momentum()),
         "infer_transformer_b1": lambda: infer(faster, Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(faster, Transformer(), tokens(8)),
         "fusion_fwd": lambda: plain(faster, fused, tf.constant(shared.vector())),
@@ -256,17 +258,39 @@ class Transformer(Weighted):
 
     def __call__(self, ids: Any, training: bool) -> Any:
         x = tf.gather(self.w["embedding"], ids) + self.w["positions"]
-        batch, length, width = x.shape
-        size = width // shared.HEADS
+        length = x.shape[1]
         unseen = tf.constant(-1e9) * (1 - tf.linalg.band_part(tf.ones((length, length)), -1, 0))
         for i in range(shared.LAYERS):
             name = f"layer{i}"
-            heads = self.dense(f"{name}.attend", self.layer_norm(f"{name}.norm0", x))
-            heads = tf.reshape(heads, (batch, length, 3, shared.HEADS, size))
-            query, key, value = tf.unstack(tf.transpose(heads, (2, 0, 3, 1, 4)))
-            scores = tf.matmul(query, key, transpose_b=True) * size**-0.5 + unseen
-            y = tf.transpose(tf.nn.softmax(scores) @ value, (0, 2, 1, 3))
-            x = x + self.dense(f"{name}.project", tf.reshape(y, (batch, length, width)))
+            y = self.dense(f"{name}.attend", self.layer_norm(f"{name}.norm0", x))
+            x = x + self.dense(f"{name}.project", attention(y, shared.HEADS, unseen))
             y = self.dense(f"{name}.widen", self.layer_norm(f"{name}.norm1", x))
             x = x + self.dense(f"{name}.narrow", tf.nn.gelu(y, approximate=True))
         return self.layer_norm("norm", x) @ self.w["head"]
+
+
+def attention(x: Any, heads: int, unseen: Any = None) -> Any:
+    """Attention of queries, keys and values that lie side by side; `unseen` is added to scores."""
+    batch, length, width = x.shape
+    size = width // (3 * heads)
+    split = tf.reshape(x, (batch, length, 3, heads, size))
+    query, key, value = tf.unstack(tf.transpose(split, (2, 0, 3, 1, 4)))
+    scores = tf.matmul(query, key, transpose_b=True) * size**-0.5
+    scores = scores if unseen is None else scores + unseen
+    y = tf.transpose(tf.nn.softmax(scores) @ value, (0, 2, 1, 3))
+    return tf.reshape(y, (batch, length, width // 3))
+
+
+class MiniLM(Weighted):
+    def __init__(self) -> None:
+        super().__init__(shared.minilm_weights())
+
+    def __call__(self, ids: Any, training: bool) -> Any:
+        x = self.layer_norm("norm", tf.gather(self.w["embedding"], ids) + self.w["positions"])
+        for i in range(shared.ENCODERS):
+            name = f"layer{i}"
+            y = attention(self.dense(f"{name}.attend", x), shared.ENCODER_HEADS)
+            x = self.layer_norm(f"{name}.norm0", x + self.dense(f"{name}.project", y))
+            y = self.dense(f"{name}.narrow", tf.nn.gelu(self.dense(f"{name}.widen", x)))
+            x = self.layer_norm(f"{name}.norm1", x + y)
+        return tf.reduce_mean(x, 1)

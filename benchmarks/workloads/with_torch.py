@@ -31,8 +31,10 @@ def builders(compiled: bool) -> dict[str, Builder]:
         "infer_cnn_lstm_b64": lambda: infer(faster, CNNLSTM(), images(64, 28, 1)),
         "infer_cnn_b1": lambda: infer(faster, CNN(), images(1, 32, 3)),
         "infer_cnn_b32": lambda: infer(faster, CNN(), images(32, 32, 3)),
+        "infer_minilm_b1": lambda: infer(faster, MiniLM(), tokens(1)),
         "infer_resnet50_b1": lambda: infer(faster, ResNet50(), images(1, 224, 3)),
-        "resnet50": lambda: train(faster, ResNet50(), images(8, 224, 3), momentum),
+        "infer_resnet50_b8": lambda: infer(faster, ResNet50(), images(8, 224, 3)),
+        "resnet50": lambda: train(faster, ResNet50(), images(4, 224, 3), momentum),
         "infer_transformer_b1": lambda: infer(faster, Transformer(), tokens(1)),
         "infer_transformer_b8": lambda: infer(faster, Transformer(), tokens(8)),
         "fusion_fwd": lambda: fusion_fwd(faster),
@@ -231,7 +233,7 @@ def lstm(weights: Weights, name: str) -> Any:
 
 
 def layer_norm(weights: Weights, name: str) -> Any:
-    layer = nn.LayerNorm(shared.WIDTH, shared.LAYER_NORM_EPSILON)
+    layer = nn.LayerNorm(weights[f"{name}.scale"].size, shared.LAYER_NORM_EPSILON)
     put(layer.weight, weights[f"{name}.scale"])
     put(layer.bias, weights[f"{name}.offset"])
     return layer
@@ -351,12 +353,18 @@ class Decoder(nn.Module):
         self.widen, self.narrow = (dense(weights, f"{name}.{i}") for i in ("widen", "narrow"))
 
     def forward(self, x: Any) -> Any:
-        batch, length, width = x.shape
-        split = (batch, length, 3, shared.HEADS, width // shared.HEADS)
-        query, key, value = self.attend(self.norm0(x)).view(split).permute(2, 0, 3, 1, 4).unbind()
-        y = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.project(y.transpose(1, 2).reshape(x.shape))
+        y = attention(self.attend(self.norm0(x)), shared.HEADS, is_causal=True)
+        x = x + self.project(y)
         return x + self.narrow(functional.gelu(self.widen(self.norm1(x)), approximate="tanh"))
+
+
+def attention(x: Any, heads: int, is_causal: bool) -> Any:
+    """Attention of queries, keys and values that lie side by side."""
+    batch, length, width = x.shape
+    split = x.view((batch, length, 3, heads, width // (3 * heads)))
+    query, key, value = split.permute(2, 0, 3, 1, 4).unbind()
+    y = functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+    return y.transpose(1, 2).reshape((batch, length, width // 3))
 
 
 class Transformer(nn.Module):
@@ -372,3 +380,30 @@ class Transformer(nn.Module):
 
     def forward(self, ids: Any) -> Any:
         return self.head(self.norm(self.blocks(self.embedding(ids) + self.positions)))
+
+
+class Encoder(nn.Module):
+    def __init__(self, weights: Weights, name: str) -> None:
+        super().__init__()
+        self.norm0, self.norm1 = (layer_norm(weights, f"{name}.norm{i}") for i in range(2))
+        self.attend, self.project = (dense(weights, f"{name}.{i}") for i in ("attend", "project"))
+        self.widen, self.narrow = (dense(weights, f"{name}.{i}") for i in ("widen", "narrow"))
+
+    def forward(self, x: Any) -> Any:
+        y = attention(self.attend(x), shared.ENCODER_HEADS, is_causal=False)
+        x = self.norm0(x + self.project(y))
+        return self.norm1(x + self.narrow(functional.gelu(self.widen(x))))
+
+
+class MiniLM(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        weights = shared.minilm_weights()
+        self.embedding = embedding(weights, "embedding")
+        self.positions = nn.Parameter(torch.from_numpy(weights["positions"]))
+        self.norm = layer_norm(weights, "norm")
+        blocks = (Encoder(weights, f"layer{i}") for i in range(shared.ENCODERS))
+        self.blocks = nn.Sequential(*blocks)
+
+    def forward(self, ids: Any) -> Any:
+        return self.blocks(self.norm(self.embedding(ids) + self.positions)).mean(1)

@@ -6,7 +6,7 @@ an effect. It is made of ops of the op table, at the level at which the device h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -157,13 +157,15 @@ class Call(NamedTuple):
         return self.op.shape is broadcast and self.op.accuracy in (EXACT, ROUNDED)
 
     @property
-    def values(self) -> Iterator[Value]:
+    def values(self) -> list[Value]:
         """The values that the call reads, in order; a value that is read twice comes twice."""
+        found: list[Value] = []
         for operand in (*self.inputs, *self.attributes.values()):
             if isinstance(operand, Value):
-                yield operand
+                found.append(operand)
             elif isinstance(operand, tuple):
-                yield from (value for value in operand if isinstance(value, Value))
+                found += [value for value in operand if isinstance(value, Value)]
+        return found
 
     @property
     def graphs(self) -> dict[str, Graph]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +82,7 @@ def line_of_program() -> str:
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_PACKAGE, "<pullback ")):
-            return f"{Path(file).name}:{frame.f_lineno}"
+            return f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
 
@@ -94,7 +95,7 @@ def line_of_traceback(error: BaseException) -> str:
         file = at.tb_frame.f_code.co_filename
         if not file.startswith((_PACKAGE, "<pullback ")):
             text = linecache.getline(file, at.tb_lineno).strip()
-            line = f"{Path(file).name}:{at.tb_lineno}" + f" ({text})" * bool(text)
+            line = f"{os.path.basename(file)}:{at.tb_lineno}" + f" ({text})" * bool(text)
         at = at.tb_next
     return line
 

@@ -191,7 +191,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
 
 def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
     """The call with each value of `same` replaced."""
-    if same.keys().isdisjoint(call.values):
+    if not same or same.keys().isdisjoint(call.values):
         return call
     inputs = tuple(
         tuple(same.get(value, value) for value in operand)
