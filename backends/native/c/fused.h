@@ -67,6 +67,7 @@ typedef struct {
     PyObject *when_hot;
     double spent; /* nanoseconds, estimated */
     int calls;
+    PyObject *reason; /* why it is not compiled, as a text; NULL as long as it has not been tried */
 } Fused;
 
 /* Runs the steps for a block by the compiled one, or by the loops where there is none or it leaves

@@ -139,16 +139,31 @@ static void forget_fused(PyObject *self) {
     Py_XDECREF(((Fused *)self)->fallback);
     Py_XDECREF(((Fused *)self)->bound);
     Py_XDECREF(((Fused *)self)->when_hot);
+    Py_XDECREF(((Fused *)self)->reason);
     PyObject_Free(self);
     Py_DECREF(type);
 }
 
+/* How it runs, for who reads the graph. */
+static PyObject *explain(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const Fused *fused = (Fused *)self;
+    if (atomic_load(&fused->compiled) || atomic_load(&fused->near))
+        return PyUnicode_FromString("compiled C");
+    if (fused->reason)
+        return PyUnicode_FromFormat("loops over blocks: %S", fused->reason);
+    return PyUnicode_FromString("loops over blocks: run too seldom so far to be compiled");
+}
+
+static PyMethodDef own_methods[] = {{"explain", explain, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyMemberDef members[] = {
+    {"reason", T_OBJECT, offsetof(Fused, reason), 0, NULL},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Fused, call), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, forget_fused},
                               {Py_tp_call, PyVectorcall_Call},
                               {Py_tp_members, members},
+                              {Py_tp_methods, own_methods},
                               {0, NULL}};
 static PyType_Spec spec = {
     "pullback_native._native.Fused", sizeof(Fused), 0,

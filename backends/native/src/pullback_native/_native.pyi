@@ -31,7 +31,10 @@ def empty(shape: tuple[int, ...], /) -> npt.NDArray[np.float32]:
     """A new float32 array; a large one begins at a cache line."""
 
 def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
-    """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not."""
+    """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not.
+
+    Its method `explain` says how it runs; its attribute `reason` is why it is not compiled.
+    """
 
 def kept(
     kernel: Callable[..., Any], by_strips: Callable[..., Any], owner: Any, /
