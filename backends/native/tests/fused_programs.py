@@ -71,5 +71,5 @@ def hot(x, times=60):
 
 
 def big():
-    """An array of which 16 runs make a kernel hot."""
+    """An array so large that some runs over it make a kernel hot."""
     return pb.asarray(np.random.default_rng(0).standard_normal(1_000_000, np.float32))

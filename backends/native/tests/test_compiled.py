@@ -248,7 +248,7 @@ def test_a_switch(monkeypatch):
 
 
 def how(function):
-    """What `explain` says of the only fused call."""
+    """Returns the words of `explain` on the only fused call."""
     [line] = [line for line in function.explain().splitlines() if " = fused(" in line]
     return line.partition("  # ")[2]
 

@@ -1,4 +1,4 @@
-"""What goes wrong while fused kernels are compiled: the cache folder, the compiler, processes."""
+"""Faults while fused kernels are compiled: of the cache folder, the compiler, processes."""
 
 import importlib.util
 import os

@@ -39,7 +39,7 @@ class Product:
 
     @property
     def kept(self):
-        """Whether strips of the variable are kept."""
+        """True if strips of the variable are kept."""
         sizes = [strips.size for strips in _native.kept_strips()]
         inner, columns = self.v.shape
         return inner * (columns + 32) in sizes

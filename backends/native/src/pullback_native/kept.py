@@ -28,7 +28,7 @@ def _is_worth(rows: int, weight: Kind) -> bool:
 
 
 def _keep_product(by_strips: Kernel) -> Keep:
-    """What makes kernels of products: of matrices or stacks of them by one matrix."""
+    """Returns the function for products, of matrices or stacks of them by one matrix."""
 
     def keep(
         kernel: Kernel,

@@ -218,10 +218,13 @@ def add(plan: Sequence[Any], kernel: Any) -> None:
         plan: what the kernel was made of, as `_native.fused` takes it.
         kernel: that kernel.
     """
-    if compiler.is_off():
+    layout = Layout.of(plan)
+    if not layout.is_float32:
+        kernel.reason = "only float32 is compiled"
+    elif compiler.is_off():
         kernel.reason = "compiling is switched off"
     else:
-        _worker.add(Layout.of(plan), kernel)
+        _worker.add(layout, kernel)
 
 
 def wait() -> int:
