@@ -217,9 +217,9 @@ def test_regions_are_limited():
 
 NEGATIVE = (0, LOOPS["negative"], -1, 0, 0, 0, 1)
 PLAN = {
-    "bound": (), "shape": (4,), "kinds": (0,), "booleans": (0,), "buffers": (0, 0, 0), "order": (0,),
-    "steps": (NEGATIVE,), "numbers": (), "sums": (), "sizes": (1, 1, 1, 1, 1, 16, 16, 4),
-    "cost": 1.0,
+    "bound": (), "shape": (4,), "kinds": (0,), "booleans": (0,), "buffers": (0, 0, 0),
+    "order": (0,), "steps": (NEGATIVE,), "numbers": (), "sums": (),
+    "sizes": (1, 1, 1, 1, 1, 16, 16, 4), "cost": 1.0,
 }  # fmt: skip
 
 
