@@ -86,6 +86,50 @@ def test_a_hook_that_fails_is_announced_once(offer, prepare, match):
     assert all(y.tolist() == X.tolist() for y in results)
 
 
+@pytest.mark.parametrize(
+    ("keep", "match"),
+    [
+        (lambda *_: 1 / 0, "`keep` raised ZeroDivisionError"),
+        (lambda *_: 3, "`keep` raised TypeError: it returned int, not a kernel or None"),
+    ],
+)
+def test_a_hook_that_keeps_weights_and_fails_is_announced(keep, match):
+    backend = as_device("cpu").backend
+    v = pb.Variable(X)
+    backend.register_kernel("flip", np.flip, source="test", priority=100, keep=keep)
+    try:
+        with pytest.warns(RuntimeWarning, match=match):
+            results = run(lambda x: pb.flip(v, axis=0) + x, pb.asarray(X))
+    finally:
+        backend.unregister_kernels("test")
+    assert all(y.tolist() == (X + X[::-1]).tolist() for y in results)
+
+
+def test_weights_are_what_a_program_reads_only():
+    backend = as_device("cpu").backend
+    v, written, asked = pb.Variable(X), pb.Variable(X), []
+
+    def add(x, y):
+        return np.add(x, y)
+
+    def keep(kernel, kinds, attributes, owners):
+        assert kernel is add
+        asked.append(owners)
+
+    backend.register_kernel("add", add, source="test", priority=100, keep=keep)
+    try:
+
+        def step(x):
+            y = x + v
+            written.assign(written + y)
+            return v + y
+
+        run(step, pb.asarray(X))
+    finally:
+        backend.unregister_kernels("test")
+    assert asked == [{1: v}, {0: v}]
+
+
 def test_sequences_and_absent_inputs_have_their_kinds(offer):
     asked = []
 

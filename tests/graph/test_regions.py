@@ -319,3 +319,19 @@ def test_random_programs_give_the_same_bits(function):
             fused(function, X, X / 2, X[0], np.float32(0.5))
         finally:
             backend.unregister_kernels("test")
+
+
+def test_a_kernel_says_how_it_runs(fuser):
+    class Explaining:
+        def __init__(self, region):
+            self.run = region.op_by_op
+
+        def __call__(self, x):
+            return self.run(x)
+
+        def explain(self):
+            return "on the seventh core"
+
+    fuser(Explaining)
+    graph = fused(lambda x: pb.exp(-x), X)
+    assert " = fused(x0)  # on the seventh core\n" in str(graph)

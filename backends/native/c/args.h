@@ -221,9 +221,10 @@ typedef struct {
 
 /* Stacks of c = a @ b, plus the row `bias` unless it is NULL. a is (rows, inner), b (inner,
  * columns). Steps are in elements: those of an item are from matrix to matrix of a stack. A piece
- * of the work has `piece_rows` rows and `piece_columns` columns. */
+ * of the work has `piece_rows` rows and `piece_columns` columns. `strips` is b as pack_strips
+ * copies it, or NULL; with it, there is one item. */
 typedef struct {
-    const float *a, *b, *bias;
+    const float *a, *b, *strips, *bias;
     float *c;
     int32_t *status;
     ptrdiff_t rows, columns, inner;
@@ -231,6 +232,16 @@ typedef struct {
     ptrdiff_t piece_rows, piece_columns;
     ptrdiff_t a_item_step, b_item_step, c_item_step;
 } ProductArgs;
+
+/* Copies b of (inner, columns), in rows, into strips as wide as a tile, one after the other. */
+typedef struct {
+    const float *b;
+    float *strips;
+    ptrdiff_t inner, columns;
+} PackStripsArgs;
+
+/* Floats that have room for the strips of any instruction set. */
+#define STRIPS_ROOM(inner, columns) ((inner) * ((columns) + 32))
 
 /* Attention. ----------------------------------------------------------------------------------- */
 
@@ -337,8 +348,9 @@ typedef struct {
     ptrdiff_t dilation_height, dilation_width, features, rows, block_rows;
 } ConvSizes;
 
+/* `strips` is the kernel as pack_strips copies it, features as columns; or NULL. */
 typedef struct {
-    const float *x, *kernel;
+    const float *x, *kernel, *strips;
     float *y;
     int32_t *status;
     ConvSizes sizes;

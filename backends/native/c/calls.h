@@ -167,6 +167,9 @@ static inline PyObject *triple(PyObject *first, PyObject *second, PyObject *thir
     return all;
 }
 
+/* Drops the strips that are kept of an array: it is about to change. */
+void forget_strips(PyObject *array);
+
 /* Elements of a piece: several arrays of this size fit into a second-level cache. */
 #define PIECE 32768
 

@@ -126,7 +126,10 @@ LOOP(conv, ConvArgs) {
                                .skip = chunk.skip,
                                .b = kernel + first * features + j,
                                .step_b = features};
-                if (wide % WIDTH) {
+                if (args->strips) {
+                    terms.b = args->strips + j * terms_in_all + first * TILE_COLUMNS;
+                    terms.step_b = TILE_COLUMNS;
+                } else if (wide % WIDTH) {
                     pack_panel(terms.b, 1, features, wide, depth, TILE_COLUMNS, strip);
                     terms.b = strip, terms.step_b = TILE_COLUMNS;
                 } else if (keeps(pixels, wide) && pixels > TILE_ROWS) {

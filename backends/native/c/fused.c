@@ -30,42 +30,77 @@ typedef struct {
     atomic_ullong taken; /* whose are in use, by bits */
 } Launch;
 
-static size_t block_size(const Fused *fused) { return (size_t)fused->block * sizeof(float); }
+static size_t block_size(const Fused *fused) { return (size_t)(fused->block * fused->item); }
 
 static size_t wide_size(const Fused *fused) {
-    return ((size_t)fused->unit * sizeof(float) + 63) / 64 * 64;
+    return (size_t)(fused->unit * fused->item + 63) / 64 * 64;
 }
 
 /* x1 or x2 is the row; the elements are those from `from` on. */
 static void row_step(const Fused *fused, const Step *step, char *const *at, ptrdiff_t from,
                      ptrdiff_t count) {
-    ptrdiff_t width = fused->width;
+    ptrdiff_t width = fused->width, item = fused->item;
     int row_side = step->in[2];
-    const float *x = (float *)at[step->in[1 - row_side]], *row = (float *)at[step->in[row_side]];
-    float *y = (float *)at[step->out];
+    const char *x = at[step->in[1 - row_side]], *row = at[step->in[row_side]];
+    char *y = at[step->out];
     for (ptrdiff_t done = 0; done < count;) {
         ptrdiff_t column = (from + done) % width, some = width - column, left = count - done;
         if (!column && left >= width && step->row_loop >= 0) {
             some = left / width * width;
-            RowArgs args = {.x = x + done, .row = row, .y = y + done, .width = width};
+            RowArgs args = {.x = (float *)(x + done * item),
+                            .row = (float *)row,
+                            .y = (float *)(y + done * item),
+                            .width = width};
             loops[step->row_loop](0, left / width, &args);
         } else {
             some = some < left ? some : left;
-            const float *whole = x + done, *part = row + column;
-            BinaryArgs args = {
-                .x1 = row_side ? whole : part, .x2 = row_side ? part : whole, .y = y + done};
+            const char *whole = x + done * item, *part = row + column * item;
+            BinaryArgs args = {.x1 = (float *)(row_side ? whole : part),
+                               .x2 = (float *)(row_side ? part : whole),
+                               .y = (float *)(y + done * item)};
             loops[step->loop](0, some, &args);
         }
         done += some;
     }
 }
 
-static void block_steps(const Fused *fused, char *const *at, const double *numbers,
-                        const float *singles, ptrdiff_t from, ptrdiff_t count) {
+/* A number in the kernel's dtype. */
+typedef union {
+    float float32;
+    double float64;
+    int32_t int32;
+    int64_t int64;
+} Cell;
+
+static Cell as_cell(int dtype, double number) {
+    switch (dtype) {
+    case OF_FLOAT64:
+        return (Cell){.float64 = number};
+    case OF_INT32:
+        return (Cell){.int32 = (int32_t)(int64_t)number};
+    case OF_INT64:
+        return (Cell){.int64 = (int64_t)number};
+    default:
+        return (Cell){.float32 = (float)number};
+    }
+}
+
+/* The operand of a step: an array, or a number that is put into `cell`. */
+static const float *operand(const Fused *fused, int in, char *const *at, const double *numbers,
+                            Cell *cell) {
+    if (in >= 0)
+        return (float *)at[in];
+    *cell = as_cell(fused->dtype, numbers[-1 - in]);
+    return (float *)cell;
+}
+
+static void block_steps(const Fused *fused, char *const *at, const double *numbers, ptrdiff_t from,
+                        ptrdiff_t count) {
+    Cell cells[3];
     for (const Step *step = fused->step; step < fused->step + fused->steps; step++) {
         const int *in = step->in;
         char *y = at[step->out];
-#define OPERAND(i) ((const float *)(in[i] < 0 ? (char *)&singles[-1 - in[i]] : at[in[i]]))
+#define OPERAND(i) operand(fused, in[i], at, numbers, &cells[i])
         switch (step->code) {
         case UNARY: {
             UnaryArgs args = {.x = (float *)at[in[0]], .y = (float *)y};
@@ -113,7 +148,7 @@ int run_block(const Fused *fused, Block compiled, char *const *at, const double 
               const float *singles, ptrdiff_t from, ptrdiff_t count) {
     int left = !compiled || compiled(at, singles, from, count, fused->width, 0);
     if (left)
-        block_steps(fused, at, numbers, singles, from, count);
+        block_steps(fused, at, numbers, from, count);
     return left;
 }
 
@@ -184,7 +219,7 @@ static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
             for (int i = 0; i < arrays; i++)
                 at[i] = launch->base[i] + block * launch->item[i];
             for (int i = 0; i < fused->wide; i++)
-                at[arrays + i] = wide[i] + (block - begin) * (ptrdiff_t)sizeof(float);
+                at[arrays + i] = wide[i] + (block - begin) * fused->item;
             ptrdiff_t left = end - block, count = left < fused->block ? left : fused->block;
             if (!launch->near || !is_near(launch, at, block, count))
                 run_block(fused, launch->compiled, at, launch->number, launch->single, block,
@@ -195,10 +230,15 @@ static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
     atomic_fetch_and(&launch->taken, ~(1ull << mine));
 }
 
+static const int types[DTYPES] = {[OF_FLOAT32] = NPY_FLOAT,
+                                  [OF_FLOAT64] = NPY_DOUBLE,
+                                  [OF_INT32] = NPY_INT32,
+                                  [OF_INT64] = NPY_INT64};
+
 static int fits(const Fused *fused, int kind, PyObject *x) {
-    if (kind == BOOLEANS ? !PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_BOOL
-                               || !PyArray_ISCARRAY_RO(as_array(x))
-                         : !is_plain(x))
+    if (!PyArray_CheckExact(x) || !PyArray_ISCARRAY_RO(as_array(x))
+        || !PyArray_EquivTypenums(PyArray_TYPE(as_array(x)),
+                                  kind == BOOLEANS ? NPY_BOOL : types[fused->dtype]))
         return 0;
     int ndim = PyArray_NDIM(as_array(x));
     if (kind == ONE_NUMBER)
@@ -210,11 +250,17 @@ static int fits(const Fused *fused, int kind, PyObject *x) {
 }
 
 static void take_input(Launch *launch, int i, PyObject *x) {
-    static const ptrdiff_t items[] = {
-        [FLOATS] = sizeof(float), [BOOLEANS] = 1, [ONE_NUMBER] = 0, [ONE_ROW] = 0};
+    int kind = launch->fused->kinds[i];
     launch->base[i] = data(x);
-    launch->item[i] = items[launch->fused->kinds[i]];
+    launch->item[i] = kind == FLOATS ? launch->fused->item : kind == BOOLEANS;
     /* A row begins where the array's row does: `row_step` looks for the column. */
+}
+
+static double number_at(int dtype, const char *at) {
+    return dtype == OF_FLOAT64 ? *(const double *)at
+         : dtype == OF_INT32   ? *(const int32_t *)at
+         : dtype == OF_INT64   ? (double)*(const int64_t *)at
+                               : *(const float *)at;
 }
 
 static int run_launch(Launch *launch) {
@@ -259,11 +305,13 @@ static int make_results(Launch *launch, PyObject **made) {
     for (int i = 0; i < fused->outputs; i++) {
         npy_intp *shape = (npy_intp *)fused->shape;
         made[i] = fused->booleans[i] ? PyArray_SimpleNew(fused->ndim, shape, NPY_BOOL)
-                                     : new_array(fused->ndim, shape);
+                : fused->dtype == OF_FLOAT32
+                    ? new_array(fused->ndim, shape)
+                    : PyArray_SimpleNew(fused->ndim, shape, types[fused->dtype]);
         if (!made[i])
             return 0;
         launch->base[fused->arrays + i] = data(made[i]);
-        launch->item[fused->arrays + i] = fused->booleans[i] ? 1 : (ptrdiff_t)sizeof(float);
+        launch->item[fused->arrays + i] = fused->booleans[i] ? 1 : fused->item;
     }
     size_t partials = fused->pieces > 1 ? (size_t)(fused->pieces * fused->inner) : 0;
     for (int i = 0; i < fused->sums; i++) {
@@ -321,8 +369,8 @@ PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject 
                    i < fused->inputs ? x[i] : PyTuple_GET_ITEM(fused->bound, i - fused->inputs));
     for (int i = 0; i < fused->numbers; i++) {
         const Number *number = &fused->number[i];
-        double value =
-            number->input < 0 ? number->constant : (double)*(float *)launch.base[number->input];
+        double value = number->input < 0 ? number->constant
+                                         : number_at(fused->dtype, launch.base[number->input]);
         launch.number[i] = number->negative ? -value : value;
         launch.single[i] = (float)launch.number[i];
     }

@@ -16,6 +16,9 @@
 /* What an input has to be: an array of the region's shape, a number, or a row of it. */
 enum { FLOATS, BOOLEANS, ONE_NUMBER, ONE_ROW };
 
+/* The dtype of its numbers. Only kernels of float32 have sums, and are compiled. */
+enum { OF_FLOAT32, OF_FLOAT64, OF_INT32, OF_INT64, DTYPES };
+
 /* The loops of a step, by the struct of their arguments. An operand of the last two is a register,
  * or a number: -1 - its index. */
 enum { UNARY, BINARY, WITH_NUMBER, WITH_ROW, SELECT, COMPARE, CODES };
@@ -49,7 +52,7 @@ typedef int (*Block)(char *const *at, const float *numbers, ptrdiff_t from, ptrd
 typedef struct {
     PyObject_HEAD vectorcallfunc call;
     PyObject *fallback, *bound;
-    int ndim, inputs, arrays, outputs, wide, buffers, steps, numbers, sums, results;
+    int dtype, ndim, inputs, arrays, outputs, wide, buffers, steps, numbers, sums, results;
     npy_intp shape[NPY_MAXDIMS];
     int kinds[MOST_ARRAYS], booleans[MOST_ARRAYS], order[MOST_ARRAYS + MOST_SUMS];
     Step step[MOST_STEPS];
@@ -57,7 +60,7 @@ typedef struct {
     Sum sum[MOST_SUMS];
     /* The iteration space, as (outer, rows, inner) around the summed axes. Work is split into
      * units, which are whole pieces of every sum, and these into blocks. */
-    ptrdiff_t total, outer, rows, inner, piece_rows, pieces, unit, block, width;
+    ptrdiff_t item, total, outer, rows, inner, piece_rows, pieces, unit, block, width;
     double cost;
     /* Blocks, or 0 as long as there are none: one for all numbers, and a faster one that leaves the
      * rare ones. It is given up where they are not rare: `luck` counts. */
@@ -67,6 +70,7 @@ typedef struct {
     PyObject *when_hot;
     double spent; /* nanoseconds, estimated */
     int calls;
+    PyObject *reason; /* why it is not compiled, as a text; NULL as long as it has not been tried */
 } Fused;
 
 /* Runs the steps for a block by the compiled one, or by the loops where there is none or it leaves

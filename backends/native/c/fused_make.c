@@ -77,7 +77,9 @@ static int take_numbers_and_sums(Fused *fused, PyObject *numbers, PyObject *sums
 /* True if results, sums and numbers are of what is there, and work has a size. */
 static int is_complete(const Fused *fused) {
     int complete = fused->inputs >= 0 && fused->results > 0 && fused->unit > 0 && fused->block > 0
-                && fused->rows > 0 && fused->inner > 0 && fused->pieces > 0 && fused->width > 0;
+                && fused->dtype >= 0 && fused->dtype < DTYPES
+                && (fused->dtype == OF_FLOAT32 || !fused->sums) && fused->rows > 0
+                && fused->inner > 0 && fused->pieces > 0 && fused->width > 0;
     for (int i = 0; i < fused->results; i++)
         complete &= fused->order[i] >= 0 && fused->order[i] < fused->outputs + fused->sums;
     for (int i = 0; i < fused->sums; i++)
@@ -89,8 +91,8 @@ static int is_complete(const Fused *fused) {
 
 static PyTypeObject *fused_type;
 
-/* fused(fallback, bound, shape, kinds, booleans, (wide, buffers), order, steps, numbers, sums,
- * (outer, rows, inner, piece_rows, pieces, unit, block, width), cost). */
+/* fused(fallback, bound, shape, kinds, booleans, (wide, buffers, dtype), order, steps, numbers,
+ * sums, (outer, rows, inner, piece_rows, pieces, unit, block, width), cost). */
 static PyObject *make_fused(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *fallback, *bound, *shape, *kinds, *booleans, *order, *steps, *numbers, *sums;
@@ -100,11 +102,11 @@ static PyObject *make_fused(PyObject *module, PyObject *args) {
         return NULL;
     memset((char *)fused + sizeof(PyObject), 0, sizeof *fused - sizeof(PyObject));
     fused->call = fused_call;
-    if (!PyArg_ParseTuple(args, "OO!OOO(ii)OO!O!O!(nnnnnnnn)d", &fallback, &PyTuple_Type, &bound,
-                          &shape, &kinds, &booleans, &wide, &buffers, &order, &PyTuple_Type, &steps,
-                          &PyTuple_Type, &numbers, &PyTuple_Type, &sums, &fused->outer,
-                          &fused->rows, &fused->inner, &fused->piece_rows, &fused->pieces,
-                          &fused->unit, &fused->block, &fused->width, &fused->cost))
+    if (!PyArg_ParseTuple(args, "OO!OOO(iii)OO!O!O!(nnnnnnnn)d", &fallback, &PyTuple_Type, &bound,
+                          &shape, &kinds, &booleans, &wide, &buffers, &fused->dtype, &order,
+                          &PyTuple_Type, &steps, &PyTuple_Type, &numbers, &PyTuple_Type, &sums,
+                          &fused->outer, &fused->rows, &fused->inner, &fused->piece_rows,
+                          &fused->pieces, &fused->unit, &fused->block, &fused->width, &fused->cost))
         goto failed;
     fused->fallback = Py_NewRef(fallback);
     fused->bound = Py_NewRef(bound);
@@ -125,6 +127,7 @@ static PyObject *make_fused(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "a fused kernel names what is not there");
         goto failed;
     }
+    fused->item = fused->dtype == OF_FLOAT64 || fused->dtype == OF_INT64 ? 8 : 4;
     fused->total = 1;
     for (int i = 0; i < fused->ndim; i++)
         fused->total *= fused->shape[i];
@@ -139,16 +142,31 @@ static void forget_fused(PyObject *self) {
     Py_XDECREF(((Fused *)self)->fallback);
     Py_XDECREF(((Fused *)self)->bound);
     Py_XDECREF(((Fused *)self)->when_hot);
+    Py_XDECREF(((Fused *)self)->reason);
     PyObject_Free(self);
     Py_DECREF(type);
 }
 
+/* How it runs, for who reads the graph. */
+static PyObject *explain(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const Fused *fused = (Fused *)self;
+    if (atomic_load(&fused->compiled) || atomic_load(&fused->near))
+        return PyUnicode_FromString("compiled C");
+    if (fused->reason)
+        return PyUnicode_FromFormat("loops over blocks: %S", fused->reason);
+    return PyUnicode_FromString("loops over blocks: run too seldom so far to be compiled");
+}
+
+static PyMethodDef own_methods[] = {{"explain", explain, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyMemberDef members[] = {
+    {"reason", T_OBJECT, offsetof(Fused, reason), 0, NULL},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Fused, call), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, forget_fused},
                               {Py_tp_call, PyVectorcall_Call},
                               {Py_tp_members, members},
+                              {Py_tp_methods, own_methods},
                               {0, NULL}};
 static PyType_Spec spec = {
     "pullback_native._native.Fused", sizeof(Fused), 0,
@@ -199,8 +217,7 @@ static PyObject *block(PyObject *module, PyObject *args) {
         PyObject *one = PyTuple_GET_ITEM(arrays, i);
         int row = i < fused->arrays && fused->kinds[i] == ONE_ROW;
         right = PyArray_CheckExact(one) && PyArray_ISCARRAY(as_array(one))
-             && PyArray_NBYTES(as_array(one))
-                    >= (row ? fused->width : count) * (ptrdiff_t)sizeof(float);
+             && PyArray_NBYTES(as_array(one)) >= (row ? fused->width : count) * fused->item;
         at[i] = right ? data(one) : NULL;
     }
     for (int i = 0; right && i < fused->numbers; i++) {

@@ -18,8 +18,21 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 /* A loop with its arguments, without their type. */
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
-/* All loops with the type of their arguments, in the order of their tables. */
+/* The loops of exact.inc.h for a dtype: of all, and of integers beside them. */
 /* clang-format off */
+#define EXACT_LOOPS(X, type)                                                                      \
+    X(negative_##type, UnaryArgs) X(square_##type, UnaryArgs) X(abs_##type, UnaryArgs)            \
+    X(add_##type, BinaryArgs) X(subtract_##type, BinaryArgs) X(multiply_##type, BinaryArgs)       \
+    X(add_number_##type, NumberArgs) X(multiply_number_##type, NumberArgs)                        \
+    X(subtract_from_##type, NumberArgs) X(where_##type, WhereArgs) X(less_##type, CompareArgs)    \
+    X(less_equal_##type, CompareArgs) X(greater_##type, CompareArgs)                              \
+    X(greater_equal_##type, CompareArgs) X(equal_##type, CompareArgs)                             \
+    X(not_equal_##type, CompareArgs)
+#define INTEGER_LOOPS(X, type)                                                                    \
+    EXACT_LOOPS(X, type) X(maximum_##type, BinaryArgs) X(minimum_##type, BinaryArgs)              \
+    X(maximum_number_##type, NumberArgs) X(minimum_number_##type, NumberArgs)
+
+/* All loops with the type of their arguments, in the order of their tables. */
 #define LOOPS(X)                                                                                  \
     X(exp, UnaryArgs) X(tanh, UnaryArgs) X(sigmoid, UnaryArgs) X(silu, UnaryArgs)                 \
     X(softplus, UnaryArgs) X(log_sigmoid, UnaryArgs) X(relu, UnaryArgs) X(negative, UnaryArgs)    \
@@ -35,6 +48,9 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(add_row, RowArgs) X(multiply_row, RowArgs) X(where, WhereArgs)                              \
     X(less, CompareArgs) X(less_equal, CompareArgs) X(greater, CompareArgs)                       \
     X(greater_equal, CompareArgs) X(equal, CompareArgs) X(not_equal, CompareArgs)                 \
+    EXACT_LOOPS(X, float64) X(sqrt_float64, UnaryArgs) X(divide_float64, BinaryArgs)              \
+    X(divide_number_float64, NumberArgs) X(divide_from_float64, NumberArgs)                       \
+    INTEGER_LOOPS(X, int32) INTEGER_LOOPS(X, int64)                                               \
     X(sgd, SgdArgs) X(momentum, MomentumArgs) X(adam, AdamArgs)                                   \
     X(softmax, SoftmaxArgs) X(log_softmax, SoftmaxArgs)                                           \
     X(softmax_gradient, SoftmaxGradientArgs) X(log_softmax_gradient, SoftmaxGradientArgs)         \
@@ -49,7 +65,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
-    X(product, ProductArgs) X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
+    X(product, ProductArgs) X(pack_strips, PackStripsArgs) X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
 /* clang-format on */
 
 #define NUMBER(name, Args) LOOP_##name,

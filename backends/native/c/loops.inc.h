@@ -19,6 +19,7 @@ LOOPS(DECLARATION)
 #include "tile.inc.h"
 #include "product.inc.h"
 #include "elementwise.inc.h"
+#include "exact.inc.h"
 #include "rows.inc.h"
 #include "attention.inc.h"
 #include "channels.inc.h"

@@ -49,6 +49,12 @@ static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *
     return 1;
 }
 
+/* True if an array has room for the strips of a matrix. */
+static int is_strips(PyObject *strips, PyObject *x) {
+    return is_plain(strips) && is_matrix(x) && PyArray_NDIM(as_array(x)) == 2
+        && size(strips) == STRIPS_ROOM(length(x, 0), length(x, 1));
+}
+
 static ptrdiff_t up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
 
 /* Cuts a product into `parts` pieces of the same size, so that as little as possible is copied. */
@@ -69,14 +75,15 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
 }
 
 /* The products of matrices or stacks of matrices, plus a row unless `bias` is NULL; NULL without an
- * error where NumPy has to do it. */
-static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
+ * error where NumPy has to do it. `strips` has the strips of a matrix x2, or is NULL. */
+static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const float *bias) {
     int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
     npy_intp shape[NPY_MAXDIMS];
     memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
     shape[ndim - 1] = length(x2, ndim2 - 1);
     ptrdiff_t items = 1, rows = length(x1, ndim - 2), columns = shape[ndim - 1];
-    ProductArgs args = {.bias = bias,
+    ProductArgs args = {.strips = strips ? data(strips) : NULL,
+                        .bias = bias,
                         .columns = columns,
                         .inner = length(x1, ndim - 1),
                         .a_row_step = step(x1, ndim - 2),
@@ -121,20 +128,38 @@ static PyObject *products(PyObject *x1, PyObject *x2, const float *bias) {
     return unless(failed || status, y);
 }
 
-KERNEL(matmul) {
-    (void)module;
-    PyObject *y =
-        count == 2 && is_matrix(x[0]) && is_matrix(x[1]) ? products(x[0], x[1], NULL) : NULL;
+static PyObject *matmul_with(PyObject *strips, PyObject *const *x, Py_ssize_t count,
+                             PyObject *names) {
+    PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1])
+                    ? products(x[0], x[1], strips, NULL)
+                    : NULL;
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(matmul);
 }
 
-KERNEL(linear) {
-    (void)module;
+static PyObject *linear_with(PyObject *strips, PyObject *const *x, Py_ssize_t count,
+                             PyObject *names) {
     PyObject *y = NULL;
     if (count == 3 && is_matrix(x[0]) && is_matrix(x[1]) && PyArray_NDIM(as_array(x[1])) == 2
         && (x[2] == Py_None
             || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1
                 && size(x[2]) == length(x[1], 1))))
-        y = products(x[0], x[1], x[2] == Py_None ? NULL : data(x[2]));
+        y = products(x[0], x[1], strips, x[2] == Py_None ? NULL : data(x[2]));
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(linear);
 }
+
+#define PRODUCT(name)                                                                              \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        return name##_with(NULL, x, count, names);                                                 \
+    }                                                                                              \
+    PyObject *name##_by_strips(PyObject *module, PyObject *const *x, Py_ssize_t count,             \
+                               PyObject *names) {                                                  \
+        (void)module;                                                                              \
+        if (count < 3 || !is_strips(x[0], x[2])) {                                                 \
+            PyErr_SetString(PyExc_TypeError, #name "_by_strips(strips, x, matrix, ...)");          \
+            return NULL;                                                                           \
+        }                                                                                          \
+        return name##_with(x[0], x + 1, count - 1, names);                                         \
+    }
+PRODUCT(matmul)
+PRODUCT(linear)

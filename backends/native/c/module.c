@@ -60,10 +60,11 @@ int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, doubl
     Py_END_ALLOW_THREADS return 0;
 }
 
-/* In run.c, and in fused_make.c. */
+/* In run.c, fused_make.c and kept.c. */
 PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, PyObject *names);
 int add_fields(PyObject *module);
 int add_fused(PyObject *module);
+int add_kept(PyObject *module);
 
 /* empty(shape): a new array of float32, for kernels written in Python. */
 static PyObject *empty(PyObject *module, PyObject *shape) {
@@ -125,14 +126,21 @@ static PyObject *use(PyObject *module, PyObject *args) {
                               PyObject *names);
 UPDATES(DECLARE)
 
+/* In matmul.c: the kernels with the strips of x[1] before their inputs. */
+PyObject *matmul_by_strips(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names);
+PyObject *linear_by_strips(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names);
+
 #define IN_PLACE(name)                                                                             \
     {#name "_in_place", (PyCFunction)(void (*)(void))name##_in_place,                              \
+     METH_FASTCALL | METH_KEYWORDS, NULL},
+#define BY_STRIPS(name)                                                                            \
+    {#name "_by_strips", (PyCFunction)(void (*)(void))name##_by_strips,                            \
      METH_FASTCALL | METH_KEYWORDS, NULL},
 #define METHOD(name)                                                                               \
     {#name, (PyCFunction)(void (*)(void))kernel_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
 static PyMethodDef methods[] = {
-    KERNELS(METHOD) UPDATES(IN_PLACE){"run", (PyCFunction)(void (*)(void))run_by_name,
-                                      METH_FASTCALL | METH_KEYWORDS, NULL},
+    KERNELS(METHOD) UPDATES(IN_PLACE) BY_STRIPS(matmul) BY_STRIPS(linear){
+        "run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
@@ -180,8 +188,10 @@ static int fill(PyObject *module) {
         return -1;
     }
     import_array1(-1);
-    return add_loops(module) || add_fields(module) || add_kernels(module) || add_fused(module) ? -1
-                                                                                               : 0;
+    return add_loops(module) || add_fields(module) || add_kernels(module) || add_fused(module)
+                || add_kept(module)
+             ? -1
+             : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -20,10 +20,12 @@
 /* With so many rows, and fewer columns than a vector has, the transpose is computed. */
 #define MANY_ROWS 48
 
-/* A matrix: the element (i, j) is at[i * row + j * column]. */
+/* A matrix: the element (i, j) is at[i * row + j * column]. Its strips begin at `strips`, if that
+ * is not NULL. */
 typedef struct {
     const float *at;
     ptrdiff_t row, column;
+    const float *strips;
 } Matrix;
 
 static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b,
@@ -78,7 +80,10 @@ static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matr
                                .b = b.at + k * b.row + j * b.column,
                                .step_b = b.row,
                                .bias = bias && !run ? bias + j : NULL};
-                if (b.column != 1 || wide % WIDTH) {
+                if (b.strips) {
+                    terms.b = b.strips + j * inner + k * TILE_COLUMNS;
+                    terms.step_b = TILE_COLUMNS;
+                } else if (b.column != 1 || wide % WIDTH) {
                     pack_panel(terms.b, b.column, b.row, wide, depth, TILE_COLUMNS, strip);
                     terms.b = strip, terms.step_b = TILE_COLUMNS;
                 } else if (keeps(height, wide) && height > TILE_ROWS) {
@@ -120,7 +125,7 @@ LOOP(product, ProductArgs) {
         Matrix a = {args->a + item * args->a_item_step + i * args->a_row_step, args->a_row_step,
                     args->a_column_step};
         Matrix b = {args->b + item * args->b_item_step + j * args->b_column_step, args->b_row_step,
-                    args->b_column_step};
+                    args->b_column_step, args->strips ? args->strips + j * args->inner : NULL};
         ptrdiff_t rows = least(high, args->rows - i), columns = least(wide, args->columns - j);
         float *c = args->c + item * args->c_item_step + i * args->c_row_step + j;
         const float *bias = args->bias ? args->bias + j : NULL;
@@ -144,6 +149,16 @@ static void fill_strips(Matrix b, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t inn
     for (ptrdiff_t j = 0; j < columns; j += TILE_COLUMNS)
         pack_panel(b.at + j * b.column, b.column, b.row, least(TILE_COLUMNS, columns - j), rows,
                    TILE_COLUMNS, strips + j * inner + first * TILE_COLUMNS);
+}
+
+/* Counts strips. */
+LOOP(pack_strips, PackStripsArgs) {
+    for (ptrdiff_t strip = from; strip < to; strip++) {
+        ptrdiff_t j = strip * TILE_COLUMNS;
+        if (j < args->columns)
+            pack_panel(args->b + j, 1, args->columns, least(TILE_COLUMNS, args->columns - j),
+                       args->inner, TILE_COLUMNS, args->strips + j * args->inner);
+    }
 }
 
 /* y = x @ b, or y += x @ b, of one row, for `length` rows of strips that are `size` apart: four

@@ -97,7 +97,8 @@ static Field max_pool_gradient[] = {
     F(MaxPoolGradientArgs, g) F(MaxPoolGradientArgs, indices) F(MaxPoolGradientArgs, dx)
     WINDOWS(MaxPoolGradientArgs, windows.) F(MaxPoolGradientArgs, tiled)};
 static Field conv[] = {
-    F(ConvArgs, x) F(ConvArgs, kernel) F(ConvArgs, y) RESULT(ConvArgs) CONV_SIZES(ConvArgs)};
+    F(ConvArgs, x) F(ConvArgs, kernel) F(ConvArgs, strips) F(ConvArgs, y) RESULT(ConvArgs)
+    CONV_SIZES(ConvArgs)};
 static Field conv_kernel_gradient[] = {
     F(ConvKernelGradientArgs, x) F(ConvKernelGradientArgs, g) F(ConvKernelGradientArgs, sums)
     RESULT(ConvKernelGradientArgs) F(ConvKernelGradientArgs, parts)

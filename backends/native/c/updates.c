@@ -194,6 +194,7 @@ static PyObject *in_place(const Update *update, PyObject *const *x, Py_ssize_t c
         float *old[MOST_CHANGED], *new[MOST_CHANGED];
         for (int i = 0; i < update->changed && !failed; i++) {
             old[i] = new[i] = data(held[i]);
+            forget_strips(held[i]);
             if (!is_ours(held[i])) {
                 made[i] = new_like(held[i]);
                 failed = !made[i];

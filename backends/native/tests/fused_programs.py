@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import pullback as pb
+from pullback_native import _native
 
 _spec = importlib.util.spec_from_file_location(
     "shared_programs", Path(__file__).parents[3] / "tests/fused_programs.py"
@@ -48,3 +49,27 @@ def programs():
         (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, smaller),
         longest=30,
     )
+
+
+def plans(monkeypatch):
+    """The plans of kernels that are made from now on, with the kernels."""
+    found = []
+
+    def when_hot(kernel, function):
+        found.append((function.args[0], kernel))
+
+    monkeypatch.setattr(_native, "when_hot", when_hot)
+    return found
+
+
+def hot(x, times=60):
+    """A captured function that runs often, and what it gives at the end."""
+    function = pb.function(lambda x: pb.tanh(x * 1.5 + 0.5) * pb.sigmoid(x) + pb.exp(-x * x))
+    for _ in range(times):
+        result = function(x)
+    return result.numpy()
+
+
+def big():
+    """An array so large that some runs over it make a kernel hot."""
+    return pb.asarray(np.random.default_rng(0).standard_normal(1_000_000, np.float32))

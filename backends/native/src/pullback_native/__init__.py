@@ -8,6 +8,7 @@ from pullback.plugins.hookspecs import hookimpl
 from pullback_native import _native
 from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
+from pullback_native.kept import KEEPS
 from pullback_native.kernels import KERNELS
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -32,7 +33,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
         # The dtype of the first input.
         dtypes = ["bool" if name == "where" else "float32"]
-        register(name, kernel, dtypes=dtypes, in_place=in_place)
+        register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
 
 
 @hookimpl

@@ -31,8 +31,32 @@ def empty(shape: tuple[int, ...], /) -> npt.NDArray[np.float32]:
     """A new float32 array; a large one begins at a cache line."""
 
 def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
-    """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not."""
+    """A fused kernel, as `fused_plan` describes it; `fallback` takes arrays that it does not.
 
+    Its method `explain` says how it runs; its attribute `reason` is why it is not compiled.
+    """
+
+def kept(
+    kernel: Callable[..., Any], by_strips: Callable[..., Any], owner: Any, /
+) -> Callable[..., Any]:
+    """A kernel that keeps the strips of its second input, which is the array of `owner`.
+
+    With strips it calls by_strips(strips, *inputs), and `kernel` without.
+    """
+
+def kept_strips() -> list[npt.NDArray[np.float32]]:
+    """All strips that are kept."""
+
+def matmul_by_strips(
+    strips: npt.NDArray[Any], x1: npt.NDArray[Any], x2: npt.NDArray[Any], /
+) -> npt.NDArray[Any]: ...
+def linear_by_strips(
+    strips: npt.NDArray[Any],
+    x: npt.NDArray[Any],
+    kernel: npt.NDArray[Any],
+    bias: npt.NDArray[Any] | None,
+    /,
+) -> npt.NDArray[Any]: ...
 def when_hot(kernel: Any, function: Callable[[Any], object], /) -> None:
     """Calls function(kernel) once, when the kernel has run often."""
 

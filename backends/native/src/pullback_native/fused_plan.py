@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pullback_native.loops import Array
 
 #: As in c/fused.h.
+_DTYPES = {"float32": 0, "float64": 1, "int32": 2, "int64": 3}
 _KINDS = {"floats": 0, "booleans": 1, "number": 2, "row": 3}
 _CODES = {
     "unary": 0, "binary": 1, "with_number": 2, "with_row": 3, "select": 4, "compare": 5,
@@ -43,10 +44,11 @@ class _Step(NamedTuple):
 
 
 class Plan:
-    """The steps of a fused kernel over arrays of one shape."""
+    """The steps of a fused kernel over arrays of one shape and dtype."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
         self._shape = shape
+        self._dtype = dtype
         self._total = math.prod(shape)
         if not self._total:
             raise Unsupported
@@ -116,7 +118,7 @@ class Plan:
 
     def sum(self, of: int, axes: Sequence[int], shape: tuple[int, ...], *, mean: bool) -> int:
         """Adds a sum over the axes, which are the first, the last or all; its register."""
-        if not axes or of in self._boolean:
+        if not axes or of in self._boolean or self._dtype != "float32":
             raise Unsupported
         split = (
             math.prod(self._shape[: axes[0]]),
@@ -182,7 +184,8 @@ class Plan:
         return (
             tuple(self._bound), self._shape,
             tuple(_KINDS[kind] for kind in self._inputs) + (0,) * len(self._bound),
-            tuple(int(i in self._boolean) for i in outputs), (len(wide), buffers), order, steps,
+            tuple(int(i in self._boolean) for i in outputs),
+            (len(wide), buffers, _DTYPES[self._dtype]), order, steps,
             tuple((place, int(negative), value) for place, negative, value in self._numbers), sums,
             self._sizes(), self._cost,
         )  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.plugins.records import Kernel
 from pullback_native import _native
 from pullback_native.fused_plan import Plan, Unsupported
-from pullback_native.loops import FLOAT32, LOOPS, Array
+from pullback_native.loops import LOOPS, Array
 
 #: Loops of one array, and nanoseconds an element.
 UNARY = {
@@ -53,6 +53,12 @@ ARITHMETIC = {
     "minimum": _Arithmetic("minimum_number", "minimum_number", exact=False),
 }
 
+#: The dtypes beside float32, of which there are the loops that any other loop rounds alike: sums,
+#: elementary functions, and maxima of floats are not among them.
+EXACT = ("float64", "int32", "int64")
+#: Integers beyond are no doubles, as which the loops get numbers.
+_LARGEST_NUMBER = 1 << 53
+
 #: The ops that regions may have.
 FUSIBLE = frozenset({
     *UNARY, *GRADIENTS, *WITH_ATTRIBUTE, *ARITHMETIC, *COMPARISONS, *SUMS,
@@ -82,7 +88,12 @@ class _Builder:
             for call in region.calls
             if call.op.name != "broadcast_to"
         )
-        self._plan = Plan(self._shape)
+        values = [value for call in region.calls for value in (*call.results, *call.values)]
+        self._dtype = next(
+            (value.dtype for value in values if value.dtype != np.bool_), np.dtype(bool)
+        )
+        _require(self._dtype == np.float32 or self._dtype in EXACT)
+        self._plan = Plan(self._shape, str(self._dtype))
         #: Registers of the plan; numbers are -1 - their index.
         self._operands: dict[Any, int] = {}
         #: Numbers that stand for an array of the region's shape, and inputs that are rows.
@@ -106,10 +117,11 @@ class _Builder:
         if value.shape == self._shape:
             if value.dtype == np.bool_:
                 return self._plan.input("booleans")
-            _require(value.dtype == FLOAT32)
+            _require(value.dtype == self._dtype)
             return self._plan.input("floats")
-        _require(value.dtype == FLOAT32)
+        _require(value.dtype == self._dtype)
         if value.shape == ():
+            _require(self._dtype != np.int64)
             return self._plan.number_input()
         if len(self._shape) > 1 and value.shape == self._shape[-1:]:
             register = self._plan.input("row")
@@ -118,10 +130,12 @@ class _Builder:
         raise Unsupported
 
     def _constant(self, value: Any, array: Array) -> int:
-        _require(array.dtype == FLOAT32 and array.size > 0)
+        _require(array.dtype == self._dtype and array.size > 0)
         if array.ndim == 0 or array.size == 1 or not any(array.strides):
             _require(value.shape in ((), self._shape))
-            number = self._plan.number(float(array.flat[0]))
+            value_of = array.flat[0]
+            _require(self._dtype.kind == "f" or abs(int(value_of)) <= _LARGEST_NUMBER)
+            number = self._plan.number(float(value_of))
             if value.shape == self._shape and value.shape != ():
                 self._repeated.add(number)
             return number
@@ -139,6 +153,13 @@ class _Builder:
         operand = self._operand(value)
         _require(operand >= 0 and operand not in self._rows)
         return operand
+
+    def _loop(self, name: str) -> int:
+        """The loop of that name for the dtype of the region."""
+        loop = LOOPS.get(name if self._dtype == np.float32 else f"{name}_{self._dtype}")
+        if loop is None:
+            raise Unsupported
+        return loop
 
     # Calls -------------------------------------------------------------------------------------
 
@@ -161,24 +182,24 @@ class _Builder:
     def _elementwise(self, call: Any) -> int:
         name, attributes = call.op.name, call.attributes
         if name in COMPARISONS:
-            _require(all(value.dtype == FLOAT32 for value in call.values))
+            _require(all(value.dtype == self._dtype for value in call.values))
             x1, x2 = map(self._operand, call.inputs)
             _require(max(x1, x2) >= 0 and self._rows.isdisjoint((x1, x2)))
-            return self._plan.step("compare", LOOPS[name], (x1, x2), 0.15, boolean=True)
+            return self._plan.step("compare", self._loop(name), (x1, x2), 0.15, boolean=True)
         if name == "where":
             condition, x1, x2 = map(self._operand, call.inputs)
             _require(condition >= 0 and self._rows.isdisjoint((condition, x1, x2)))
-            return self._plan.step("select", LOOPS[name], (condition, x1, x2), 0.2)
+            return self._plan.step("select", self._loop(name), (condition, x1, x2), 0.2)
         inputs = tuple(map(self._array, call.inputs))
         if name in WITH_ATTRIBUTE:
             attribute, cost = WITH_ATTRIBUTE[name]
             number = self._plan.number(attributes[attribute])
-            return self._plan.step("with_number", LOOPS[name], (*inputs, number), cost)
+            return self._plan.step("with_number", self._loop(name), (*inputs, number), cost)
         if name.startswith("gelu"):
             form = "gelu_tanh" if attributes["approximate"] else "gelu_exact"
-            loop, cost = LOOPS[form + name.removeprefix("gelu")], 0.9
+            loop, cost = self._loop(form + name.removeprefix("gelu")), 0.9
         else:
-            loop, cost = LOOPS[name], (UNARY | GRADIENTS)[name]
+            loop, cost = self._loop(name), (UNARY | GRADIENTS)[name]
         return self._plan.step("unary" if len(inputs) == 1 else "binary", loop, inputs, cost)
 
     def _arithmetic(self, call: Any, loops: _Arithmetic) -> int:
@@ -187,23 +208,23 @@ class _Builder:
         _require(max(x1, x2) >= 0 and not {x1, x2} <= self._rows)
         if x1 in self._rows or x2 in self._rows:
             _require(loops.exact and min(x1, x2) >= 0)
-            row_loop = LOOPS[loops.row] if loops.row else -1
+            row_loop = LOOPS[loops.row] if loops.row and self._dtype == np.float32 else -1
             inputs = (x1, x2, 0 if x1 in self._rows else 1)
-            return self._plan.step("with_row", LOOPS[name], inputs, 0.15, row_loop)
+            return self._plan.step("with_row", self._loop(name), inputs, 0.15, row_loop)
         if min(x1, x2) >= 0:
-            return self._plan.step("binary", LOOPS[name], (x1, x2), 0.15)
+            return self._plan.step("binary", self._loop(name), (x1, x2), 0.15)
         number, x = min(x1, x2), max(x1, x2)
         if name == "multiply" and number in self._repeated and self._plan.constant(number) == 1:
             return x  # as the kernel does
         if x2 < 0 and name == "subtract":
             number = self._plan.again(number, negative=True)
-        loop = LOOPS[loops.right if x2 < 0 else loops.left]
+        loop = self._loop(loops.right if x2 < 0 else loops.left)
         return self._plan.step("with_number", loop, (x, number), 0.1)
 
     def _sum(self, call: Any) -> int:
         [value] = call.values
         axis, shape = call.attributes["axis"], value.shape
-        _require(call.attributes.get("dtype") is None and value.dtype == FLOAT32)
+        _require(call.attributes.get("dtype") is None and value.dtype == self._dtype)
         axes = range(len(shape)) if axis is None else axis
         result = call.results[0].shape
         return self._plan.sum(self._array(value), axes, result, mean=call.op.name == "mean")

@@ -186,6 +186,41 @@ def in_place(case: Case) -> None:
             identical(case, backend.to_host(kept), host[held], "what somebody else has")
 
 
+def kept(case: Case) -> None:
+    """Checks that a kernel that keeps what it makes of weights sees them change."""
+    resolved = case.resolved(case.tensors())
+    plan, backend = resolved.plan, case.device.backend
+    keep = None if plan.kernel is None else backend.keeper(case.op.name, plan.kernel)
+    if keep is None:
+        return
+    arrays = arrays_of(resolved.inputs)
+    kinds = [each(lambda x: Kind(tuple(x.shape), x.dtype), operand) for operand in arrays]
+    host = {
+        i: backend.to_host(array).copy()
+        for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))
+        if isinstance(kind, Kind)
+    }
+    owners = {i: _Owner(arrays[i]) for i in host}
+    kernel = keep(plan.kernel, kinds, plan.attributes, owners)
+    if kernel is None:
+        return
+    others: list[Any] = [None if i in host else array for i, array in enumerate(arrays)]
+    del arrays, resolved
+
+    def inputs() -> list[Any]:
+        return [owners[i]._array if i in owners else array for i, array in enumerate(others)]
+
+    turned = {i: array[..., ::-1] if array.ndim else array for i, array in host.items()}
+    for values in (host, turned, host):
+        for i, array in values.items():
+            owners[i]._array = backend.from_host(array, case.device.native, copy=True)
+        expected = plan.run(inputs())
+        for _ in range(5):
+            found = as_tuple(kernel(*inputs(), **plan.attributes))
+            for array, goal in zip(found, expected, strict=True):
+                identical(case, backend.to_host(array), backend.to_host(goal), "with kept weights")
+
+
 def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = _kernel(case) is None
@@ -282,8 +317,8 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        value, rules, unchanged, deterministic, body, prepared, in_place, layouts, mixed,
-        gradient, second_gradient, narrow_gradient,
+        value, rules, unchanged, deterministic, body, prepared, in_place, kept, layouts,
+        mixed, gradient, second_gradient, narrow_gradient,
     )
 }  # fmt: skip
 

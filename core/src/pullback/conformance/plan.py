@@ -236,6 +236,11 @@ def _is_in_place(case: Case) -> bool:
     return any(entry.in_place is not None for entry in kernels)
 
 
+def _is_kept(case: Case) -> bool:
+    kernels = case.device.backend.kernels_for(case.op.name)
+    return any(entry.keep is not None for entry in kernels)
+
+
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     **storage.CHECKS,
@@ -255,6 +260,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "body": (Area.VALUES, _has_both),
     "prepared": (Area.VALUES, _is_prepared),
     "in_place": (Area.VALUES, _is_in_place),
+    "kept": (Area.VALUES, _is_kept),
     "rules": (Area.DTYPES, _always),
     "mixed": (Area.DTYPES, _mixes),
     "unchanged": (Area.EDGES, _takes_arrays),

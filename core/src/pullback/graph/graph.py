@@ -189,6 +189,8 @@ class Call(NamedTuple):
         results = ", ".join(map(repr, self.results))
         text = f"{results} = {self.op.name}({', '.join(arguments)})"
         if isinstance(self.op, Fused):
+            explain = getattr(self.kernel, "explain", None)
+            text += f"  # {explain()}" if explain is not None else ""
             text += "".join(f"\n  {call}" for call in self.op.graph.calls)
         for name, graph in self.graphs.items():
             lines = [f"{name}:", *str(graph).splitlines()[1:]]

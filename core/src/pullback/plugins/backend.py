@@ -21,6 +21,7 @@ from pullback.plugins.records import (
     Deviation,
     Deviations,
     Fuser,
+    Keep,
     Kernel,
     Native,
     NativeDevice,
@@ -273,6 +274,7 @@ class Backend:
         priority: int,
         dtypes: frozenset[DType] | None = None,
         in_place: Kernel | None = None,
+        keep: Keep | None = None,
     ) -> None:
         """Adds a kernel of an op.
 
@@ -282,8 +284,9 @@ class Backend:
             source: the name of who registers it, for `unregister_kernels` and lists.
             dtypes: the public dtypes of the first input that it is for; None for all.
             in_place: for an optimizer's update, what `in_place` returns for the kernel.
+            keep: what `keeper` returns for the kernel.
         """
-        added = RegisteredKernel(kernel, source, priority, dtypes, in_place)
+        added = RegisteredKernel(kernel, source, priority, dtypes, in_place, keep)
         kernels = (*self._registered.get(op_name, ()), added)
         # A new tuple in one step: another thread may be looking a kernel up.
         self._registered[op_name] = tuple(sorted(kernels, key=lambda entry: -entry.priority))
@@ -422,6 +425,18 @@ class Backend:
         for entry in self._registered.get(op_name, ()):
             if entry.kernel is kernel:
                 return entry.in_place
+        return None
+
+    def keeper(self, op_name: str, kernel: Kernel) -> Keep | None:
+        """A function that makes kernels that keep what they make of weights between calls.
+
+        `keep(kernel, kinds, attributes, owners)` gets what `prepare` gets, and by the position of
+        an input the variable whose array it is, which the program does not write: others may. It
+        returns a kernel for that call of a program, with the same bits; None for none.
+        """
+        for entry in self._registered.get(op_name, ()):
+            if entry.kernel is kernel:
+                return entry.keep
         return None
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pullback.dtypes import DTypeLike
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Keep, Kernel
 
 if TYPE_CHECKING:
     import pluggy
@@ -35,10 +35,12 @@ class RegisterKernel(Protocol):
         *,
         dtypes: Iterable[DTypeLike] | None = None,
         in_place: Kernel | None = None,
+        keep: Keep | None = None,
     ) -> None:
         """Registers a kernel of an op for these dtypes of the first input; None for all.
 
-        `in_place` does the same to variables, for an optimizer's update.
+        `in_place` does the same to variables, for an optimizer's update. `keep` makes kernels for
+        programs that keep what they make of the weights.
         """
 
 
@@ -77,7 +79,8 @@ def pullback_register_kernels(register: RegisterKernel) -> None:
     """Called when the backend of a kernel pack has been loaded.
 
     Args:
-        register: `register(op_name, kernel, *, dtypes=None, in_place=None)`, once per kernel.
+        register: `register(op_name, kernel, *, dtypes=None, in_place=None, keep=None)`, once
+            per kernel.
     """
 
 

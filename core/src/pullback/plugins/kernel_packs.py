@@ -13,7 +13,7 @@ from pullback import errors
 from pullback.dtypes import DType, DTypeLike
 from pullback.plugins import entry_points
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Keep, Kernel
 from pullback.plugins.validation import check_dtypes, check_kernel, check_op
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class _Offer(NamedTuple):
     kernel: Kernel
     dtypes: frozenset[DType] | None
     in_place: Kernel | None
+    keep: Keep | None
 
 
 class OpsInfo(NamedTuple):
@@ -120,6 +121,7 @@ def _register(
         *,
         dtypes: Iterable[DTypeLike] | None = None,
         in_place: Kernel | None = None,
+        keep: Keep | None = None,
     ) -> None:
         check_kernel(op_name, kernel, plugin)
         supported = check_dtypes(dtypes, op_name, plugin)
@@ -129,12 +131,13 @@ def _register(
                     f"{plugin} registers two kernels of {op_name!r} for the same dtypes; "
                     f"keep one, or give each dtypes=... of its own"
                 )
-        if in_place is not None and not callable(in_place):
-            raise errors.PluginError(
-                f"{plugin}: in_place of {op_name!r} must be a function, got "
-                f"{type(in_place).__name__}; leave it out where there is none"
-            )
-        kernels.append(_Offer(op_name, kernel, supported, in_place))
+        for name, function in (("in_place", in_place), ("keep", keep)):
+            if function is not None and not callable(function):
+                raise errors.PluginError(
+                    f"{plugin}: {name} of {op_name!r} must be a function, got "
+                    f"{type(function).__name__}; leave it out where there is none"
+                )
+        kernels.append(_Offer(op_name, kernel, supported, in_place, keep))
 
     fusers: list[tuple[Callable[..., Kernel | None], Collection[str]]] = []
 
@@ -173,10 +176,11 @@ def _register(
             free.append(offer._replace(dtypes=supported))
     if contested and not free:
         raise errors.PluginError(contested[0])
-    for op_name, kernel, supported, in_place in free:
+    for op_name, kernel, supported, in_place, keep in free:
         backend.register_kernel(
-            op_name, kernel, source=name, priority=priority, dtypes=supported, in_place=in_place
-        )
+            op_name, kernel, source=name, priority=priority, dtypes=supported, in_place=in_place,
+            keep=keep,
+        )  # fmt: skip
     for fuse, ops in fusers:
         backend.register_fuser(fuse, ops, source=name, priority=priority)
     if deviations:

@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeAlias
 from pullback.dtypes import DType
 
 Kernel: TypeAlias = Callable[..., Any]
+#: `keep(kernel, kinds, attributes, owners)`, as `Backend.keeper` says.
+Keep: TypeAlias = Callable[..., Kernel | None]
 #: A device of the library below a backend, whatever that is; None where the library has none.
 NativeDevice: TypeAlias = Any
 
@@ -76,7 +78,7 @@ Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
 class RegisteredKernel:
     """A kernel that a backend has for an op: who registered it, and for which dtypes."""
 
-    __slots__ = ("dtypes", "in_place", "kernel", "priority", "source")
+    __slots__ = ("dtypes", "in_place", "keep", "kernel", "priority", "source")
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class RegisteredKernel:
         priority: int,
         dtypes: frozenset[DType] | None,
         in_place: Kernel | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.kernel = kernel
         self.source = source
@@ -92,6 +95,8 @@ class RegisteredKernel:
         self.dtypes = dtypes
         #: For an optimizer's update: does the same to variables, as `Backend.in_place` says.
         self.in_place = in_place
+        #: Makes kernels that keep what they make of weights, as `Backend.keeper` says.
+        self.keep = keep
 
 
 class Fuser:

@@ -68,12 +68,13 @@ class Layout(NamedTuple):
     steps: tuple[tuple[int, ...], ...]
     numbers: int
     width: int
+    is_float32: bool
 
     @classmethod
     def of(cls, plan: Sequence[Any]) -> Layout:
         """The layout of a plan, in the form that `_native.fused` takes."""
-        _, _, kinds, booleans, (wide, buffers), _, steps, numbers, _, sizes, _ = plan
-        return cls(kinds, booleans, wide, buffers, steps, len(numbers), sizes[-1])
+        _, _, kinds, booleans, (wide, buffers, dtype), _, steps, numbers, _, sizes, _ = plan
+        return cls(kinds, booleans, wide, buffers, steps, len(numbers), sizes[-1], dtype == 0)
 
     @property
     def kept(self) -> range:

@@ -17,7 +17,7 @@ from typing import Any
 from pullback import __version__
 from pullback_native import _native
 from pullback_native.compiled import cache, comparison, compiler
-from pullback_native.compiled.source import BLOCK, NEAR, Layout, source
+from pullback_native.compiled.source import BLOCK, NARROWEST_ROW, NEAR, Layout, source
 from pullback_native.instructions import INSTRUCTIONS
 
 
@@ -33,8 +33,10 @@ class Worker:
         self._running: compiler.Compilation | None = None
         self._compiler: compiler.Compiler | None = None
         self._folder: Path | None = None
-        #: Addresses of what was compiled, by key; 0 for what the loops do better.
-        self._done: dict[str, tuple[int, int]] = {}
+        #: Addresses of what was compiled, by key; 0 for what the loops do better, and why.
+        self._done: dict[str, tuple[int, int, str]] = {}
+        #: Why there is no compiler.
+        self._without = "there is no C compiler"
         self._warned = False
         self._ended = False
         #: Kernels that run compiled code.
@@ -42,6 +44,7 @@ class Worker:
 
     def add(self, layout: Layout, kernel: Any) -> None:
         """Asks for a kernel to be compiled."""
+        kernel.reason = "waits for the compiler"
         self._put((kernel, layout))
 
     def _put(self, asked: tuple[Any, Layout] | threading.Event) -> None:
@@ -84,6 +87,7 @@ class Worker:
             self._compiler = compiler.find(INSTRUCTIONS)
             self._open_folder()
         except compiler.CompilerError as error:
+            self._without = str(error)
             self._warn(str(error))
         while not self._ended:
             asked = self._kernels.get()
@@ -91,7 +95,7 @@ class Worker:
                 return
             if isinstance(asked, threading.Event):
                 asked.set()
-            elif self._compiler is not None:
+            else:
                 self._serve(*asked)
 
     def _open_folder(self) -> None:
@@ -102,13 +106,20 @@ class Worker:
             self._warn(str(error), "kernels are compiled anew by each process")
 
     def _serve(self, kernel: Any, layout: Layout) -> None:
+        known = self._compiler
+        if known is None:
+            kernel.reason = self._without
+            return
+        kernel.reason = "is being compiled"
         try:
             text = source(layout)
             if text is None:
+                kernel.reason = f"rows of fewer than {NARROWEST_ROW} elements are not compiled"
                 return
-            block, near = self._blocks(kernel, layout, text)
+            block, near, kernel.reason = self._blocks(kernel, layout, text, known)
         except Exception as error:  # of whatever kind: the loops go on
             self._compiler = None
+            kernel.reason = self._without = str(error)
             if not self._ended:
                 self._warn(str(error))
             return
@@ -116,14 +127,17 @@ class Worker:
             _native.adopt(kernel, block, near)
             self.adopted += 1
 
-    def _blocks(self, kernel: Any, layout: Layout, text: str) -> tuple[int, int]:
-        """The addresses of the block, and of that for numbers that are near; 0 for the loops."""
-        assert self._compiler is not None
-        known = self._compiler
+    def _blocks(
+        self, kernel: Any, layout: Layout, text: str, known: compiler.Compiler
+    ) -> tuple[int, int, str]:
+        """The addresses of the block, and of that for numbers that are near; 0 for the loops.
+
+        The text says why the loops go on, where they do.
+        """
         key = cache.key(text, *known.command, known.version, *known.flags, __version__)
         if key not in self._done:
             library = self._found(key) or self._compiled(key, text, known)
-            best = 0
+            best, why = 0, ""
             found = []
             for name in (BLOCK, NEAR):
                 address = _address(library, name)
@@ -133,7 +147,15 @@ class Worker:
                     found.append(address)
                 else:
                     found.append(0)
-            self._done[key] = (found[0], found[1])
+                    if address and not why:
+                        why = (
+                            "the compiled C is slower"
+                            if right
+                            else "the compiled C gives other bits"
+                        )
+            if best and not found[0]:
+                why = "most of its numbers are not for the compiled C"
+            self._done[key] = (found[0], found[1], why)
         return self._done[key]
 
     def _found(self, key: str) -> ctypes.CDLL | None:
@@ -196,8 +218,13 @@ def add(plan: Sequence[Any], kernel: Any) -> None:
         plan: what the kernel was made of, as `_native.fused` takes it.
         kernel: that kernel.
     """
-    if not compiler.is_off():
-        _worker.add(Layout.of(plan), kernel)
+    layout = Layout.of(plan)
+    if not layout.is_float32:
+        kernel.reason = "only float32 is compiled"
+    elif compiler.is_off():
+        kernel.reason = "compiling is switched off"
+    else:
+        _worker.add(layout, kernel)
 
 
 def wait() -> int:

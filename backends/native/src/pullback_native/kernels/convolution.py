@@ -49,6 +49,8 @@ _SHAPES = 512
 _Shape: TypeAlias = tuple[int, ...]
 #: A kernel for arrays of some shapes.
 _Ready: TypeAlias = Callable[[Array, Array], Array | None]
+#: That of the convolution: the third array has the strips of the second.
+_Conv: TypeAlias = Callable[..., Array | None]
 
 
 def _supports(x: Array, other: Array, groups: int, data_format: str) -> bool:
@@ -110,20 +112,29 @@ def _conv(
 @lru_cache(_SHAPES)
 def _conv_for(
     shape: _Shape, kernel_shape: _Shape, strides: _Shape, padding: Padding, dilation: _Shape
-) -> _Ready:
+) -> _Conv:
     *window, channels, features = kernel_shape
     if _is_product(tuple(window), strides, padding):
         matrix = channels, features
-        return lambda x, kernel: _native.matmul(plain(x), kernel.reshape(matrix))
+
+        def product(x: Array, kernel: Array, strips: Array | None = None) -> Array:
+            x, kernel = plain(x), kernel.reshape(matrix)
+            if strips is None:
+                return _native.matmul(x, kernel)
+            return _native.matmul_by_strips(strips, x, kernel)
+
+        return product
     out = output_sizes(shape[1:-1], tuple(window), strides, padding, dilation)
     results = shape[0], *out, features
     if not prod(results):
-        return lambda x, kernel: empty(results)
+        return lambda x, kernel, strips=None: empty(results)
     blocks, cost, sizes = _plan(shape, out, tuple(window), features, strides, padding, dilation)
 
-    def conv(x: Array, kernel: Array) -> Array | None:
+    def conv(x: Array, kernel: Array, strips: Array | None = None) -> Array | None:
         y = empty(results)
-        status = run(_CONV, blocks, 1, cost, sizes, x=plain(x), kernel=plain(kernel), y=y)
+        status = run(
+            _CONV, blocks, 1, cost, sizes, x=plain(x), kernel=plain(kernel), strips=strips, y=y
+        )
         return None if needs_numpy(status, _ROOM) else y
 
     return conv
@@ -320,6 +331,24 @@ def _prepare_conv(kinds: Sequence[Kind], attributes: Mapping[str, Any]) -> Kerne
         return None
     x, kernel = (kind.shape for kind in kinds)
     return _ready_kernel(_conv, _conv_for(x, kernel, *_geometry(attributes)))
+
+
+def by_strips(kinds: Sequence[Kind], attributes: Mapping[str, Any]) -> tuple[Kernel, int] | None:
+    """The kernel of a convolution by strips of its kernel, which come first, and its pixels.
+
+    None if the loops do not take arrays of these kinds.
+    """
+    if not _takes(kinds, attributes):
+        return None
+    x, kernel = (kind.shape for kind in kinds)
+    strides, padding, dilation = _geometry(attributes)
+    conv = _conv_for(x, kernel, strides, padding, dilation)
+
+    def kept(strips: Array, x: Array, kernel: Array, **attributes: Any) -> Array:
+        y = conv(x, kernel, strips)
+        return _conv(x, kernel, **attributes) if y is None else y
+
+    return kept, x[0] * prod(output_sizes(x[1:-1], kernel[:-2], strides, padding, dilation))
 
 
 @prepares(_conv_input_gradient)
