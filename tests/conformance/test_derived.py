@@ -1,5 +1,7 @@
 """Samples that follow by rules, the blame for failures, and what is said of them."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from pullback.conformance.case import cases, leaves
 from pullback.conformance.derived import derived, elementwise, values
 from pullback.conformance.process import ProcessState
 from pullback.conformance.report import Failure
-from pullback.conformance.runner import conform
+from pullback.conformance.runner import conform, planned
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
@@ -61,6 +63,28 @@ def test_large_and_empty_inputs_and_every_axis():
         if "axis" in s.attributes
     }
     assert {(n, axis) for n in (1, 2, 3, 4) for axis in range(-n, n)} <= tried
+
+
+def test_a_quick_run_measures_ops_without_a_kernel_with_fewer_samples():
+    def counts(backend, op, *, quick=True):
+        items = planned(OPS[op], as_device(backend), quick=quick)
+        return Counter(item.check for item in items)
+
+    members = {"name": "bare", "kernels": {k: v for k, v in KERNELS.items() if OPS[k].primitive}}
+    pb.register_backend(type("BareBackend", (NumPyBackend,), members)(), replace=True)
+    body, kernel = counts("bare", "logsumexp"), counts("cpu", "logsumexp")
+    written = len(load()["logsumexp"].samples)
+    assert body["value"] == written < kernel["value"]
+    assert body["unchanged"] == body["layouts"] == 1 < kernel["layouts"]
+    assert body["second_gradient"] == kernel["second_gradient"]
+    # Every value is one shape. In the full run nothing is left out, and for primitives nothing.
+    assert any(
+        item.sample == "every float32"
+        for item in planned(OPS["mish"], as_device("bare"), quick=True)
+    )
+    full = counts("bare", "logsumexp", quick=False)
+    assert full["value"] == counts("cpu", "logsumexp", quick=False)["value"]
+    assert counts("bare", "sum") == counts("cpu", "sum")
 
 
 def test_attributes_come_in_pairs():

@@ -157,6 +157,13 @@ def test_elementwise_functions_that_xla_computes_otherwise():
     assert not np.signbit(pb.sign(pb.asarray([-0.0])).numpy()).any()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_imaginary_numbers_are_true(dtype):
+    x = pb.asarray([[1j, 0], [0, 0], [1, 2j]], dtype=dtype)
+    assert pb.any(x, axis=1).tolist() == [True, False, True]
+    assert pb.all(x, axis=1).tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize(("dtype", "digits"), [("float16", 10), ("bfloat16", 7)])
 def test_float64_is_rounded_to_16_bits_once(dtype, digits):
     middle, little = 1 + 2.0 ** -(digits + 1), 2.0**-40

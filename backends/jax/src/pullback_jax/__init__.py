@@ -14,6 +14,7 @@ from pullback.plugins.backend import Backend
 from pullback.plugins.compiling import as_function
 from pullback.plugins.hookspecs import RegisterBackend, hookimpl
 from pullback.plugins.memory import Memory
+from pullback_jax.control import CONTROL
 from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings
@@ -30,6 +31,7 @@ class JaxBackend(Backend):
     dtypes: Mapping[DType, np.dtype[Any]] = {d: np.dtype(d) for d in dtypes.ALL}
     kernels = KERNELS
     deviations = DEVIATIONS
+    control_flow = (*CONTROL, "stop_gradient")
 
     def _devices(self, kind: str) -> list[jax.Device]:
         """JAX's devices: "gpu" means all accelerators, a TPU among them."""
@@ -88,7 +90,7 @@ class JaxBackend(Backend):
         """The graph compiled by XLA when it first runs."""
         # Of 16-bit floats every result is rounded, as without compilation.
         options = {"xla_allow_excess_precision": False}
-        run = jax.jit(as_function(graph), compiler_options=options)
+        run = jax.jit(as_function(graph, CONTROL), compiler_options=options)
 
         def compiled(*inputs: Any) -> Sequence[jax.Array]:
             results: tuple[jax.Array, ...]

@@ -107,6 +107,17 @@ def _hyperbolic(name: str) -> Kernel:
     return kernel
 
 
+def _of_nonzero(name: str) -> Kernel:
+    """any or all: JAX's look at the real part of a complex number alone."""
+    function = GENERIC[name]
+
+    def kernel(x: jax.Array, **attributes: Any) -> jax.Array:
+        found: jax.Array = function(x != 0 if jnp.iscomplexobj(x) else x, **attributes)
+        return found
+
+    return kernel
+
+
 def _matmul(x1: jax.Array, x2: jax.Array) -> jax.Array:
     product = jnp.matmul(widened(x1), widened(x2), precision=jax.lax.Precision.HIGHEST)
     return narrowed(product, x1)
@@ -130,6 +141,8 @@ def _solve(x1: jax.Array, x2: jax.Array) -> jax.Array:
 _TABLE: dict[str, Kernel] = {
     **GENERIC,
     **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
+    "all": _of_nonzero("all"),
+    "any": _of_nonzero("any"),
     "astype": _astype,
     "cholesky": _cholesky,
     "cosh": _hyperbolic("cosh"),

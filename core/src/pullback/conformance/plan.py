@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance import by_reference, checks, regions, repetition, storage, whole
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
-from pullback.conformance.derived import derived, randomized
+from pullback.conformance.derived import FEW, RULES, derived, randomized
 from pullback.conformance.lasting import lasting
 from pullback.conformance.sample import Suite
 from pullback.devices import Device
@@ -70,8 +70,13 @@ class Item:
 
 
 def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
-    """The items of an op; with `quick`, each sample in one dtype and few gradients."""
-    every_sample = (*suite.samples, *derived(op, suite, quick=quick))
+    """The items of an op; with `quick`, each sample in one dtype and few gradients.
+
+    An op without a kernel of the backend runs core's body, whose ops are measured on their own. A
+    quick run measures it with fewer samples, and only once in what a kernel alone can do wrong.
+    """
+    rules = FEW if quick and _has_body_alone(op, device) else RULES
+    every_sample = (*suite.samples, *derived(op, suite, quick=quick, rules=rules))
     yield from _items(op, replace(suite, samples=every_sample), device, quick=quick)
     if op.name == "astype":
         for case in storage.cases(op, suite, device):
@@ -97,6 +102,7 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
     turns = {group[turn % len(group)] for turn, group in enumerate(by_sample.values())}
     turns.update(case for case in every if case.sample.every_dtype)
     chosen = turns if quick else set(every)
+    once = _once_if_quick(op, device) if quick else ()
     seen: set[tuple[str, object]] = set()
     for case in every:
         for check, (area, applies) in _CHECKS.items():
@@ -120,6 +126,10 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
                 seen.add((check, case.dtype))
             elif case not in chosen:
                 continue
+            if check in once and case.sample.period is None:
+                if (check, None) in seen:
+                    continue
+                seen.add((check, None))
             if check == "value" and _is_edge(case):
                 area = Area.EDGES
             yield Item(op, suite, device, check, area, case)
@@ -160,6 +170,22 @@ def _cast(value: object, dtype: DType) -> object:
 
 #: The checks that one sample of an op has to pass, and one that is large.
 _ONCE = ("repeated", "threads", "compiled", "fused")
+
+
+def _has_body_alone(op: Op, device: Device) -> bool:
+    """Returns whether the op runs core's body: it is a composite without a kernel."""
+    return not op.primitive and not device.backend.kernels_for(op.name)
+
+
+def _once_if_quick(op: Op, device: Device) -> tuple[str, ...]:
+    """The checks that a quick run makes of one sample of an op, and of all values.
+
+    Dtypes are mixed by rules of core. The body of an op is compared with the reference, as on
+    every backend, unless a gradient rule takes residuals of either the body or the kernel.
+    """
+    if _has_body_alone(op, device):
+        return ("mixed", "unchanged", "deterministic", "lasting", "layouts", "narrow_gradient")
+    return ("mixed",) if op.residuals else ("mixed", "body")
 
 
 def _size(case: Case) -> str:

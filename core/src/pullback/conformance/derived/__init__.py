@@ -7,7 +7,7 @@ every value that a dtype has, large and empty inputs, every axis, pairs of attri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
 from pullback.conformance.derived import attributes, axes, elementwise, exceptional, sizes
@@ -15,28 +15,36 @@ from pullback.conformance.derived.variation import distinct
 from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
+#: The rules, by the names under which a suite may leave them out.
+RULES = ("values", "sizes", "axes", "pairs", "exceptional")
+#: Those of a quick run for an op without a kernel: all its samples have one shape.
+FEW = ("values",)
 
-def derived(op: Op, suite: Suite, *, quick: bool) -> tuple[Sample, ...]:
+
+def derived(
+    op: Op, suite: Suite, *, quick: bool, rules: Collection[str] = RULES
+) -> tuple[Sample, ...]:
     """The samples of an op that follow by rules.
 
     Args:
         op: the op.
         suite: its samples, whose values and reference are used.
         quick: fewer of them.
+        rules: the names of the rules.
     """
     # Those of a quick run come first, so that it is a part of the full one.
-    some = _all(op, suite, quick=True)
-    return tuple(distinct(some if quick else chain(some, _all(op, suite, quick=False))))
+    some = _all(op, suite, rules, quick=True)
+    return tuple(distinct(some if quick else chain(some, _all(op, suite, rules, quick=False))))
 
 
-def _all(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
-    rules: dict[str, Callable[[], Iterator[Sample]]] = {
+def _all(op: Op, suite: Suite, rules: Collection[str], *, quick: bool) -> Iterator[Sample]:
+    made: dict[str, Callable[[], Iterator[Sample]]] = {
         "values": lambda: elementwise.samples(op, suite),
         "sizes": lambda: sizes.samples(op, suite, quick=quick),
         "axes": lambda: axes.samples(op, suite, quick=quick),
         "pairs": lambda: attributes.samples(op, suite, quick=quick),
         "exceptional": lambda: exceptional.samples(op, suite),
     }
-    for name, rule in rules.items():
-        if name not in suite.without:
-            yield from rule()
+    for name, samples in made.items():
+        if name in rules and name not in suite.without:
+            yield from samples()
