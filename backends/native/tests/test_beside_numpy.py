@@ -171,3 +171,13 @@ def test_attention_of_a_large_batch_in_parts():
     name = "scaled_dot_product_attention"
     y, normalizer = beside(name, q, k, v, mask, **options)
     beside(f"{name}_gradient", q, k, v, mask, y, normalizer, normal(*y.shape), **options)
+
+
+def test_gradient_of_attention_with_a_normalizer_that_numpy_broadcasts():
+    query, key, value, out, g = (normal(2, 3, 5, 5) for _ in range(5))
+    for normalizer in (normal(2, 3, 5, 1), normal(2, 3, 5, 5), normal(1, 3, 5, 1)):
+        rest = (None, out, normalizer, g)
+        beside(
+            "scaled_dot_product_attention_gradient", query, key, value, *rest,
+            is_causal=False, scale=0.5,
+        )  # fmt: skip

@@ -223,6 +223,11 @@ def _before(states: jax.Array, initial: jax.Array, reverse: bool) -> jax.Array:
     return jnp.concatenate([initial[:, None], states], 1)[:, :-1]
 
 
+def _rows(x: jax.Array) -> jax.Array:
+    """The last axis of a stack of matrices as rows; without -1, which needs a size above 0."""
+    return jnp.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+
+
 @_compiled("reverse")
 def _lstm_gradient(
     x: jax.Array,
@@ -265,10 +270,9 @@ def _lstm_gradient(
     (dh, dc), dz = lax.scan(step, start, inputs, reverse=not reverse)
     h_before = _steps(_before(widened(out), widened(initial_h), reverse))
     dx = _steps(_matmul(dz, widened(kernel).T))
-    rows = jnp.reshape(dz, (-1, dz.shape[-1]))
-    wide = _steps(widened(x))
-    dkernel = _matmul(jnp.reshape(wide, (-1, wide.shape[-1])).T, rows)
-    drecurrent = _matmul(jnp.reshape(h_before, (-1, h_before.shape[-1])).T, rows)
+    rows = _rows(dz)
+    dkernel = _matmul(_rows(_steps(widened(x))).T, rows)
+    drecurrent = _matmul(_rows(h_before).T, rows)
     gradients = (dx, dh, dc, dkernel, drecurrent, jnp.sum(rows, 0))
     return tuple(narrowed(gradient, x) for gradient in gradients)
 

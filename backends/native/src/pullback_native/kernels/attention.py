@@ -162,6 +162,9 @@ def _attention_gradient(
     if (
         _supports(query, key, value, mask)
         and all_float32(out, normalizer, g)
+        # NumPy broadcasts others; the loops take a number for each query.
+        and normalizer.shape == (*query.shape[:-1], 1)
+        and out.shape == g.shape == (*query.shape[:-1], value.shape[-1])
         and not _hides_infinities(query, key, is_causal, key, value)
     ):
         dquery, dkey, dvalue = empty(query.shape), empty(key.shape), empty(value.shape)

@@ -183,9 +183,24 @@ def _sum_groups(x: Tensor, shared: Tensor) -> Tensor:
 
 
 def _gradient_shapes(
-    query: Shape, key: Shape, value: Shape, *_: object, **__: object
+    query: Shape,
+    key: Shape,
+    value: Shape,
+    mask: Shape | None,
+    out: Shape,
+    normalizer: Shape,
+    g: Shape,
+    *,
+    is_causal: bool = False,
+    **_: object,
 ) -> list[Shape]:
     """The shapes of query, key and value."""
+    result = _attention_shape(query, key, value, mask, is_causal=is_causal)
+    rows = (*result[:-1], 1)
+    given = (("out", out, result), ("normalizer", normalizer, rows), ("g", g, result))
+    for name, shape, expected in given:
+        if shape != expected:
+            raise errors.ShapeError(f"{name} {shape} must have the shape {expected}")
     return [query, key, value]
 
 
