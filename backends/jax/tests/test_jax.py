@@ -125,9 +125,10 @@ def test_convolutions_are_numpys(data_format):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_lstm_is_numpys(reverse, masked):
+@pytest.mark.parametrize("features", [0, 3])
+def test_lstm_is_numpys(features, reverse, masked):
     rng = np.random.default_rng(2)
-    shapes = (2, 5, 3), (2, 4), (2, 4), (3, 16), (4, 16), (16,)
+    shapes = (2, 5, features), (2, 4), (2, 4), (features, 16), (4, 16), (16,)
     arrays = [rng.standard_normal(shape) for shape in shapes]
     mask = rng.random((2, 5)) < 0.6 if masked else None
 
