@@ -13,8 +13,8 @@ from pullback.shapes import Axes
 if TYPE_CHECKING:
     from pullback.tensor import Tensor, TensorLike
 
-#: The default of what PyTorch calls `axis` and `keepdims`: given, it is answered. A dictionary of
-#: unknown keywords would cost a sum a twentieth of its time.
+#: The default of what PyTorch calls `axis` and `keepdims` in the method that is called most: a dict
+#: of unknown keywords, as others have, would cost it a twentieth of its time.
 _NOT_TAKEN: Never = cast("Never", ...)
 
 
@@ -104,10 +104,10 @@ class ArrayMethods:
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
         *,
         keepdims: bool = False,
+        dim: Never = _NOT_TAKEN,
+        keepdim: Never = _NOT_TAKEN,
     ) -> Tensor:
         """The sum over `axis` (`pullback.sum`)."""
         if dim is not ... or keepdim is not ...:
@@ -118,43 +118,40 @@ class ArrayMethods:
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
         *,
         keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The product over `axis` (`pullback.prod`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.prod, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.prod, unknown)
         return OPERATORS.prod(self, axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
         *,
         keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The mean over `axis` (`pullback.mean`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.mean, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.mean, unknown)
         return OPERATORS.mean(_cast(self, dtype), axis, keepdims=keepdims)
 
     def var(
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
         *,
         ddof: float = 0,
         keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The variance over `axis`; `ddof` is the `correction` of `pullback.var`."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.var, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.var, unknown)
         x = _cast(self, dtype)
         return OPERATORS.var(x, axis, correction=ddof, keepdims=keepdims)
 
@@ -162,94 +159,55 @@ class ArrayMethods:
         self,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
         *,
         ddof: float = 0,
         keepdims: bool = False,
+        **unknown: Never,
     ) -> Tensor:
         """The standard deviation over `axis`; `ddof` is the `correction` of `pullback.std`."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.std, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.std, unknown)
         x = _cast(self, dtype)
         return OPERATORS.std(x, axis, correction=ddof, keepdims=keepdims)
 
-    def max(
-        self,
-        axis: Axes = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
-        *,
-        keepdims: bool = False,
-    ) -> Tensor:
+    def max(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The largest value over `axis` (`pullback.max`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.max, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.max, unknown)
         return OPERATORS.max(self, axis, keepdims=keepdims)
 
-    def min(
-        self,
-        axis: Axes = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
-        *,
-        keepdims: bool = False,
-    ) -> Tensor:
+    def min(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The smallest value over `axis` (`pullback.min`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.min, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.min, unknown)
         return OPERATORS.min(self, axis, keepdims=keepdims)
 
     def argmax(
-        self,
-        axis: int | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
-        *,
-        keepdims: bool = False,
+        self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
     ) -> Tensor:
         """The index of the largest value over `axis` (`pullback.argmax`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.argmax, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.argmax, unknown)
         return OPERATORS.argmax(self, axis, keepdims=keepdims)
 
     def argmin(
-        self,
-        axis: int | None = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
-        *,
-        keepdims: bool = False,
+        self, axis: int | None = None, *, keepdims: bool = False, **unknown: Never
     ) -> Tensor:
         """The index of the smallest value over `axis` (`pullback.argmin`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.argmin, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.argmin, unknown)
         return OPERATORS.argmin(self, axis, keepdims=keepdims)
 
-    def any(
-        self,
-        axis: Axes = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
-        *,
-        keepdims: bool = False,
-    ) -> Tensor:
+    def any(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """Returns True if any element over `axis` is not 0 (`pullback.any`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.any, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.any, unknown)
         return OPERATORS.any(self, axis, keepdims=keepdims)
 
-    def all(
-        self,
-        axis: Axes = None,
-        dim: Never = _NOT_TAKEN,
-        keepdim: Never = _NOT_TAKEN,
-        *,
-        keepdims: bool = False,
-    ) -> Tensor:
+    def all(self, axis: Axes = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
         """Returns True if all elements over `axis` are not 0 (`pullback.all`)."""
-        if dim is not ... or keepdim is not ...:
-            reject_keywords(ArrayMethods.all, dim=dim, keepdim=keepdim)
+        if unknown:
+            check_keywords(ArrayMethods.all, unknown)
         return OPERATORS.all(self, axis, keepdims=keepdims)
 
     def cumsum(

@@ -328,9 +328,12 @@ def reject_keywords(function: FunctionType, /, **keywords: object) -> NoReturn:
         InputTypeError: in every case.
     """
     name = next(name for name, value in keywords.items() if value is not ...)
+    names = _named(function)
+    # A function of ops takes them by position, too, which costs less.
+    position = "" if name in names else ", or one argument too many by position"
     raise errors.InputTypeError(
-        f"{function.__name__}() got an unexpected keyword argument {name!r}, or one argument too "
-        f"many by position; {_keyword_advice('', name, _named(function))}"
+        f"{function.__name__}() got an unexpected keyword argument {name!r}{position}; "
+        + _keyword_advice("", name, [other for other in names if other not in keywords])
     )
 
 
