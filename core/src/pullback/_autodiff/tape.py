@@ -317,7 +317,8 @@ class GradientTape(Jacobians):
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )
-        single, nodes = type(sources) is Tensor, self._read_nodes(sources)
+        single = type(sources) is Tensor
+        nodes = self._read_nodes(sources) if type(sources) is list else None
         read = nodes is not None
         if nodes is None:
             flat = [sources] if single else leaves(sources)
@@ -377,10 +378,10 @@ class GradientTape(Jacobians):
             _LIVE.count -= 1
         self._own, self._leaves = set(), {}
 
-    def _read_nodes(self, sources: Any) -> list[Node | None] | None:
+    def _read_nodes(self, sources: list[Any]) -> list[Node | None] | None:
         """The nodes of a list of variables that the tape watches; None for all else."""
         entries = self._leaves
-        if type(sources) is not list or not entries:
+        if not entries:
             return None
         try:
             return [entries[id(source)][1] for source in sources]

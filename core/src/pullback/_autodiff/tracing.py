@@ -15,6 +15,8 @@ from operator import attrgetter
 from types import FunctionType
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from pullback._autodiff import seeds
 from pullback._autodiff.backward import Interval, backpropagate
 from pullback._codegen.source import Source
@@ -286,6 +288,8 @@ class _Comparison:
                 raise NotTraceableError  # the rule goes to another device
             if value is None or type(value) is bool:
                 self._unless(f"{name} is {value}")
+            elif isinstance(value, np.dtype):  # as those of arrays, below
+                self._unless(f"{name} is {self._source.constant(value)}")
             elif form in COMPARABLE and type(value) is float and (value == 0 or value != value):
                 self._unless(f"{name}.hex() == {value.hex()!r}")
             elif form in COMPARABLE:
