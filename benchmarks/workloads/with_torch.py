@@ -345,13 +345,17 @@ class ResNet50(nn.Module):
         return self.dense(self.blocks(x).mean((2, 3)))
 
 
-class Decoder(nn.Module):
+class AttentionBlock(nn.Module):
+    """The layers of a decoder and an encoder, which call them in other orders."""
+
     def __init__(self, weights: Weights, name: str) -> None:
         super().__init__()
         self.norm0, self.norm1 = (layer_norm(weights, f"{name}.norm{i}") for i in range(2))
         self.attend, self.project = (dense(weights, f"{name}.{i}") for i in ("attend", "project"))
         self.widen, self.narrow = (dense(weights, f"{name}.{i}") for i in ("widen", "narrow"))
 
+
+class Decoder(AttentionBlock):
     def forward(self, x: Any) -> Any:
         y = attention(self.attend(self.norm0(x)), shared.HEADS, is_causal=True)
         x = x + self.project(y)
@@ -382,13 +386,7 @@ class Transformer(nn.Module):
         return self.head(self.norm(self.blocks(self.embedding(ids) + self.positions)))
 
 
-class Encoder(nn.Module):
-    def __init__(self, weights: Weights, name: str) -> None:
-        super().__init__()
-        self.norm0, self.norm1 = (layer_norm(weights, f"{name}.norm{i}") for i in range(2))
-        self.attend, self.project = (dense(weights, f"{name}.{i}") for i in ("attend", "project"))
-        self.widen, self.narrow = (dense(weights, f"{name}.{i}") for i in ("widen", "narrow"))
-
+class Encoder(AttentionBlock):
     def forward(self, x: Any) -> Any:
         y = attention(self.attend(x), shared.ENCODER_HEADS, is_causal=False)
         x = self.norm0(x + self.project(y))

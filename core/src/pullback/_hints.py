@@ -26,6 +26,7 @@ __all__ = [
     "answer_module_call",
     "check_keywords",
     "close_names",
+    "is_of_call",
     "keyword_note",
     "reject_keywords",
 ]
@@ -269,13 +270,21 @@ def _answering(function: Callable[..., T]) -> Callable[..., T]:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            at = error.__traceback__
-            if at is None or at.tb_next is not None or isinstance(error, errors.PullbackError):
-                raise  # from inside the function
+            if not is_of_call(error):
+                raise
             explained = _explained(function, args, kwargs, error)
         raise explained
 
     return call
+
+
+def is_of_call(error: TypeError) -> bool:
+    """Returns whether an error that was just caught is the call's, not from inside the function.
+
+    It has no frame below that of the call then: the arguments do not fit the parameters.
+    """
+    at = error.__traceback__
+    return at is not None and at.tb_next is None and not isinstance(error, errors.PullbackError)
 
 
 def _explained(

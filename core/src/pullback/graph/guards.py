@@ -23,7 +23,6 @@ from pullback.devices import Device
 from pullback.graph.host import Guard, same
 from pullback.tensor import Tensor
 
-_MISSING = object()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 #: Longer containers, and more guards, are not looked at: a program asks all of them at each run.
 #: Those of layers it asks when an attribute of one has been set.
@@ -110,11 +109,11 @@ def settled(
 def _put_back(guard: Guard) -> None:
     """Has a place hold what it held before the trace."""
     place, *name = guard.arguments
-    before = cast("tuple[Any, ...]", guard.value)
+    before = cast("Any", guard.value)
     if guard.function is getattr:
-        setattr(place, name[0], guard.value)
+        setattr(place, name[0], before)
     elif guard.function is not contents:
-        cast("Any", guard.function).__self__[place] = guard.value
+        cast("Any", guard.function).__self__[place] = before
     elif type(place) is list:
         place[:] = before
     else:
@@ -250,7 +249,7 @@ class Reach:
         elif isinstance(value, MethodType):
             if isinstance(value.__func__, FunctionType):
                 self.method(value.__func__, value.__self__, path.rpartition(".")[0])
-        elif isinstance(value, (FunctionType, staticmethod, classmethod)) or (
+        elif isinstance(value, FunctionType) or (
             hasattr(value, "__wrapped__") and not isinstance(value, (ModuleType, type))
         ):
             for function in _wrapped(value):
@@ -269,10 +268,10 @@ class Reach:
         if len(self.guards) < self._most:
             self.guards.setdefault((guard.function, *map(id, guard.arguments)), guard)
 
-    def _is_new(self, *key: object) -> bool:
-        identity = (id(key[0]), id(key[1]))
+    def _is_new(self, what: object, owner: object) -> bool:
+        identity = id(what), id(owner)
         new = identity not in self._visited
-        self._visited[identity] = (key[0], key[1])
+        self._visited[identity] = what, owner
         return new
 
 

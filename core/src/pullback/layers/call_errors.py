@@ -55,9 +55,7 @@ def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     """Adds the innermost layer to an error of Python's, or of another library's."""
     if getattr(error, "__notes__", None):
         return
-    at = error.__traceback__
-    if isinstance(error, TypeError) and at is not None and at.tb_next is None:
-        # It has no frame below that of the call: the arguments do not fit the parameters.
+    if isinstance(error, TypeError) and _hints.is_of_call(error):
         error.add_note(
             f"{type(layer).__name__}.call has the parameters {inspect.signature(layer.call)}; "
             f"a layer is called with as many inputs as its call takes, and fit passes all inputs "

@@ -422,10 +422,8 @@ class Backend:
         that have their native arrays in `_array`. It gives each of them its new array, which may be
         the old one with new contents if nobody else refers to that.
         """
-        for entry in self._registered.get(op_name, ()):
-            if entry.kernel is kernel:
-                return entry.in_place
-        return None
+        entry = self._entry(op_name, kernel)
+        return None if entry is None else entry.in_place
 
     def keeper(self, op_name: str, kernel: Kernel) -> Keep | None:
         """A function that makes kernels that keep what they make of weights between calls.
@@ -434,10 +432,13 @@ class Backend:
         an input the variable whose array it is, which the program does not write: others may. It
         returns a kernel for that call of a program, with the same bits; None for none.
         """
-        for entry in self._registered.get(op_name, ()):
-            if entry.kernel is kernel:
-                return entry.keep
-        return None
+        entry = self._entry(op_name, kernel)
+        return None if entry is None else entry.keep
+
+    def _entry(self, op_name: str, kernel: Kernel) -> RegisteredKernel | None:
+        """Returns the entry of a registered kernel; None for one of the backend's own."""
+        entries = self._registered.get(op_name, ())
+        return next((entry for entry in entries if entry.kernel is kernel), None)
 
     def __repr__(self) -> str:
         return f"<backend {self.name} {self.version}>"

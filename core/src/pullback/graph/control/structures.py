@@ -10,6 +10,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import capturing
+from pullback._hints import is_of_call
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor, wrap
 
@@ -50,9 +51,8 @@ def checked_function(name: str, argument: str, f: Callable[..., R], takes: str) 
         try:
             return f(*args)
         except TypeError as error:
-            at = error.__traceback__
-            if at is None or at.tb_next is not None or isinstance(error, errors.PullbackError):
-                raise  # from inside the function
+            if not is_of_call(error):
+                raise
             reason = str(error).partition("() ")[2] or str(error)
         raise errors.InputTypeError(f"{name}: {argument} is called with {takes}, but it {reason}")
 
