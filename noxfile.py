@@ -122,11 +122,11 @@ def native(session: nox.Session) -> None:
         *("--find-links", str(DIST), f"pullback[cpu] @ {Path(core).as_uri()}"),
         # By their paths: what uv keeps of a folder of wheels is older than a wheel built again.
         *wheels_of("pullback_numpy", "pullback_native"),
-        *("pytest", "hypothesis", "scipy"),
+        *("pytest", "pytest-xdist", "hypothesis", "scipy"),
     )
     session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
     smoke_test(session)
-    session.run("python", "-m", "pytest", "-q", "backends/native/tests", env=CLEAN)
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "backends/native/tests", env=CLEAN)
     # Some tests as another processor would run them, another one for each commit.
     commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
     session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
