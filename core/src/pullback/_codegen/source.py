@@ -47,6 +47,8 @@ class Source:
     ) -> None:
         self.name = name
         self.names: dict[str, Any] = {} if names is None else names  # type: ignore[assignment]
+        # A module of this package, as of the code that it stands for: filters of warnings ask.
+        self.names.setdefault("__name__", __name__)
         self._lines = [f"def {name}({parameters}):"]
         self._depth = 1
         self._constants = itertools.count()
