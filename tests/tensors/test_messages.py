@@ -75,6 +75,26 @@ def test_shapes_that_cannot_be_broadcast() -> None:
             call()
 
 
+@pytest.mark.parametrize("shape", [-2, (-2,), (-2, 1), [2, -7]])
+def test_only_one_negative_size_is_inferred(shape: Any) -> None:
+    """NumPy takes any negative size for -1."""
+    for taped in (False, True):
+        with pb.GradientTape() as tape:
+            if taped:
+                tape.watch(X)
+            with pytest.raises(errors.ShapeError, match="reshape: sizes in a shape must not be neg"):
+                pb.reshape(X, shape)
+
+
+@pytest.mark.parametrize("at", ["out", "normalizer", "g"])
+def test_parts_of_a_gradient_are_not_broadcast(at: str) -> None:
+    x = pb.ones((2, 1, 3, 4))
+    given = {"out": x, "normalizer": pb.ones((2, 1, 3, 1)), "g": x}
+    for wrong in (pb.ones(()), pb.ones((1, 1, 3, 1))):
+        with pytest.raises(errors.ShapeError, match=f"{at} .* must have the shape"):
+            pb.ops.scaled_dot_product_attention_gradient(x, x, x, None, **{**given, at: wrong})
+
+
 class OfReals(pb.Backend):
     name = "of_reals"
     dtypes = {pb.ones(1).dtype: pb.ones(1).dtype}  # noqa: RUF012

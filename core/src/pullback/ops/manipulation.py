@@ -49,7 +49,11 @@ def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
         if known == 0 or total % known:
             raise errors.ShapeError(f"{total} elements of shape {shapes[0]} do not fill {shape}")
         shape = tuple([total // known if size == -1 else size for size in shape])
-    return {"shape": tuple([as_int(size, "an integer size in a shape") for size in shape])}
+    sizes = tuple([as_int(size, "an integer size in a shape") for size in shape])
+    # Here, since NumPy takes any negative size for -1.
+    if sizes and min(sizes) < 0:
+        raise errors.ShapeError(f"sizes in a shape must not be negative, got {sizes}")
+    return {"shape": sizes}
 
 
 def _is_own(x: Shape, *, shape: Shape) -> bool:
@@ -59,8 +63,6 @@ def _is_own(x: Shape, *, shape: Shape) -> bool:
 
 def _same_size(x: Shape, *, shape: Shape) -> Shape:
     """The requested shape, which has as many elements as x."""
-    if shape and min(shape) < 0:
-        raise errors.ShapeError(f"sizes in a shape must not be negative, got {shape}")
     if size_of(x) != size_of(shape):
         raise errors.ShapeError(
             f"shape {x} has {size_of(x)} elements and shape {shape} {size_of(shape)}"
