@@ -90,9 +90,13 @@ def test_only_one_negative_size_is_inferred(shape: Any) -> None:
 def test_parts_of_a_gradient_are_not_broadcast(at: str) -> None:
     x = pb.ones((2, 1, 3, 4))
     given = {"out": x, "normalizer": pb.ones((2, 1, 3, 1)), "g": x}
+    gradient = pb.ops.scaled_dot_product_attention_gradient
     for wrong in (pb.ones(()), pb.ones((1, 1, 3, 1))):
-        with pytest.raises(errors.ShapeError, match=f"{at} .* must have the shape"):
-            pb.ops.scaled_dot_product_attention_gradient(x, x, x, None, **{**given, at: wrong})
+        for watched in ([], [x]):  # by the kernel, and by the body
+            with pb.GradientTape() as tape:
+                tape.watch(watched)
+                with pytest.raises(errors.ShapeError, match=f"{at} .* must have the shape"):
+                    gradient(x, x, x, None, **{**given, at: wrong})
 
 
 class OfReals(pb.Backend):

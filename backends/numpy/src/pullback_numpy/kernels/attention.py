@@ -128,9 +128,6 @@ def _attention_gradient(
     query: Array, key: Array, value: Array, mask: Array | None, out: Array,
     normalizer: Array, g: Array, *, is_causal: bool, scale: float,
 ) -> tuple[Array, ...]:  # fmt: skip
-    rows = query.shape[:-1]
-    if not (out.shape == g.shape == (*rows, value.shape[-1]) and normalizer.shape == (*rows, 1)):
-        raise ValueError("out, normalizer or g has another shape")  # and would be broadcast
     q, k, v, h, y = widened(query), widened(key), widened(value), widened(g), widened(out)
     unseen = _unseen(q, k, is_causal)
     dq, dk, dv = (np.empty(a.shape, a.dtype) for a in (q, k, v))

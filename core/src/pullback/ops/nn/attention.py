@@ -195,12 +195,7 @@ def _gradient_shapes(
     **_: object,
 ) -> list[Shape]:
     """The shapes of query, key and value."""
-    result = _attention_shape(query, key, value, mask, is_causal=is_causal)
-    rows = (*result[:-1], 1)
-    given = (("out", out, result), ("normalizer", normalizer, rows), ("g", g, result))
-    for name, shape, expected in given:
-        if shape != expected:
-            raise errors.ShapeError(f"{name} {shape} must have the shape {expected}")
+    _attention_shape(query, key, value, mask, is_causal=is_causal)
     return [query, key, value]
 
 
@@ -210,7 +205,14 @@ def _gradient_dtypes(operands: Operands, **_: object) -> Resolution:
     return Resolution(inputs, tuple(dtype for dtype in inputs[:3] if dtype is not None))
 
 
-def _same_attributes(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
+def _fitting_parts(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
+    """The scale; neither kernels nor the body may broadcast what the op has returned."""
+    query, _, value, _, *parts = shapes
+    result = (*query[:-1], *value[-1:])
+    expected = {"out": result, "normalizer": (*query[:-1], 1), "g": result}
+    for shape, (name, fitting) in zip(parts, expected.items(), strict=True):
+        if shape != fitting:
+            raise errors.ShapeError(f"{name} {shape} must have the shape {fitting}")
     return _default_scale(shapes, **attributes)
 
 
@@ -219,7 +221,7 @@ def _same_attributes(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, 
     dtype=_gradient_dtypes,
     accuracy=ACCUMULATED,
     outputs=("query_gradient", "key_gradient", "value_gradient"),
-    normalize=_same_attributes,
+    normalize=_fitting_parts,
     public=False,
 )
 def scaled_dot_product_attention_gradient(
