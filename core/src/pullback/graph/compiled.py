@@ -152,8 +152,9 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
     if not outputs:
         return None
     pure = graph._replace(outputs=outputs, writes=(), after=())
+    given = pure._replace(writes=tuple(write for write in graph.writes if write[1] in made))
     try:
-        run = backend.compile(ready(pure) if backend.compiles_kernels() else pure)
+        run = backend.compile(ready(given) if backend.compiles_kernels() else given)
     except Exception as error:
         reason = f"raised {type(error).__name__}: {error}"
         warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)
