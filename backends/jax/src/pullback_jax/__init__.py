@@ -68,8 +68,8 @@ class JaxBackend(Backend):
 
     @with_settings
     def copy_to_device(self, array: jax.Array, device: jax.Device) -> jax.Array:
-        """Copies from device to device."""
-        return jax.device_put(array, device)
+        """Copies from device to device; on the same one too the copy has memory of its own."""
+        return jax.device_put(array, device, may_alias=False)
 
     def synchronize(self, device: jax.Device) -> None:
         """Waits for the arrays that there are on the device."""
@@ -93,6 +93,9 @@ class JaxBackend(Backend):
         options = {"xla_allow_excess_precision": False}
         function = as_function(graph, CONTROL)
         spares = Spares(graph)
+        # On a CPU too JAX computes later than it is called. An error must come before results are
+        # written to variables, and before they are taken for memory.
+        waits = bool(graph.writes) and graph.device.kind == "cpu"
 
         def step(_: list[jax.Array], *inputs: Any) -> Any:
             return function(*inputs)
@@ -108,6 +111,8 @@ class JaxBackend(Backend):
                     # No array says on which device it runs.
                     with jax.default_device(graph.device.native):
                         results = run(spares.take(), *inputs)
+                if waits:
+                    jax.block_until_ready(results)
             spares.keep(results)
             return results
 

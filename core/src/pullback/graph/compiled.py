@@ -16,6 +16,7 @@ from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Host, Value
 from pullback.graph.passes.prepare import ready
 from pullback.plugins.backend import Backend
+from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.plugins.records import Native
 
 #: A function of the inputs of a graph.
@@ -63,6 +64,7 @@ class Compiled:
             holds = self._held(results)
         except Exception as error:
             results = self._one_by_one(inputs)
+            self._wait(results)
             self._fail(f"raised {type(error).__name__}: {error}")
             return results
         return results[: self._count] if holds else self._one_by_one(inputs)
@@ -114,6 +116,15 @@ class Compiled:
         for i in self._hosts:
             arrays[i] = device.backend.from_host(arrays[i], device.native, copy=False)
         return self._line(*arrays)
+
+    def _wait(self, results: Sequence[Native]) -> None:
+        """Waits for arrays, so that calls which fail late do so before variables are written."""
+        device = self.graph.device
+        try:
+            for array in results:
+                device.backend.to_host(array)
+        except LATE_ERRORS as error:
+            raise_late(error, device)
 
     def _fail(self, reason: str) -> None:
         self._run, self.failure = None, reason
