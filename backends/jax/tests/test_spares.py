@@ -75,8 +75,6 @@ def test_what_does_not_pay_or_is_not_sure_is_left_out(monkeypatch, setting, valu
     assert uniform(v) == 5
 
 
-
-
 def tape_of(v):
     tape = pb.GradientTape()
     with tape:
@@ -413,6 +411,9 @@ def test_no_more_than_one_old_array_is_kept():
     for _ in range(5):
         step(1.0)
         assert arrays_of(shape) - before <= 2
+    held = [step(1.0) or v.value for _ in range(5)]
+    del held
+    step(1.0)
     assert arrays_of(shape) - before == 2
     del step
     assert arrays_of(shape) - before == 1

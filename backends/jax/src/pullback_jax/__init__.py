@@ -111,8 +111,8 @@ class JaxBackend(Backend):
                     # No array says on which device it runs.
                     with jax.default_device(graph.device.native):
                         results = run(spares.take(), *inputs)
-                if waits:
-                    jax.block_until_ready(results)
+                if waits:  # all results are there, or fail, at once
+                    results[0].block_until_ready()
             spares.keep(results)
             return results
 
