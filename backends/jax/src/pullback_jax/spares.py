@@ -89,4 +89,5 @@ class Spares:
 
 
 def _bytes(value: Any) -> int:
-    return math.prod(value.shape) * value.dtype.itemsize
+    size: int = math.prod(value.shape) * value.dtype.itemsize
+    return size
