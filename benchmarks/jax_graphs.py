@@ -4,8 +4,9 @@
 
 in an environment with pullback-jax. All take turns in blocks of some milliseconds, so that they
 meet the same machine; what counts is the median of the ratios, to `jax.jit` with the old state
-donated and without. Before that, the losses of twenty float32 steps are compared with those of the
-hand-written step in float64.
+donated and without: of times, and of processor times, in which other programs matter less. Before
+that, the losses of twenty float32 steps are compared with those of the hand-written step in
+float64.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import pullback as pb
 STEPS = 20
 
 
-def seconds(block: Block, count: int) -> float:
-    began = time.perf_counter()
+def seconds(block: Block, count: int) -> tuple[float, float]:
+    """The time of a block, and the processor time of all threads."""
+    began = time.perf_counter(), time.process_time()
     block(count)
-    return time.perf_counter() - began
+    return time.perf_counter() - began[0], time.process_time() - began[1]
 
 
 def losses(name: str, block: Block) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -50,14 +52,17 @@ def compare(name: str, turns: int) -> str:
             wide = with_jax.builders(compiled=True, dtype=np.float64)[name]()
             exact = losses(name, wide)
         errors = [np.max(np.abs(each - exact) / (np.abs(exact) + 1e-3)) for each in found]
-        count = max(1, round(0.02 / seconds(blocks[1], 1)))
+        count = max(1, round(0.02 / seconds(blocks[1], 1)[0]))
         times = [[seconds(block, count) for block in blocks] for _ in range(turns)]
-    micro = [statistics.median(each) / count * 1e6 for each in zip(*times, strict=True)]
-    ratios = [statistics.median(turn[0] / turn[i] for turn in times) for i in (1, 2)]
-    return (
-        f"{name:<14} {micro[0]:>10.0f} us {micro[1]:>10.0f} us {ratios[0]:>8.3f} {ratios[1]:>9.3f}"
-        f" {errors[0]:>10.1e} {errors[1]:>10.1e}"
-    )
+    text = f"{name:<14}"
+    for clock in (0, 1):
+        mine, *others = zip(*([block[clock] for block in turn] for turn in times), strict=True)
+        micro = statistics.median(mine) / count * 1e6
+        ratios = [
+            statistics.median(x / y for x, y in zip(mine, other, strict=True)) for other in others
+        ]
+        text += f" {micro:>8.0f} us {ratios[0]:>8.3f} {ratios[1]:>8.3f}"
+    return f"{text} {errors[0]:>9.1e} {errors[1]:>9.1e}"
 
 
 def main() -> None:
@@ -65,9 +70,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=["mlp", "transformer"])
     parser.add_argument("--turns", type=int, default=41)
     given = parser.parse_args()
+    columns = f"{'donated':>8} {'without':>8}"
     print(
-        f"{'workload':<14} {'pullback':>13} {'jax.jit':>13} {'donated':>8} {'without':>9} "
-        f"{'error':>10} {'jax.jit':>10}"
+        f"{'workload':<14} {'time':>11} {columns} {'processor':>11} {columns} {'error':>9} "
+        f"{'jax.jit':>9}"
     )
     for name in given.names:
         print(compare(name, given.turns), flush=True)

@@ -91,21 +91,26 @@ def test_a_program_is_one_call_of_what_the_backend_made(backend):
     assert "; compiled by the backend 'whole'" in captured.explain()
 
 
-def test_the_hook_gets_a_graph_without_writes(backend):
-    v = pb.Variable([1.0, 2.0])
+def test_the_hook_gets_what_is_written_among_the_outputs(backend):
+    v, w = pb.Variable([1.0, 2.0]), pb.Variable([1.0, 2.0])
 
     @pb.function
     def step(x):
         v.assign_add(x)
+        w.assign(x)
         return v * 2.0
 
     for _ in range(4):
         step(pb.ones(2))
     (graph,) = backend.graphs
     check(graph)
-    assert (graph.writes, graph.after) == ((), ())
+    ((target, value),) = graph.writes  # w gets an input, which nothing computes
+    assert target.owner is v
+    assert value is graph.outputs[1]
     assert len(graph.outputs) == 2
+    assert graph.after == ()
     assert v.numpy().tolist() == [5, 6]
+    assert w.numpy().tolist() == [1, 1]
 
 
 def model_and_step(seed):
@@ -305,6 +310,30 @@ def test_a_faulty_hook_is_named_once_and_the_calls_run(backend, fault):
     assert "step: its hook `compile` " in message
     assert re.search(FAULTS[fault], message)
     assert "not compiled by the backend 'whole'" in step.explain() or fault is raising
+
+
+def test_calls_that_fail_late_in_its_place_change_no_variable(backend, monkeypatch):
+    v = pb.Variable(pb.zeros(3))
+
+    @pb.function
+    def step(x):
+        v.assign_add(x)
+
+    for _ in range(3):
+        step(pb.ones(3))
+
+    def fail(*inputs):
+        raise RuntimeError("out of memory")
+
+    (program,) = step._all()
+    with monkeypatch.context() as patch:
+        patch.setattr(program.compiled, "_run", fail)
+        patch.setattr(backend, "to_host", fail)
+        with pytest.raises(pb.errors.BackendError, match="out of memory"):
+            step(pb.ones(3))
+    step(pb.ones(3))
+    assert v.numpy().tolist() == [4] * 3
+    assert backend.runs == 2
 
 
 def test_a_hook_that_raises_for_wrong_values_keeps_its_function(backend):

@@ -267,7 +267,7 @@ def test_old_values_outlive_the_steps_that_replace_them():
 
 
 def test_jax_loses_what_is_donated_to_a_call_that_fails():
-    """Why no compiled function here donates: when memory runs out, the variables would be gone."""
+    """Why no variable is donated: when memory runs out, its value would be gone."""
     function = jax.jit(lambda x: (x + 1, jnp.zeros(1 << 46) + x[0]), donate_argnums=0)
     x = jnp.ones(1000)
     with pytest.raises(jax.errors.JaxRuntimeError, match="Out of memory"):

@@ -18,6 +18,7 @@ from pullback_jax.control import CONTROL
 from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings
+from pullback_jax.spares import Spares
 
 __all__ = ["JaxBackend", "pullback_register_backend"]
 
@@ -67,8 +68,8 @@ class JaxBackend(Backend):
 
     @with_settings
     def copy_to_device(self, array: jax.Array, device: jax.Device) -> jax.Array:
-        """Copies from device to device."""
-        return jax.device_put(array, device)
+        """Copies from device to device; on the same one too the copy has memory of its own."""
+        return jax.device_put(array, device, may_alias=False)
 
     def synchronize(self, device: jax.Device) -> None:
         """Waits for the arrays that there are on the device."""
@@ -90,17 +91,29 @@ class JaxBackend(Backend):
         """The graph compiled by XLA when it first runs."""
         # Of 16-bit floats every result is rounded, as without compilation.
         options = {"xla_allow_excess_precision": False}
-        run = jax.jit(as_function(graph, CONTROL), compiler_options=options)
+        function = as_function(graph, CONTROL)
+        spares = Spares(graph)
+        # On a CPU too JAX computes later than it is called. An error must come before results are
+        # written to variables, and before they are taken for memory.
+        waits = bool(graph.writes) and graph.device.kind == "cpu"
+
+        def step(_: list[jax.Array], *inputs: Any) -> Any:
+            return function(*inputs)
+
+        run = jax.jit(step, donate_argnums=0, keep_unused=True, compiler_options=options)
 
         def compiled(*inputs: Any) -> Sequence[jax.Array]:
             results: tuple[jax.Array, ...]
             with settings():
                 if any(isinstance(array, jax.Array) for array in inputs):
-                    results = run(*inputs)
+                    results = run(spares.take(), *inputs)
                 else:
                     # No array says on which device it runs.
                     with jax.default_device(graph.device.native):
-                        results = run(*inputs)
+                        results = run(spares.take(), *inputs)
+                if waits:  # all results are there, or fail, at once
+                    results[0].block_until_ready()
+            spares.keep(results)
             return results
 
         return compiled

@@ -16,6 +16,7 @@ from pullback.graph.emit import emit
 from pullback.graph.graph import Draw, Graph, Host, Value
 from pullback.graph.passes.prepare import ready
 from pullback.plugins.backend import Backend
+from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.plugins.records import Native
 
 #: A function of the inputs of a graph.
@@ -63,6 +64,7 @@ class Compiled:
             holds = self._held(results)
         except Exception as error:
             results = self._one_by_one(inputs)
+            self._wait(results)
             self._fail(f"raised {type(error).__name__}: {error}")
             return results
         return results[: self._count] if holds else self._one_by_one(inputs)
@@ -115,6 +117,15 @@ class Compiled:
             arrays[i] = device.backend.from_host(arrays[i], device.native, copy=False)
         return self._line(*arrays)
 
+    def _wait(self, results: Sequence[Native]) -> None:
+        """Waits for arrays, so that calls which fail late do so before variables are written."""
+        device = self.graph.device
+        try:
+            for array in results:
+                device.backend.to_host(array)
+        except LATE_ERRORS as error:
+            raise_late(error, device)
+
     def _fail(self, reason: str) -> None:
         self._run, self.failure = None, reason
         warnings.warn(_message(self.graph, self._name, reason), RuntimeWarning, stacklevel=4)
@@ -152,8 +163,9 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
     if not outputs:
         return None
     pure = graph._replace(outputs=outputs, writes=(), after=())
+    given = pure._replace(writes=tuple(write for write in graph.writes if write[1] in made))
     try:
-        run = backend.compile(ready(pure) if backend.compiles_kernels() else pure)
+        run = backend.compile(ready(given) if backend.compiles_kernels() else given)
     except Exception as error:
         reason = f"raised {type(error).__name__}: {error}"
         warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)

@@ -160,9 +160,9 @@ class Backend:
         """A function that runs a whole captured graph; None to have its calls run one by one.
 
         Args:
-            graph: a `pullback.graph.graph.Graph` without writes: what is to be written to variables
-                is among its outputs. `pullback.plugins.compiling.as_function` makes a Python
-                function of it.
+            graph: a `pullback.graph.graph.Graph`; what is to be written to variables is among its
+                outputs, and `graph.writes` says which ones that are.
+                `pullback.plugins.compiling.as_function` makes a Python function of it.
 
         Returns:
             A function of the graph's inputs in their order. It returns the outputs in theirs, and
