@@ -18,7 +18,6 @@ from pullback_jax.control import CONTROL
 from pullback_jax.deviations import DEVIATIONS
 from pullback_jax.kernels import KERNELS
 from pullback_jax.settings import settings, with_settings
-from pullback_jax.spares import Spares
 
 __all__ = ["JaxBackend", "pullback_register_backend"]
 
@@ -91,29 +90,22 @@ class JaxBackend(Backend):
         """The graph compiled by XLA when it first runs."""
         # Of 16-bit floats every result is rounded, as without compilation.
         options = {"xla_allow_excess_precision": False}
-        function = as_function(graph, CONTROL)
-        spares = Spares(graph)
-        # On a CPU too JAX computes later than it is called. An error must come before results are
-        # written to variables, and before they are taken for memory.
+        run = jax.jit(as_function(graph, CONTROL), compiler_options=options)
+        # On a CPU too JAX computes later than it is called. An error must come before the results
+        # are written to variables.
         waits = bool(graph.writes) and graph.device.kind == "cpu"
-
-        def step(_: list[jax.Array], *inputs: Any) -> Any:
-            return function(*inputs)
-
-        run = jax.jit(step, donate_argnums=0, keep_unused=True, compiler_options=options)
 
         def compiled(*inputs: Any) -> Sequence[jax.Array]:
             results: tuple[jax.Array, ...]
             with settings():
                 if any(isinstance(array, jax.Array) for array in inputs):
-                    results = run(spares.take(), *inputs)
+                    results = run(*inputs)
                 else:
                     # No array says on which device it runs.
                     with jax.default_device(graph.device.native):
-                        results = run(spares.take(), *inputs)
+                        results = run(*inputs)
                 if waits:  # all results are there, or fail, at once
                     results[0].block_until_ready()
-            spares.keep(results)
             return results
 
         return compiled
