@@ -6,7 +6,6 @@ import copy
 import functools
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -20,7 +19,14 @@ from pullback._symbols import Apart, Break
 from pullback.graph.graph import Graph
 from pullback.graph.host import line_of_traceback
 from pullback.graph.program import MISS, Program
-from pullback.graph.signature import Signature, check_arrays, device_of, names_of
+from pullback.graph.signature import (
+    Signature,
+    changed,
+    check_arrays,
+    device_of,
+    names_of,
+    replace,
+)
 from pullback.graph.trace_call import traced
 
 __all__ = ["Function", "function"]
@@ -32,7 +38,7 @@ R = TypeVar("R")
 #: op; and how many values a float has before it is an input.
 LIMIT, VALUES = 8, 3
 #: Types of arguments that are NumPy arrays, or may hold some.
-_HOLDERS = frozenset({np.ndarray, list, tuple, dict})
+_HOLDERS = (np.ndarray, list, tuple, dict)
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = threading.RLock()
@@ -73,8 +79,8 @@ class Function(Generic[P, R]):
         self._constant: set[str] = set()
         self._eager_because = ""
         self._full = False
-        #: The captured methods of instances without a `__dict__`.
-        self._bound: weakref.WeakKeyDictionary[Any, _Kept] = weakref.WeakKeyDictionary()
+        #: The captured methods of instances without a `__dict__`, by identity; they hold these.
+        self._bound: dict[int, _Kept] = {}
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
@@ -82,17 +88,19 @@ class Function(Generic[P, R]):
         """The captured method of an instance, which keeps it."""
         if instance is None:
             return self
-        name = f"_captured_{self._name.rpartition('.')[2]}"
+        # With the name of the class: a method may call that of its base class.
+        name = f"_captured_{self._name}"
         kept = getattr(instance, "__dict__", {}).get(name)
         if kept is None or kept[0] is not self:
-            kept = self._bound.get(instance) if hasattr(instance, "__weakref__") else None
-        if kept is None or kept[0] is not self:
+            kept = self._bound.get(id(instance))
+        if kept is None:
             made = Function(MethodType(self._f, instance), strict=self._strict)
             kept = _Kept((self, made))
+            keep = type.__setattr__ if isinstance(instance, type) else object.__setattr__
             try:
-                object.__setattr__(instance, name, kept)
-            except AttributeError:  # a class with __slots__
-                self._bound[instance] = kept
+                keep(instance, name, kept)
+            except (AttributeError, TypeError):  # a class with __slots__
+                self._bound[id(instance)] = kept
         return kept[1]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
@@ -193,7 +201,7 @@ class Function(Generic[P, R]):
     # Calls without a program ---------------------------------------------------------------------
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        if not kwargs and _HOLDERS.isdisjoint(map(type, args)):
+        if not kwargs and not any(isinstance(value, _HOLDERS) for value in args):
             return cast("R", self._f(*args))
         signature = self._signature(args, kwargs)
         if not any(leaf.kind == "array" for leaf in signature.leaves()):
@@ -202,7 +210,11 @@ class Function(Generic[P, R]):
         filled, named = signature.filled(
             lambda leaf: from_any(leaf.value, None, device) if leaf.kind == "array" else leaf.value
         )
-        return cast("R", self._f(*filled, **named))
+        containers = signature.containers(filled, named)
+        result = self._f(*filled, **named)
+        for part, value in changed(containers):
+            replace(part.value, value)
+        return cast("R", result)
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
         signature = Signature(args, kwargs, self._names, self._promoted)
@@ -391,7 +403,8 @@ class _Taped(Function[..., Any]):
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
         outside = LOCAL.state.tapes[0]
         program = traced(self._f, self._name, signature, commit=False, outside=outside)[1]
-        result = program.run(*signature.filled(lambda leaf: leaf.value))
+        arguments = {name: part.value for name, part in signature.named.items()}
+        result = program.run(tuple(part.value for part in signature.positional), arguments)
         if result is MISS:
             raise Apart("sees something else when it runs than when it was traced")
         return result, program
@@ -442,6 +455,9 @@ def function(f: Callable[..., Any] | None = None, /, *, strict: bool = True) -> 
     """
     if f is None:
         return functools.partial(function, strict=strict)
+    if isinstance(f, (staticmethod, classmethod)):
+        # In the order in which other decorators take them.
+        return type(f)(function(f.__func__, strict=strict))
     if not callable(f):
         raise errors.InputTypeError(
             f"pb.function captures a function, got {type(f).__name__}; write pb.function(f)"
