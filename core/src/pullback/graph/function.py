@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -18,15 +19,9 @@ from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._symbols import Apart, Break
 from pullback.graph.graph import Graph
 from pullback.graph.host import line_of_traceback
+from pullback.graph.methods import Kept, kept_by
 from pullback.graph.program import MISS, Program
-from pullback.graph.signature import (
-    Signature,
-    changed,
-    check_arrays,
-    device_of,
-    names_of,
-    replace,
-)
+from pullback.graph.signature import Signature, check_arrays, device_of, in_place, names_of
 from pullback.graph.trace_call import traced
 
 __all__ = ["Function", "function"]
@@ -42,6 +37,16 @@ _HOLDERS = (np.ndarray, list, tuple, dict)
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = threading.RLock()
+
+
+def _after_fork() -> None:
+    """Frees the child of a thread that traces in the parent only."""
+    global _TRACING
+    _TRACING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Entry:
@@ -73,14 +78,13 @@ class Function(Generic[P, R]):
     def _forget(self) -> None:
         self._entries: dict[Any, _Entry] = {}
         self._programs: tuple[Any, ...] = ()
-        self._reasons: list[str] = []
+        #: The captured methods of instances without a `__dict__`, by the identities of these.
+        self._bound: dict[int, Kept] = {}
         self._floats: dict[str, set[float]] = {}
         self._promoted: frozenset[str] = frozenset()
         self._constant: set[str] = set()
         self._eager_because = ""
         self._full = False
-        #: The captured methods of instances without a `__dict__`, by identity; they hold these.
-        self._bound: dict[int, _Kept] = {}
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
@@ -88,20 +92,10 @@ class Function(Generic[P, R]):
         """The captured method of an instance, which keeps it."""
         if instance is None:
             return self
-        # With the name of the class: a method may call that of its base class.
-        name = f"_captured_{self._name}"
-        kept = getattr(instance, "__dict__", {}).get(name)
-        if kept is None or kept[0] is not self:
-            kept = self._bound.get(id(instance))
-        if kept is None:
-            made = Function(MethodType(self._f, instance), strict=self._strict)
-            kept = _Kept((self, made))
-            keep = type.__setattr__ if isinstance(instance, type) else object.__setattr__
-            try:
-                keep(instance, name, kept)
-            except (AttributeError, TypeError):  # a class with __slots__
-                self._bound[id(instance)] = kept
-        return kept[1]
+        return kept_by(instance, self, lambda: self._bound_to(instance))
+
+    def _bound_to(self, instance: object) -> Function[..., Any]:
+        return Function(MethodType(self._f, instance), strict=self._strict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
         return Function(copy.deepcopy(self._f, memo), strict=self._strict)
@@ -210,11 +204,8 @@ class Function(Generic[P, R]):
         filled, named = signature.filled(
             lambda leaf: from_any(leaf.value, None, device) if leaf.kind == "array" else leaf.value
         )
-        containers = signature.containers(filled, named)
-        result = self._f(*filled, **named)
-        for part, value in changed(containers):
-            replace(part.value, value)
-        return cast("R", result)
+        with in_place(signature, filled, named):
+            return cast("R", self._f(*filled, **named))
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
         signature = Signature(args, kwargs, self._names, self._promoted)
@@ -261,7 +252,8 @@ class Function(Generic[P, R]):
         for leaf in signature.leaves():
             if leaf.kind == "constant" and type(leaf.value) is float:
                 values = self._floats.setdefault(leaf.path, set())
-                values.add(leaf.value)
+                if len(values) < VALUES:
+                    values.add(leaf.value)
                 if len(values) >= VALUES and leaf.path not in self._constant:
                     new.add(leaf.path)
         if not new:
@@ -408,18 +400,6 @@ class _Taped(Function[..., Any]):
         if result is MISS:
             raise Apart("sees something else when it runs than when it was traced")
         return result, program
-
-
-class _Kept(tuple[Any, Any]):
-    """The captured method that an instance keeps: no part of the instance's state."""
-
-    opaque_state = True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Kept, ((None, None),)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
-        return _Kept((None, None))
 
 
 @overload

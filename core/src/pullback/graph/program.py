@@ -250,12 +250,13 @@ def _write_tape(source: Source, leaves: list[tuple[Part, str]], joint: Joint) ->
         f"if tape.watch_accessed_variables is not {accessed}:",
         "    return MISS",
     )
-    tracked = {id(part.value) for part in joint.derivative.arguments}
+    # By their paths: one tensor may be given for two parameters.
+    tracked = {part.path for part in joint.derivative.arguments}
     for part, name in leaves:
         if part.kind == "tensor":
             node = f"{name.removesuffix('_array')}._node"
             source.line(
-                f"if may_record({node}) is not {id(part.value) in tracked}:", "    return MISS"
+                f"if may_record({node}) is not {part.path in tracked}:", "    return MISS"
             )
     sources = {id(variable) for variable in joint.variables}
     for entry in joint.graph.inputs:
@@ -269,8 +270,8 @@ def _write_node(
     source: Source, leaves: list[tuple[Part, str]], joint: Joint, saved: list[str]
 ) -> None:
     """Writes the call that gives the results their node."""
-    names = {id(part.value): name.removesuffix("_array") for part, name in leaves}
-    nodes = [f"{names[id(part.value)]}._node" for part in joint.derivative.arguments]
+    names = {part.path: name.removesuffix("_array") for part, name in leaves}
+    nodes = [f"{names[part.path]}._node" for part in joint.derivative.arguments]
     nodes += [f"tape.leaf_of({source.constant(v)}, True)" for v in joint.variables]
     results = [f"t{position}" for position in joint.positions]
     attach = source.constant(joint.op.attach)

@@ -11,6 +11,7 @@ import copy
 import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from pullback.tensor import Tensor
 
 #: Values that are constants of a program.
 _PLAIN = (bool, int, float, complex, str, bytes, NoneType)
+_FRAMEWORK = __name__.partition(".")[0]
 #: Types whose items are arguments; other kinds of dicts are objects.
 _DICTS = (dict, OrderedDict, defaultdict)
 
@@ -154,11 +156,12 @@ class Signature:
             args: the positional arguments that `filled` has made.
             kwargs: the named ones.
         """
-        found = []
         values = (*args, *kwargs.values())
-        for part, value in zip(self.parts, values, strict=True):
-            found += _containers(part, value)
-        return found
+        return [
+            each
+            for part, value in zip(self.parts, values, strict=True)
+            for each in _containers(part, value)
+        ]
 
     def difference(self, other: Signature) -> str:
         """Describes what differs from `other`: "x: float32[2] instead of float32[3]"."""
@@ -216,6 +219,15 @@ def replace(container: Any, items: Any) -> None:
     """Has a list or dict hold what another one does."""
     container.clear()
     (container.update if isinstance(container, dict) else container.extend)(items)
+
+
+@contextmanager
+def in_place(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+    """Has the lists and dicts of a call hold what the block makes of those that were filled."""
+    containers = signature.containers(args, kwargs)
+    yield
+    for part, value in changed(containers):
+        replace(part.value, value)
 
 
 def refilled(container: Any, items: Sequence[Any]) -> Any:
@@ -368,6 +380,13 @@ def device_of(signature: Signature) -> Any:
         if leaf.kind == "tensor":
             return leaf.value._device
     return as_device(None)
+
+
+def is_foreign_array(value: object) -> bool:
+    """Returns whether an argument is an array of another library, as NumPy could read it."""
+    kind = type(value)
+    has_values = hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")
+    return has_values and not kind.__module__.startswith(f"{_FRAMEWORK}.")
 
 
 def check_arrays(signature: Signature) -> None:

@@ -13,7 +13,15 @@ from pullback.graph.guards import guards_of, settled
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
-from pullback.graph.signature import Part, Signature, changed, device_of, refilled, replace
+from pullback.graph.signature import (
+    Part,
+    Signature,
+    changed,
+    device_of,
+    is_foreign_array,
+    refilled,
+    replace,
+)
 from pullback.tensor import Tensor
 
 _NUMBERS = itertools.count()
@@ -42,8 +50,14 @@ def traced(
     Raises:
         Break: if the function does what a program cannot do.
     """
-    objects = [leaf for leaf in signature.leaves() if leaf.kind == "object"]
-    guards = guards_of(f, [(leaf.path, leaf.value) for leaf in objects])
+    objects = [(leaf.path, leaf.value) for leaf in signature.leaves() if leaf.kind == "object"]
+    for path, value in objects:
+        if is_foreign_array(value):
+            raise Break(
+                f"gets the array {path} of another library, whose values may change",
+                f"pass pb.asarray({path})",
+            )
+    guards = guards_of(f, objects)
     recorder = Recorder(device_of(signature), name)
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
