@@ -35,7 +35,7 @@ _FRAMEWORK = __name__.partition(".")[0]
 _SPECIAL = tuple(
     f"__{name}__"
     for name in (
-        *("call", "getitem", "len", "contains", "iter", "next", "bool", "enter", "getattr"),
+        *("init", "call", "getitem", "len", "contains", "iter", "next", "bool", "enter", "getattr"),
         *("array", "float", "int", "index", "neg", "abs", "lt", "le", "gt", "ge", "eq", "ne"),
         *(
             f"{side}{op}"
@@ -345,8 +345,9 @@ class Reach:
                 self.attributes(value, path, names)
         elif _module_of(value).partition(".")[0] != _FRAMEWORK:
             self.attributes(value, path, names)
+            # Of a class that is named here, objects are made.
             for name in _SPECIAL:
-                called = _of_class(kind, name)
+                called = _of_class(value if isinstance(value, type) else kind, name)
                 if isinstance(called, FunctionType):
                     self.method(called, value, path)
 

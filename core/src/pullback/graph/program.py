@@ -255,9 +255,7 @@ def _write_tape(source: Source, leaves: list[tuple[Part, str]], joint: Joint) ->
     for part, name in leaves:
         if part.kind == "tensor":
             node = f"{name.removesuffix('_array')}._node"
-            source.line(
-                f"if may_record({node}) is not {part.path in tracked}:", "    return MISS"
-            )
+            source.line(f"if may_record({node}) is not {part.path in tracked}:", "    return MISS")
     sources = {id(variable) for variable in joint.variables}
     for entry in joint.graph.inputs:
         if isinstance(entry, Handle):

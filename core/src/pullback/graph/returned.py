@@ -103,7 +103,7 @@ _CONTAINERS = (list, tuple, set, frozenset, deque)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, object]]:
-    """What an object holds: items of a set or deque, and attributes."""
+    """The parts of an object: items of a set or deque, and attributes."""
     if isinstance(value, _CONTAINERS):
         yield "it", value
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
