@@ -140,6 +140,28 @@ def test_items_and_absent_values_of_classes(monkeypatch):
     assert float(captured(1.0)) == 5.0
 
 
+def test_new_code_of_functions_and_methods(monkeypatch):
+    """As by IPython's autoreload."""
+
+    class Two:
+        def factor(self):
+            return 2.0
+
+    def one():
+        return 1.0
+
+    def four():
+        return 4.0
+
+    two = Two()
+    captured = pb.function(lambda x: x * two.factor() + one())
+    assert [float(captured(1.0)) for _ in range(3)] == [3.0] * 3
+    monkeypatch.setattr(Two, "factor", lambda self: 3.0)
+    assert [float(captured(1.0)) for _ in range(3)] == [4.0] * 3
+    monkeypatch.setattr(one, "__code__", four.__code__)
+    assert [float(captured(1.0)) for _ in range(3)] == [7.0] * 3
+
+
 def test_functions_as_arguments():
     factor = 2.0
 

@@ -27,7 +27,7 @@ from pullback.tensor import Tensor
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 #: Longer containers, and more guards, are not looked at: a program asks all of them at each run.
 #: Those of layers it asks when an attribute of one has been set.
-_LONGEST, _MOST = 64, 256
+_LONGEST, _MOST = 64, 512
 #: Containers whose items are compared one by one.
 _CONTAINERS = (list, dict, set, collections.deque)
 _FRAMEWORK = __name__.partition(".")[0]
@@ -35,7 +35,7 @@ _FRAMEWORK = __name__.partition(".")[0]
 _SPECIAL = tuple(
     f"__{name}__"
     for name in (
-        *("init", "call", "getitem", "len", "contains", "iter", "next", "bool", "enter", "getattr"),
+        *("call", "getitem", "len", "contains", "iter", "next", "bool", "enter", "getattr"),
         *("array", "float", "int", "index", "neg", "abs", "lt", "le", "gt", "ge", "eq", "ne"),
         *(
             f"{side}{op}"
@@ -247,6 +247,8 @@ class Reach:
         """
         if not self._is_new(function.__code__, owner):
             return
+        # IPython's autoreload puts new code into functions.
+        self._add(Guard(getattr, (function, "__code__"), function.__code__, function.__name__))
         of_globals, of_attributes = _names(function.__code__)
         self.of_attributes |= dict.fromkeys(of_attributes)
         names = self.of_attributes
@@ -277,7 +279,8 @@ class Reach:
             if name in own:
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
                 continue
-            value = _of_class(owner if is_class else type(owner), name)
+            of_class: Any = owner if is_class else type(owner)
+            value = _of_class(of_class, name)
             if isinstance(value, property) and not is_class:
                 value = value.fget
             if isinstance(value, (staticmethod, classmethod)):
@@ -285,6 +288,9 @@ class Reach:
                 bound = None if is_static else owner if is_class else type(owner)
                 self._methods(value.__func__, bound, path)
             elif isinstance(value, FunctionType) or hasattr(value, "__wrapped__"):
+                if isinstance(value, FunctionType) and _is_own(value.__module__):
+                    now = getattr(of_class, name)  # the property, if it is one
+                    self._add(Guard(getattr, (of_class, name), now, f"{path}.{name}"))
                 self._methods(value, None if is_class else owner, path)
             elif _is_data(value) and hasattr(owner, name):
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
@@ -346,8 +352,9 @@ class Reach:
         elif _module_of(value).partition(".")[0] != _FRAMEWORK:
             self.attributes(value, path, names)
             # Of a class that is named here, objects are made.
-            for name in _SPECIAL:
-                called = _of_class(value if isinstance(value, type) else kind, name)
+            is_class = isinstance(value, type)
+            for name in (*_SPECIAL, "__init__") if is_class else _SPECIAL:
+                called = _of_class(value if is_class else kind, name)
                 if isinstance(called, FunctionType):
                     self.method(called, value, path)
 
