@@ -24,6 +24,10 @@ class Numbers(tuple):
     pass
 
 
+class Slotted(tuple):
+    __slots__ = ()
+
+
 def check(f, change, arguments=()):
     """Checks a captured function beside the plain one, before and after changes of a value."""
     captured, plain = pb.function(f), getattr(f, "__wrapped__", f)
@@ -211,6 +215,7 @@ def test_containers_whose_items_change(container, change):
         lambda x: Pair(x, [x, None]),
         lambda x: Items([x]),
         lambda x: Numbers((x,)),
+        lambda x: Slotted((x,)),
         lambda x: {"nested": (Items([x]),)},
     ],
 )
@@ -218,20 +223,30 @@ def test_containers_keep_their_types(make):
     """Those of arguments, from the first call on with tensors for arrays, and those of results."""
     seen = []
 
+    def first(container):
+        while isinstance(container, (dict, list, tuple)):
+            container = next(iter(container.values() if isinstance(container, dict) else container))
+        return container
+
     def f(container):
         seen.append(container)
-        leaf = container
-        while isinstance(leaf, (dict, list, tuple)):
-            leaf = next(iter(leaf.values() if isinstance(leaf, dict) else leaf))
-        assert type(leaf) is pb.Tensor
-        return make(leaf * 2)
+        assert type(first(container)) is pb.Tensor
+        return make(first(container) * 2)
 
     captured = pb.function(f)
     for step in range(4):
         result = captured(make(X + step))
-        expected = make((X + step) * 2)
-        assert type(result) is type(expected)
+        assert type(result) is type(make(X))
+        assert first(result).tolist() == ((X + step) * 2).tolist()
     assert [type(container) for container in seen] == [type(make(X))] * 2
+
+
+def test_results_in_other_dicts():
+    captured = pb.function(lambda x: collections.Counter(x=x, n=2))
+    for _ in range(4):
+        result = captured(pb.asarray(X))
+        assert type(result) is collections.Counter
+        assert (result["x"].tolist(), result["n"]) == (X.tolist(), 2)
 
 
 def test_attributes_of_lists():

@@ -237,13 +237,16 @@ def refilled(container: Any, items: Sequence[Any]) -> Any:
         return kind(items)
     if isinstance(container, dict):
         made = copy.copy(container)
-        made.update(zip(container, items, strict=True))
+        for key, item in zip(container, items, strict=True):
+            made[key] = item
         return made
     if isinstance(container, tuple):
         if hasattr(kind, "_fields"):
             return kind(*items)
         made = tuple.__new__(kind, items)
-        made.__dict__.update(getattr(container, "__dict__", {}))
+        if not hasattr(made, "__dict__"):
+            return made
+        vars(made).update(vars(container))
         return made
     made = copy.copy(container)
     made[:] = items
