@@ -164,6 +164,8 @@ def test_new_code_of_functions_and_methods(monkeypatch):
     assert [float(captured(1.0)) for _ in range(3)] == [4.0] * 3
     monkeypatch.setattr(one, "__code__", four.__code__)
     assert [float(captured(1.0)) for _ in range(3)] == [7.0] * 3
+    two.factor = lambda: 5.0
+    assert [float(captured(1.0)) for _ in range(3)] == [9.0] * 3
 
 
 def test_functions_as_arguments():
@@ -316,6 +318,8 @@ def test_such_changes_have_gradients_and_are_not_saved(tmp_path):
 
 
 class Foreign:
+    __module__ = "numpy"  # any that is installed
+
     def __array__(self, dtype=None, copy=None):
         return X
 

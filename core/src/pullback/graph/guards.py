@@ -291,6 +291,9 @@ class Reach:
                 if isinstance(value, FunctionType) and _is_own(value.__module__):
                     now = getattr(of_class, name)  # the property, if it is one
                     self._add(Guard(getattr, (of_class, name), now, f"{path}.{name}"))
+                    if own is getattr(owner, "__dict__", None) and not self._follows_framework:
+                        # An object may get a function of its own in place of the method.
+                        self._add(Guard(own.get, (name,), None, f"{path}.{name}"))
                 self._methods(value, None if is_class else owner, path)
             elif _is_data(value) and hasattr(owner, name):
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
@@ -367,6 +370,15 @@ class Reach:
         new = identity not in self._visited
         self._visited[identity] = what, owner
         return new
+
+
+def is_foreign_array(value: object) -> bool:
+    """Returns whether an argument is an array of an installed library other than NumPy."""
+    kind = type(value)
+    if not (hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")):
+        return False
+    modules = [base.__module__ for base in kind.__mro__]
+    return not _is_own(modules[0]) and _FRAMEWORK not in {m.partition(".")[0] for m in modules}
 
 
 def _wrapped(function: object) -> Iterator[FunctionType]:

@@ -27,7 +27,6 @@ from pullback.tensor import Tensor
 
 #: Values that are constants of a program.
 _PLAIN = (bool, int, float, complex, str, bytes, NoneType)
-_FRAMEWORK = __name__.partition(".")[0]
 #: Types whose items are arguments; other kinds of dicts are objects.
 _DICTS = (dict, OrderedDict, defaultdict)
 
@@ -383,13 +382,6 @@ def device_of(signature: Signature) -> Any:
         if leaf.kind == "tensor":
             return leaf.value._device
     return as_device(None)
-
-
-def is_foreign_array(value: object) -> bool:
-    """Returns whether an argument is an array of another library, as NumPy could read it."""
-    kind = type(value)
-    has_values = hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")
-    return has_values and not kind.__module__.startswith(f"{_FRAMEWORK}.")
 
 
 def check_arrays(signature: Signature) -> None:

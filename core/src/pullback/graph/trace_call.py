@@ -9,7 +9,7 @@ from typing import Any
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
-from pullback.graph.guards import guards_of, settled
+from pullback.graph.guards import guards_of, is_foreign_array, settled
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
@@ -18,7 +18,6 @@ from pullback.graph.signature import (
     Signature,
     changed,
     device_of,
-    is_foreign_array,
     refilled,
     replace,
 )
