@@ -274,7 +274,7 @@ class Reach:
         if not self._is_new(names, owner):
             return
         is_class = isinstance(owner, type)
-        own = {} if is_class else getattr(owner, "__dict__", {})
+        own: Any = {} if is_class else getattr(owner, "__dict__", {})
         for name in tuple(names):
             if name in own:
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
