@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import sys
 import types
 
 import numpy as np
@@ -178,6 +179,24 @@ def test_functions_as_arguments():
     check(lambda x, f: f(x), set_factor, (lambda x: x * factor,))
 
 
+def test_modules_that_a_function_imports(monkeypatch):
+    module = types.ModuleType("module_of_a_user")
+    monkeypatch.setitem(sys.modules, "module_of_a_user", module)
+
+    def imports(x):
+        import module_of_a_user
+
+        return x * module_of_a_user.factor
+
+    def imports_from(x):
+        from module_of_a_user import factor
+
+        return x * factor
+
+    for f in (imports, imports_from):
+        check(f, lambda value: setattr(module, "factor", value))
+
+
 def test_defaults_of_parameters():
     def f(x, k=2.0, *, m=1.0):
         return x * k * m
@@ -195,6 +214,7 @@ def test_defaults_of_parameters():
         (collections.OrderedDict(a=1.0), lambda c, value: c.update(a=value)),
         (collections.defaultdict(float, a=1.0), lambda c, value: c.update(a=value)),
         (collections.UserDict(a=1.0), lambda c, value: c.update(a=value)),
+        (collections.ChainMap({"a": 1.0}), lambda c, value: c.update(a=value)),
         (collections.Counter(a=1), lambda c, value: c.update(a=value)),
         (collections.deque([1.0], maxlen=1), lambda c, value: c.append(value)),
         ({1.0}, lambda c, value: (c.clear(), c.add(value))),

@@ -44,6 +44,8 @@ _SPECIAL = tuple(
         ),
     )
 )
+#: Beginnings of the names of instructions that read an attribute.
+_READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER", "IMPORT_FROM")
 #: Where iterators come from whose next value nobody else knows.
 _ITERATORS = ("builtins", "itertools", _FRAMEWORK)
 #: What a class has under a name that it lacks.
@@ -192,10 +194,11 @@ class Unset:
 
 
 class _Names(NamedTuple):
-    """The names that a function reads: its globals, and attributes of any object."""
+    """The names that a function reads: globals, attributes of any object, modules it imports."""
 
     of_globals: tuple[str, ...]
     of_attributes: tuple[str, ...]
+    of_modules: tuple[str, ...]
 
 
 #: The names of attributes that are looked for in an object.
@@ -249,7 +252,7 @@ class Reach:
             return
         # IPython's autoreload puts new code into functions.
         self._add(Guard(getattr, (function, "__code__"), function.__code__, function.__name__))
-        of_globals, of_attributes = _names(function.__code__)
+        of_globals, of_attributes, of_modules = _names(function.__code__)
         self.of_attributes |= dict.fromkeys(of_attributes)
         names = self.of_attributes
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -262,6 +265,11 @@ class Reach:
         for name in of_globals:
             if name in function.__globals__:
                 self._place(function.__globals__.get, (name,), f"the global {name}", names)
+        package = function.__globals__.get("__package__")
+        for name in of_modules:
+            for module in (name, f"{package}.{name}"):
+                if module in sys.modules:
+                    self.inside(sys.modules[module], module, names)
         for kind in ("__defaults__", "__kwdefaults__"):
             if getattr(function, kind):
                 defaults = f"the defaults of {function.__name__}"
@@ -274,7 +282,8 @@ class Reach:
         if not self._is_new(names, owner):
             return
         is_class = isinstance(owner, type)
-        own: Any = {} if is_class else getattr(owner, "__dict__", {})
+        has_own = hasattr(owner, "__dict__") and not is_class
+        own = vars(owner) if has_own else {}
         for name in tuple(names):
             if name in own:
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
@@ -291,7 +300,7 @@ class Reach:
                 if isinstance(value, FunctionType) and _is_own(value.__module__):
                     now = getattr(of_class, name)  # the property, if it is one
                     self._add(Guard(getattr, (of_class, name), now, f"{path}.{name}"))
-                    if own is getattr(owner, "__dict__", None) and not self._follows_framework:
+                    if has_own and not self._follows_framework:
                         # An object may get a function of its own in place of the method.
                         self._add(Guard(own.get, (name,), None, f"{path}.{name}"))
                 self._methods(value, None if is_class else owner, path)
@@ -338,6 +347,8 @@ class Reach:
             self.iterators.append(path)
         elif isinstance(value, (collections.UserDict, collections.UserList)):
             self._place(getattr, (value, "data"), path, names)
+        elif isinstance(value, collections.ChainMap):
+            self._place(getattr, (value, "maps"), path, names)
         elif isinstance(value, functools.partial):
             self.inside((value.func, *value.args, *value.keywords.values()), path, names)
         elif isinstance(value, MethodType):
@@ -422,14 +433,18 @@ def _names(code: CodeType) -> _Names:
     """The names that a function reads, and those that functions defined in it do."""
     of_globals: dict[str, None] = {}
     of_attributes: dict[str, None] = {}
+    of_modules: dict[str, None] = {}
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             of_globals[instruction.argval] = None
-        elif instruction.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER")):
+        elif instruction.opname == "IMPORT_NAME":
+            of_modules[instruction.argval] = None
+        elif instruction.opname.startswith(_READS):
             of_attributes[instruction.argval] = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = _names(constant)
             of_globals |= dict.fromkeys(inner.of_globals)
             of_attributes |= dict.fromkeys(inner.of_attributes)
-    return _Names((*of_globals,), (*of_attributes,))
+            of_modules |= dict.fromkeys(inner.of_modules)
+    return _Names((*of_globals,), (*of_attributes,), (*of_modules,))
