@@ -219,3 +219,33 @@ def test_arrays_are_released_after_the_backward_pass():
         del x, found, results
     gc.collect()
     assert all(reference() is None for reference in seen)
+
+
+def test_one_tensor_for_two_parameters():
+    captured = pb.function(lambda a, b: a * a * b)
+    x, y = pb.asarray(3.0), pb.asarray(4.0)
+    # The program is made for a tensor that is given twice, and serves two as well.
+    for first, second in [(x, x)] * 3 + [(x, y)] * 3 + [(x, x)]:
+        with pb.GradientTape() as tape:
+            tape.watch([x, y])
+            result = captured(first, second)
+        found = [None if g is None else float(g) for g in tape.gradient(result, [x, y])]
+        assert found == ([27.0, None] if second is x else [24.0, 9.0])
+
+
+def test_a_source_has_no_gradient_from_a_result_that_does_not_depend_on_it():
+    """Else an optimizer would decay the weights of a head that the loss does not have."""
+    v, w = pb.Variable(2.0), pb.Variable(3.0)
+    captured = pb.function(lambda x: (x * v, pb.exp(w * v), w * 2.0))
+    x = pb.asarray(5.0)
+    for _ in range(4):
+        for chosen in ([0], [2], [0, 2], [0, 1]):
+            found = []
+            for f in (captured, captured._f):
+                with pb.GradientTape(persistent=True) as outer, pb.GradientTape() as tape:
+                    tape.watch(x)
+                    results = f(x)
+                gradients = tape.gradient([results[i] for i in chosen], [x, v, w])
+                assert outer.gradient(results[0], w) is None
+                found.append([None if g is None else g.tolist() for g in gradients])
+            assert found[0] == found[1]

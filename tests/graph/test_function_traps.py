@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -654,3 +657,49 @@ def test_numbers_beside_tensors_from_outside_are_not_kept_for_calls_outside():
     assert program.graph.calls[0].op.name == "multiply"
     assert (table * 3.25).tolist() == [3.25, 6.5]
     assert (-1.75 - table).tolist() == [-2.75, -3.75]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_while_another_thread_traces():
+    inside, leave = threading.Event(), threading.Event()
+    leave.set()
+
+    @pb.function
+    def slow(x):
+        inside.set()
+        leave.wait()
+        return x * 2
+
+    slow(1.0)
+    inside.clear()
+    leave.clear()
+    thread = threading.Thread(target=slow, args=(1.0,))
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if not child:
+        try:
+            captured = pb.function(lambda x: x * 3)
+            os._exit(int([float(y) for y in run(captured, pb.asarray(1.0))] != [3.0] * 3))
+        finally:
+            os._exit(1)
+    leave.set()
+    thread.join()
+    done, deadline = 0, time.monotonic() + 30
+    while not done and time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not done:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert done == child
+    assert status == 0
+
+
+def test_floats_that_vary_are_not_kept():
+    captured = pb.function(lambda x, k: x * k if k < 0 else x)
+    for k in range(40):
+        with warnings.catch_warnings(record=True):
+            captured(1.0, float(k))
+    assert len(captured._floats["k"]) == 3

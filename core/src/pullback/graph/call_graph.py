@@ -58,6 +58,8 @@ class CallGraph:
         self.gradients = tuple(gradients)
         self.sources = tuple(sources)
         self.residuals = residuals
+        #: For each source with a gradient, the positions of the cotangents that it depends on.
+        self.dependences = _dependences(backward, residuals)
         self._run = function_of(backward, f"the backward pass of {name}")
 
     def attach(
@@ -87,21 +89,33 @@ class CallGraph:
             for i, value in enumerate(self.kinds)
         ]
         tracked = [*node.parents, *(tensor._node for tensor in cotangents)]
+        # As op by op: no gradient where no result that has a cotangent depends on the source.
+        reached = [
+            positions is None or not positions.isdisjoint(g) for positions in self.dependences
+        ]
         if any(each is not None and may_record(each) for each in tracked):
-            return pairs(node, self._recorded(node, cotangents))
+            return pairs(node, self._of_sources(self._recorded(node, cotangents), reached))
         arrays = [*node.saved[: self.residuals], *(tensor._array for tensor in cotangents)]
         backend = node.device.backend
         if isinstance(backend, Trace):
             found = backend.inline(self.backward, arrays)
         else:
             found = self._run(*arrays)
-        rest = iter(found)
-        gradients = [
-            wrap(next(rest), node.device) if is_there else None for is_there in self.gradients
-        ]
-        return pairs(node, gradients)
+        gradients = [wrap(array, node.device) for array in found]
+        return pairs(node, self._of_sources(gradients, reached))
 
-    def _recorded(self, node: Node, cotangents: list[Tensor]) -> list[Tensor | None]:
+    def _of_sources(
+        self, gradients: Sequence[Tensor | None], reached: Sequence[bool]
+    ) -> list[Tensor | None]:
+        """The gradients of all sources, from those that the graph has."""
+        rest = iter(zip(gradients, reached, strict=True))
+        found: list[Tensor | None] = []
+        for is_there in self.gradients:
+            gradient, is_reached = next(rest) if is_there else (None, False)
+            found.append(gradient if is_reached else None)
+        return found
+
+    def _recorded(self, node: Node, cotangents: list[Tensor]) -> Sequence[Tensor | None]:
         """The cotangents, with ops that a tape records: the graph runs again, op by op."""
         arrays = node.saved[self.residuals :]
         inputs: list[Any] = [
@@ -119,8 +133,18 @@ class CallGraph:
             results = run_ops(self.forward, values)
             return [results[position] for position in self.positions]
 
-        found = iter(HOOKS.vjp(run, [inputs[i] for i in chosen], cotangents))
-        return [next(found) if there else None for there in self.gradients]
+        return HOOKS.vjp(run, [inputs[i] for i in chosen], cotangents)
+
+
+def _dependences(backward: Graph, residuals: int) -> list[set[int] | None]:
+    """The cotangents on which each output of a backward pass depends, by position; None if none."""
+    found: dict[Value, set[int]] = {
+        entry.value: {i} for i, entry in enumerate(backward.inputs[residuals:])
+    }
+    for call in backward.calls:
+        positions = set().union(*(found.get(value, ()) for value in call.values))
+        found.update(dict.fromkeys(call.results, positions))
+    return [found.get(value) or None for value in backward.outputs]
 
 
 def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -> list[Tensor]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -19,8 +19,9 @@ from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._symbols import Apart, Break
 from pullback.graph.graph import Graph
 from pullback.graph.host import line_of_traceback
+from pullback.graph.methods import Kept, kept_by
 from pullback.graph.program import MISS, Program
-from pullback.graph.signature import Signature, check_arrays, device_of, names_of
+from pullback.graph.signature import Signature, check_arrays, device_of, in_place, names_of
 from pullback.graph.trace_call import traced
 
 __all__ = ["Function", "function"]
@@ -32,10 +33,20 @@ R = TypeVar("R")
 #: op; and how many values a float has before it is an input.
 LIMIT, VALUES = 8, 3
 #: Types of arguments that are NumPy arrays, or may hold some.
-_HOLDERS = frozenset({np.ndarray, list, tuple, dict})
+_HOLDERS = (np.ndarray, list, tuple, dict)
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = threading.RLock()
+
+
+def _after_fork() -> None:
+    """Frees the child of a thread that traces in the parent only."""
+    global _TRACING
+    _TRACING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Entry:
@@ -67,14 +78,13 @@ class Function(Generic[P, R]):
     def _forget(self) -> None:
         self._entries: dict[Any, _Entry] = {}
         self._programs: tuple[Any, ...] = ()
-        self._reasons: list[str] = []
+        #: The captured methods of instances without a `__dict__`, by the identities of these.
+        self._bound: dict[int, Kept] = {}
         self._floats: dict[str, set[float]] = {}
         self._promoted: frozenset[str] = frozenset()
         self._constant: set[str] = set()
         self._eager_because = ""
         self._full = False
-        #: The captured methods of instances without a `__dict__`.
-        self._bound: weakref.WeakKeyDictionary[Any, _Kept] = weakref.WeakKeyDictionary()
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
@@ -82,18 +92,10 @@ class Function(Generic[P, R]):
         """The captured method of an instance, which keeps it."""
         if instance is None:
             return self
-        name = f"_captured_{self._name.rpartition('.')[2]}"
-        kept = getattr(instance, "__dict__", {}).get(name)
-        if kept is None or kept[0] is not self:
-            kept = self._bound.get(instance) if hasattr(instance, "__weakref__") else None
-        if kept is None or kept[0] is not self:
-            made = Function(MethodType(self._f, instance), strict=self._strict)
-            kept = _Kept((self, made))
-            try:
-                object.__setattr__(instance, name, kept)
-            except AttributeError:  # a class with __slots__
-                self._bound[instance] = kept
-        return kept[1]
+        return kept_by(instance, self, lambda: self._bound_to(instance))
+
+    def _bound_to(self, instance: object) -> Function[..., Any]:
+        return Function(MethodType(self._f, instance), strict=self._strict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
         return Function(copy.deepcopy(self._f, memo), strict=self._strict)
@@ -193,7 +195,7 @@ class Function(Generic[P, R]):
     # Calls without a program ---------------------------------------------------------------------
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        if not kwargs and _HOLDERS.isdisjoint(map(type, args)):
+        if not kwargs and not any(isinstance(value, _HOLDERS) for value in args):
             return cast("R", self._f(*args))
         signature = self._signature(args, kwargs)
         if not any(leaf.kind == "array" for leaf in signature.leaves()):
@@ -202,7 +204,8 @@ class Function(Generic[P, R]):
         filled, named = signature.filled(
             lambda leaf: from_any(leaf.value, None, device) if leaf.kind == "array" else leaf.value
         )
-        return cast("R", self._f(*filled, **named))
+        with in_place(signature, filled, named):
+            return cast("R", self._f(*filled, **named))
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
         signature = Signature(args, kwargs, self._names, self._promoted)
@@ -249,7 +252,8 @@ class Function(Generic[P, R]):
         for leaf in signature.leaves():
             if leaf.kind == "constant" and type(leaf.value) is float:
                 values = self._floats.setdefault(leaf.path, set())
-                values.add(leaf.value)
+                if len(values) < VALUES:
+                    values.add(leaf.value)
                 if len(values) >= VALUES and leaf.path not in self._constant:
                     new.add(leaf.path)
         if not new:
@@ -391,22 +395,11 @@ class _Taped(Function[..., Any]):
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
         outside = LOCAL.state.tapes[0]
         program = traced(self._f, self._name, signature, commit=False, outside=outside)[1]
-        result = program.run(*signature.filled(lambda leaf: leaf.value))
+        arguments = {name: part.value for name, part in signature.named.items()}
+        result = program.run(tuple(part.value for part in signature.positional), arguments)
         if result is MISS:
             raise Apart("sees something else when it runs than when it was traced")
         return result, program
-
-
-class _Kept(tuple[Any, Any]):
-    """The captured method that an instance keeps: no part of the instance's state."""
-
-    opaque_state = True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Kept, ((None, None),)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
-        return _Kept((None, None))
 
 
 @overload
@@ -442,6 +435,9 @@ def function(f: Callable[..., Any] | None = None, /, *, strict: bool = True) -> 
     """
     if f is None:
         return functools.partial(function, strict=strict)
+    if isinstance(f, (staticmethod, classmethod)):
+        # In the order in which other decorators take them.
+        return type(f)(function(f.__func__, strict=strict))
     if not callable(f):
         raise errors.InputTypeError(
             f"pb.function captures a function, got {type(f).__name__}; write pb.function(f)"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +60,13 @@ def same(value: Any, before: Any) -> bool:
     if kind is tuple:
         return len(value) == len(before) and all(map(same, value, before))
     return kind in (int, str, bool, bytes, frozenset) and bool(value == before)
+
+
+def contents(container: Collection[object]) -> tuple[Any, ...]:
+    """Returns the items of a container; the keys and values of a dict in turn."""
+    if isinstance(container, dict):
+        return (*itertools.chain.from_iterable(container.items()),)
+    return (*container,)
 
 
 def array_of(value: object, dtype: DType, device: Device) -> Native:

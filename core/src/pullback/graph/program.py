@@ -19,8 +19,8 @@ from pullback.graph.compiled import compiled, write_compiled
 from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
-from pullback.graph.guards import Unset, contents
-from pullback.graph.host import Guard, Number, array_of, host_array_of, same
+from pullback.graph.guards import Unset
+from pullback.graph.host import Guard, Number, array_of, contents, host_array_of, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
@@ -34,7 +34,7 @@ from pullback.graph.passes.updates import (
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save
-from pullback.graph.signature import ArgumentCode, Part, Signature, equal
+from pullback.graph.signature import ArgumentCode, Part, Signature, equal, refilled, replace
 from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.
@@ -49,7 +49,8 @@ class Program:
         guards: what else must be as it was.
         layers: the same of attributes of layers.
         recorder: the trace, which has ended.
-        result: what the function returned.
+        results: what the function returned, and what each list and dict of `changes` holds then.
+        changes: the lists and dicts among the arguments that the function has changed.
         arguments: the value in the graph of each tensor, array and promoted float.
         derivative: the backward pass, for a program that a tape outside records.
     """
@@ -60,7 +61,8 @@ class Program:
         guards: list[Guard],
         layers: list[Guard],
         recorder: Recorder,
-        result: object,
+        results: list[object],
+        changes: list[str],
         arguments: list[str],
         derivative: Derivative | None = None,
     ) -> None:
@@ -72,7 +74,8 @@ class Program:
         self.reason = ""
         #: Programs are numbered in the order in which they are made.
         self.number = 0
-        returned = Returned(recorder, result)
+        self.changes = changes
+        returned = Returned(recorder, results)
         self.recorded_calls = len(recorder._calls)
         # Calls that were made unlike by an identity element are found alike the second time.
         self.joint: Joint | None = None
@@ -81,7 +84,7 @@ class Program:
         else:
             self.joint = Joint(recorder, returned.outputs, derivative)
             self.graph = self.joint.graph
-        self.result = returned.structure
+        self.result = returned.structure.items[0]
         self.numbers = tuple(recorder.numbers)
         #: The graph as the backend has compiled it; None where its calls run one by one.
         self.compiled = compiled(self.graph, recorder.function_name, emit_explained)
@@ -142,9 +145,11 @@ def _compiled(
             "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
             "backend": device.backend, "array_of": array_of, "host_array_of": host_array_of,
             "as_device": as_device, "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
+            "refilled": refilled, "replace": replace,
         },
     )  # fmt: skip
-    leaves = ArgumentCode(source, signature).leaves
+    code = ArgumentCode(source, signature)
+    leaves = code.leaves
     source.line(
         f"if backend.changes != {recorder.kernel_changes} or as_device() is not "
         f"{source.constant(as_device())} or dtypes.DEFAULT_FLOAT is not "
@@ -187,7 +192,10 @@ def _compiled(
     _write_after(source, graph)
     if program.joint is not None:
         _write_node(source, leaves, program.joint, saved)
-    source.line(f"return {returned.text(source, returned.structure)}")
+    result, *changes = (returned.text(source, each) for each in returned.structure.items)
+    for path, text in zip(program.changes, changes, strict=True):
+        source.line(f"replace({code.containers[path]}, {text})")
+    source.line(f"return {result}")
     source.names["explain"] = Explained(graph, device, str(source))
     return source.compile(f"captured {recorder.function_name}")
 
@@ -242,13 +250,12 @@ def _write_tape(source: Source, leaves: list[tuple[Part, str]], joint: Joint) ->
         f"if tape.watch_accessed_variables is not {accessed}:",
         "    return MISS",
     )
-    tracked = {id(part.value) for part in joint.derivative.arguments}
+    # By their paths: one tensor may be given for two parameters.
+    tracked = {part.path for part in joint.derivative.arguments}
     for part, name in leaves:
         if part.kind == "tensor":
             node = f"{name.removesuffix('_array')}._node"
-            source.line(
-                f"if may_record({node}) is not {id(part.value) in tracked}:", "    return MISS"
-            )
+            source.line(f"if may_record({node}) is not {part.path in tracked}:", "    return MISS")
     sources = {id(variable) for variable in joint.variables}
     for entry in joint.graph.inputs:
         if isinstance(entry, Handle):
@@ -261,8 +268,8 @@ def _write_node(
     source: Source, leaves: list[tuple[Part, str]], joint: Joint, saved: list[str]
 ) -> None:
     """Writes the call that gives the results their node."""
-    names = {id(part.value): name.removesuffix("_array") for part, name in leaves}
-    nodes = [f"{names[id(part.value)]}._node" for part in joint.derivative.arguments]
+    names = {part.path: name.removesuffix("_array") for part, name in leaves}
+    nodes = [f"{names[part.path]}._node" for part in joint.derivative.arguments]
     nodes += [f"tape.leaf_of({source.constant(v)}, True)" for v in joint.variables]
     results = [f"t{position}" for position in joint.positions]
     attach = source.constant(joint.op.attach)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from pullback._codegen.source import Source, tuple_of
 from pullback._symbols import Break, HostNumber
 from pullback.graph.graph import Value
 from pullback.graph.record import Recorder
+from pullback.graph.signature import refilled
 from pullback.tensor import Tensor
 
 
@@ -21,12 +24,13 @@ class Output:
 
 
 class Items:
-    """A list or a tuple in a result."""
+    """A list, a tuple or a dict in a result."""
 
-    __slots__ = ("items", "kind")
+    __slots__ = ("items", "template")
 
-    def __init__(self, kind: type[Any], items: list[Any]) -> None:
-        self.kind = kind
+    def __init__(self, container: Any, items: list[Any]) -> None:
+        #: A container of that kind with the keys, and without values.
+        self.template = refilled(container, [None] * len(items))
         self.items = items
 
 
@@ -49,21 +53,29 @@ class Returned:
             self.outputs.append(self._recorder.lift(value)._array.value)
             return Output(len(self.outputs) - 1)
         if isinstance(value, dict):
-            return {key: self._parsed(item) for key, item in value.items()}
+            return Items(value, [self._parsed(item) for item in value.values()])
         if isinstance(value, (list, tuple)):
-            return Items(type(value), [self._parsed(item) for item in value])
+            return Items(value, [self._parsed(item) for item in value])
         if hasattr(value, "__next__") or hasattr(value, "__await__"):
             raise Break(
                 f"returns a {type(value).__name__}, which gives its values once",
                 "return a list",
             )
-        for name, part in getattr(value, "__dict__", {}).items():
-            if type(part) is Tensor and part._device is self._recorder.device:
+        for place, part in _parts(value):
+            if self._is_of_trace(part):
                 raise Break(
-                    f"returns a {type(value).__name__} with a tensor in its attribute {name!r}",
+                    f"returns a {type(value).__name__} with a tensor in {place}",
                     "return the tensors in a tuple, list or dict",
                 )
         return value
+
+    def _is_of_trace(self, value: object) -> bool:
+        """Returns whether a value is a tensor of the trace, or a container of some."""
+        if type(value) is Tensor:
+            return value._device is self._recorder.device
+        if isinstance(value, dict):
+            return any(map(self._is_of_trace, value.values()))
+        return isinstance(value, _CONTAINERS) and any(map(self._is_of_trace, value))
 
     def text(self, source: Source, value: object) -> str:
         """The expression that makes the result."""
@@ -71,14 +83,29 @@ class Returned:
             return f"t{value.position}"
         if type(value) is HostNumber:
             return value.name
-        if type(value) is dict:
-            items = [f"{source.constant(k)}: {self.text(source, v)}" for k, v in value.items()]
-            return f"{{{', '.join(items)}}}"
-        if type(value) is Items:
-            items = [self.text(source, item) for item in value.items]
-            if issubclass(value.kind, list):
-                return f"[{', '.join(items)}]"
-            if hasattr(value.kind, "_fields"):
-                return f"{source.constant(value.kind)}({', '.join(items)})"
+        if type(value) is not Items:
+            return source.constant(value)
+        items = [self.text(source, item) for item in value.items]
+        kind = type(value.template)
+        if kind is list:
+            return f"[{', '.join(items)}]"
+        if kind is tuple:
             return tuple_of(items)
-        return source.constant(value)
+        if kind is dict:
+            keys = map(source.constant, value.template)
+            return f"{{{', '.join(map('{}: {}'.format, keys, items))}}}"
+        if hasattr(kind, "_fields"):
+            return f"{source.constant(kind)}({', '.join(items)})"
+        return f"refilled({source.constant(value.template)}, {tuple_of(items)})"
+
+
+_CONTAINERS = (list, tuple, set, frozenset, deque)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, object]]:
+    """The parts of an object: items of a set or deque, and attributes."""
+    if isinstance(value, _CONTAINERS):
+        yield "it", value
+    names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
+    for name in names:
+        yield f"its attribute {name!r}", getattr(value, name, None)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -20,11 +22,13 @@ from pullback._codegen.source import Source
 from pullback._dispatch.convert import from_any
 from pullback.devices import as_device
 from pullback.graph.graph import NotTraceableError, frozen
-from pullback.graph.host import same
+from pullback.graph.host import contents, same
 from pullback.tensor import Tensor
 
 #: Values that are constants of a program.
 _PLAIN = (bool, int, float, complex, str, bytes, NoneType)
+#: Types whose items are arguments; other kinds of dicts are objects.
+_DICTS = (dict, OrderedDict, defaultdict)
 
 
 class Part(NamedTuple):
@@ -73,17 +77,18 @@ def part_of(value: Any, path: str, promoted: frozenset[str]) -> Part:
     if kind is Tensor:
         array = value._array
         return Part(path, "tensor", ("tensor", array.shape, array.dtype, value._device), value)
-    if kind is np.ndarray:
-        return Part(path, "array", ("array", value.shape, value.dtype), value)
+    if isinstance(value, np.ndarray):
+        # Such as np.memmap, too.
+        return Part(path, "array", ("array", value.shape, value.dtype, kind), value)
     if kind is float and path in promoted:
         return Part(path, "number", ("number",), value)
     if kind in _PLAIN:
         key = (kind, value) if kind is bytes else frozen(value)
         return Part(path, "constant", key, value)
-    if isinstance(value, dict) and kind is dict:
+    if kind in _DICTS:
         parts = [part_of(item, f"{path}[{key!r}]", promoted) for key, item in value.items()]
         names = tuple((type(name), name) for name in value)
-        return _structure(path, "dict", (dict, names), value, parts)
+        return _structure(path, "dict", (kind, names), value, parts)
     if isinstance(value, (list, tuple)):
         parts = [part_of(item, f"{path}[{i}]", promoted) for i, item in enumerate(value)]
         form = "list" if isinstance(value, list) else "tuple"
@@ -141,6 +146,22 @@ class Signature:
         args = tuple(_filled(part, fill) for part in self.positional)
         return args, {name: _filled(part, fill) for name, part in self.named.items()}
 
+    def containers(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[tuple[Part, Any, tuple[Any, ...]]]:
+        """The lists and dicts among the arguments of a trace, with what is in each now.
+
+        Args:
+            args: the positional arguments that `filled` has made.
+            kwargs: the named ones.
+        """
+        values = (*args, *kwargs.values())
+        return [
+            each
+            for part, value in zip(self.parts, values, strict=True)
+            for each in _containers(part, value)
+        ]
+
     def difference(self, other: Signature) -> str:
         """Describes what differs from `other`: "x: float32[2] instead of float32[3]"."""
         before = {leaf.path: leaf for leaf in other.leaves()}
@@ -170,17 +191,65 @@ def _stripped(part: Part) -> Part:
 
 
 def _filled(part: Part, fill: Callable[[Part], Any]) -> Any:
-    if part.kind == "list":
-        return [_filled(item, fill) for item in part.parts]
-    if part.kind == "dict":
-        return {
-            name: _filled(item, fill) for name, item in zip(part.value, part.parts, strict=True)
-        }
-    if part.kind == "tuple":
-        items = [_filled(item, fill) for item in part.parts]
-        kind = type(part.value)
-        return kind(*items) if hasattr(kind, "_fields") else tuple(items)
-    return fill(part)
+    if part.kind not in ("list", "tuple", "dict"):
+        return fill(part)
+    return refilled(part.value, [_filled(item, fill) for item in part.parts])
+
+
+def _containers(part: Part, value: Any) -> Iterator[tuple[Part, Any, tuple[Any, ...]]]:
+    if part.kind in ("list", "dict"):
+        yield part, value, contents(value)
+    if part.kind in ("list", "tuple", "dict"):
+        items = value.values() if part.kind == "dict" else value
+        for inner, item in zip(part.parts, items, strict=True):
+            yield from _containers(inner, item)
+
+
+def changed(containers: list[tuple[Part, Any, tuple[Any, ...]]]) -> list[tuple[Part, Any]]:
+    """Those of the containers that hold something else now, with a copy."""
+    return [
+        (part, dict(value) if isinstance(value, dict) else list(value))
+        for part, value, before in containers
+        if not same(contents(value), before)
+    ]
+
+
+def replace(container: Any, items: Any) -> None:
+    """Has a list or dict hold what another one does."""
+    container.clear()
+    (container.update if isinstance(container, dict) else container.extend)(items)
+
+
+@contextmanager
+def in_place(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+    """Has the lists and dicts of a call hold what the block makes of those that were filled."""
+    containers = signature.containers(args, kwargs)
+    yield
+    for part, value in changed(containers):
+        replace(part.value, value)
+
+
+def refilled(container: Any, items: Sequence[Any]) -> Any:
+    """A container of the same kind with other items: the values of a dict in its order."""
+    kind = type(container)
+    if kind in (list, tuple):
+        return kind(items)
+    if isinstance(container, dict):
+        made = copy.copy(container)
+        for key, item in zip(container, items, strict=True):
+            made[key] = item
+        return made
+    if isinstance(container, tuple):
+        if hasattr(kind, "_fields"):
+            return kind(*items)
+        made = tuple.__new__(kind, items)
+        if not hasattr(made, "__dict__"):
+            return made
+        vars(made).update(vars(container))
+        return made
+    made = copy.copy(container)
+    made[:] = items
+    return made
 
 
 def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -223,6 +292,8 @@ class ArgumentCode:
         self._count = 0
         #: For each tensor, array and promoted float, in order, the name that the code has for it.
         self.leaves: list[tuple[Part, str]] = []
+        #: The name of each list, tuple and dict, by its path.
+        self.containers: dict[str, str] = {}
         positional, named = signature.positional, signature.named
         test = f"len(args) != {len(positional)}"
         test += f" or tuple(kwargs) != {source.constant(tuple(named))}" if named else " or kwargs"
@@ -255,7 +326,7 @@ class ArgumentCode:
                 array = f"{name}_array"
                 self._source.line(f"{array} = {name}._array")
             else:
-                self._unless_not(f"type({name}) is not ndarray")
+                self._unless_not(f"type({name}) is not {constant(type(part.value))}")
             # NumPy may have several equal dtype objects.
             self._unless_not(
                 f"{array}.shape != {shape} or "
@@ -274,6 +345,7 @@ class ArgumentCode:
             self._compare_items(part, name)
 
     def _compare_items(self, part: Part, name: str) -> None:
+        self.containers[part.path] = name
         kind = self._source.constant(type(part.value))
         self._unless_not(f"type({name}) is not {kind} or len({name}) != {len(part.parts)}")
         if part.kind == "dict":

@@ -9,11 +9,18 @@ from typing import Any
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
-from pullback.graph.guards import guards_of, settled
+from pullback.graph.guards import guards_of, is_foreign_array, settled
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
-from pullback.graph.signature import Part, Signature, device_of
+from pullback.graph.signature import (
+    Part,
+    Signature,
+    changed,
+    device_of,
+    refilled,
+    replace,
+)
 from pullback.tensor import Tensor
 
 _NUMBERS = itertools.count()
@@ -42,7 +49,14 @@ def traced(
     Raises:
         Break: if the function does what a program cannot do.
     """
-    guards = guards_of(f)
+    objects = [(leaf.path, leaf.value) for leaf in signature.leaves() if leaf.kind == "object"]
+    for path, value in objects:
+        if is_foreign_array(value):
+            raise Break(
+                f"gets the array {path} of another library, whose values may change",
+                f"pass pb.asarray({path})",
+            )
+    guards = guards_of(f, objects)
     recorder = Recorder(device_of(signature), name)
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
@@ -69,15 +83,20 @@ def traced(
     device = recorder.real_device
     try:
         args, kwargs = signature.filled(fill)
+        containers = signature.containers(args, kwargs)
         with recorder.running():
             if outside is None:
                 result = f(*args, **kwargs)
+                changes = changed(containers)
             else:
                 tape = JointTape(outside)
                 with tape:
                     tape.watch([handle for _, handle, _ in tracked])
                     result = f(*args, **kwargs)
-                derivative = differentiated(recorder, tape, tracked, result)
+                changes = changed(containers)
+                derivative = differentiated(
+                    recorder, tape, tracked, [result, *(value for _, value in changes)]
+                )
         if recorder.broken is not None:
             raise recorder.broken
         for handle, array in handles:
@@ -90,7 +109,8 @@ def traced(
             signature,
             *settled([*guards, *recorder.guards.values()], recorder.outside_reads, recorder.device),
             recorder,
-            result,
+            [result, *(value for _, value in changes)],
+            [part.path for part, _ in changes],
             names,
             derivative,
         )
@@ -101,6 +121,8 @@ def traced(
         raise
     if commit:
         result = _outside(recorder, result)
+        for part, value in changes:
+            replace(part.value, _outside(recorder, value))
         recorder.commit()
     else:
         recorder.undo()
@@ -111,12 +133,9 @@ def traced(
 def _outside(recorder: Recorder, value: object) -> Any:
     """Returns what the traced function returned, with the tensors and numbers of this call."""
     if isinstance(value, dict):
-        return {key: _outside(recorder, item) for key, item in value.items()}
+        return refilled(value, [_outside(recorder, item) for item in value.values()])
     if isinstance(value, (list, tuple)):
-        items = [_outside(recorder, item) for item in value]
-        if isinstance(value, list):
-            return items
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return refilled(value, [_outside(recorder, item) for item in value])
     if type(value) is Tensor:
         return recorder.outside(recorder.lift(value))
     return recorder.outside(value)

@@ -72,6 +72,9 @@ def content_of(program: Program) -> tuple[dict[str, Any], dict[str, Array]]:
     changed = [guard.what for guard in program.unmet()]
     if changed:
         _reject(program, f"was made for another value of {', '.join(changed)}", "lower it again")
+    if program.changes:
+        names = ", ".join(program.changes)
+        _reject(program, f"changes its argument {names}", "return the new values instead")
     arrays: dict[str, Array] = {}
     numbers = _check_inputs(program)
     stored = {}
@@ -183,8 +186,10 @@ def _result_data(value: object) -> JSON | None:
     if type(value) is Output:
         return {"$": "output", "value": value.position}
     if type(value) is Items:
+        if isinstance(value.template, dict):
+            return encode(dict(zip(value.template, value.items, strict=True)), _result_data)
         items = [encode(item, _result_data) for item in value.items]
-        return items if issubclass(value.kind, list) else {"$": "tuple", "value": items}
+        return items if isinstance(value.template, list) else {"$": "tuple", "value": items}
     if type(value) is HostNumber:
         raise CannotBeSavedError("returns a number that Python works out at each call")
     return None
