@@ -18,6 +18,7 @@ LOOPS(DECLARATION)
 
 #include "tile.inc.h"
 #include "product.inc.h"
+#include "bfloat16.inc.h"
 #include "elementwise.inc.h"
 #include "exact.inc.h"
 #include "rows.inc.h"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pullback.dtypes import bfloat16
 from pullback.plugins.hookspecs import hookimpl
 from pullback_native import _native
 from pullback_native.fusion import FUSIBLE, fuse
@@ -22,17 +23,21 @@ __all__ = [
 ]
 
 # C passes calls that it does not support to NumPy's kernels.
-_native.prepare(NUMPY_KERNELS, threads.threads)
+_native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
+
+_HALF = ("float32", "bfloat16")
+#: By the name of an op, the dtypes that its kernel takes; float32 alone for all others.
+_DTYPES = {"where": ("bool",), "astype": _HALF, "matmul": _HALF, "linear": _HALF}
 
 
 @hookimpl
 def pullback_register_kernels(register: Callable[..., None]) -> None:
-    """Registers the kernels with the NumPy backend, for float32."""
+    """Registers the kernels with the NumPy backend, for float32 and some for bfloat16."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
-        # The dtype of the first input.
-        dtypes = ["bool" if name == "where" else "float32"]
+        # The dtypes of the first input.
+        dtypes = _DTYPES.get(name, ("float32",))
         register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
 
 
