@@ -65,6 +65,19 @@ static void widen_rows(const Bfloat16 *x, ptrdiff_t row, ptrdiff_t column, ptrdi
 
 /* Many rows. ----------------------------------------------------------------------------------- */
 
+/* Copies a of (rows, inner), whose columns are in memory `step` apart, to tiles: in each the
+ * elements (i, k) at k * TILE_ROWS + i. */
+static void widen_tiles(const Bfloat16 *a, ptrdiff_t step, ptrdiff_t rows, ptrdiff_t inner,
+                        float *tiles) {
+    float column[MOST_ROWS + TILE_ROWS];
+    memset(column + rows, 0, TILE_ROWS * sizeof(float));
+    for (ptrdiff_t k = 0; k < inner; k++) {
+        widen_row(a + k * step, rows, column);
+        for (ptrdiff_t i = 0; i < rows; i += TILE_ROWS)
+            memcpy(tiles + i * inner + k * TILE_ROWS, column + i, TILE_ROWS * sizeof(float));
+    }
+}
+
 /* Copies b of (inner, columns) to strips of `inner` rows, as wide as a tile; `room` has place for
  * a strip. */
 static void pack_widened(const Bfloat16 *b, ptrdiff_t row, ptrdiff_t column, ptrdiff_t inner,
@@ -88,7 +101,7 @@ static void pack_widened(const Bfloat16 *b, ptrdiff_t row, ptrdiff_t column, ptr
 LOOP(product_bfloat16, Bfloat16ProductArgs) {
     const ProductSizes *sizes = &args->sizes;
     const ptrdiff_t inner = sizes->inner, runs = inner ? (inner + DEPTH - 1) / DEPTH : 1;
-    const ptrdiff_t high = sizes->piece_rows;
+    const ptrdiff_t high = (sizes->piece_rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
     const ptrdiff_t wide = (sizes->piece_columns + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
     float strip[TILE_COLUMNS * DEPTH] ON_A_LINE;
     float *sums = room_for(high * wide + high * DEPTH + wide * DEPTH);
@@ -97,7 +110,7 @@ LOOP(product_bfloat16, Bfloat16ProductArgs) {
         return;
     }
     float *block = sums + high * wide, *strips = block + high * DEPTH;
-    /* The rows of a are read one by one, or where its columns are in memory, twelve at once. */
+    /* A tile reads rows of a, or where its columns are in memory, copies as tall as a tile. */
     const int transposed = sizes->a_column_step != 1 && sizes->a_row_step == 1;
     for (ptrdiff_t piece = from; piece < to; piece++) {
         Part part = part_of(sizes, piece);
@@ -105,7 +118,7 @@ LOOP(product_bfloat16, Bfloat16ProductArgs) {
             ptrdiff_t k = run * inner / runs, depth = (run + 1) * inner / runs - k;
             const Bfloat16 *a = args->a + part.a + k * sizes->a_column_step;
             if (transposed)
-                widen_rows(a, sizes->a_column_step, 1, depth, part.rows, block, high);
+                widen_tiles(a, sizes->a_column_step, part.rows, depth, block);
             else
                 widen_rows(a, sizes->a_row_step, sizes->a_column_step, part.rows, depth, block,
                            DEPTH);
@@ -117,11 +130,11 @@ LOOP(product_bfloat16, Bfloat16ProductArgs) {
                     Terms terms = {.length = depth,
                                    .runs = 1,
                                    .groups = 1,
-                                   .step = high,
+                                   .step = TILE_ROWS,
                                    .b = strips + j * depth,
                                    .step_b = TILE_COLUMNS};
                     for (ptrdiff_t r = 0; r < rows; r++)
-                        terms.line[r] = block + (transposed ? i : (i + r) * DEPTH);
+                        terms.line[r] = block + (transposed ? i * depth : (i + r) * DEPTH);
                     any_tile(transposed, rows, &terms, sums + i * wide + j, wide, TILE_COLUMNS,
                              run > 0);
                 }
@@ -199,7 +212,7 @@ INLINE void few_of(const int rows, const float *a, const Bfloat16 *b, ptrdiff_t 
                    int b_in_rows, ptrdiff_t inner, ptrdiff_t columns, float *sums) {
     /* As many sums as there are registers for. */
     const int vectors = WIDTH == 16 || rows <= 4 ? 2 : 1;
-    const int several = rows <= 2 ? 4 : vectors;
+    const int several = rows <= 2 ? 4 : WIDTH < 16 ? vectors : rows <= 4 ? 4 : 3;
     ptrdiff_t j = 0;
     for (; !b_in_rows && j + several <= columns; j += several)
         add_dots(rows, several, a, b + j * step_b, step_b, inner, sums + j, columns);
@@ -223,23 +236,24 @@ INLINE void few_of(const int rows, const float *a, const Bfloat16 *b, ptrdiff_t 
     }
 FEW(1) FEW(2) FEW(3) FEW(4) FEW(5) FEW(6) FEW(7) FEW(8)
 
-/* At most MOST_FEW rows, which are in one piece; rows or columns of b are in memory. */
+/* A piece has at most MOST_FEW rows; rows or columns of b are in memory. */
 LOOP(few_rows_bfloat16, Bfloat16ProductArgs) {
     static void (*const functions[])(const float *, const Bfloat16 *, ptrdiff_t, int, ptrdiff_t,
                                      ptrdiff_t, float *) = {few_1, few_2, few_3, few_4,
                                                             few_5, few_6, few_7, few_8};
     const ProductSizes *sizes = &args->sizes;
-    const ptrdiff_t rows = sizes->rows, inner = sizes->inner;
+    const ptrdiff_t inner = sizes->inner;
     const int b_in_rows = sizes->b_column_step == 1;
     const ptrdiff_t step_b = b_in_rows ? sizes->b_row_step : sizes->b_column_step;
-    float *a = room_for(rows * (inner + sizes->piece_columns));
+    float *a = room_for(sizes->piece_rows * (inner + sizes->piece_columns));
     if (!a) {
         set_status(args->status, NO_MEMORY);
         return;
     }
-    float *sums = a + rows * inner;
+    float *sums = a + sizes->piece_rows * inner;
     for (ptrdiff_t piece = from; piece < to; piece++) {
         Part part = part_of(sizes, piece);
+        const ptrdiff_t rows = part.rows;
         if (b_in_rows && rows > 1)
             widen_rows(args->a + part.a, sizes->a_column_step, sizes->a_row_step, inner, rows, a,
                        rows);

@@ -14,8 +14,13 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 
 /* Products with so few rows read a where it is, where the elements of a row are neighbours. */
 #define FEW_ROWS 240
-/* Products in bfloat16 with so few rows read b where it is. */
+/* Products in bfloat16 with so few rows read b where it is, for so many rows at once. */
+#define FEW_NARROW_ROWS 16
 #define MOST_FEW 8
+/* Pieces of other products in bfloat16 are at most so large: their copies fit into a second-level
+ * cache. */
+#define MOST_ROWS 264
+#define MOST_COLUMNS 512
 
 /* A loop with its arguments, without their type. */
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
