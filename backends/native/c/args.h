@@ -262,6 +262,13 @@ typedef struct {
     Bfloat16 *y;
 } NarrowArgs;
 
+/* Of a float32 loop of elements, one array or two: `x2` is NULL for one. */
+typedef struct {
+    const Bfloat16 *x1, *x2;
+    Bfloat16 *y;
+    ptrdiff_t loop;
+} NarrowElementsArgs;
+
 /* As ProductArgs. */
 typedef struct {
     const Bfloat16 *a, *b, *bias;

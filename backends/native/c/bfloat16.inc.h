@@ -1,5 +1,5 @@
-/* bfloat16, which is stored and not computed with: conversions, and products with sums in float32
- * that are rounded once.
+/* bfloat16, which is stored and not computed with: conversions, elements by the loops of float32,
+ * and products with sums in float32 that are rounded once.
  *
  * Every element of a product is the sum of its terms in an order that does not depend on where a
  * piece begins, as in product.inc.h. */
@@ -49,6 +49,23 @@ INLINE void narrow_sums(const float *restrict sums, const Bfloat16 *restrict bia
         _Pragma("omp simd")
         for (ptrdiff_t j = 0; j < count; j++)
             y[j] = narrowed(sums[j]);
+    }
+}
+
+/* A block that stays in the first-level cache is widened, computed and narrowed. */
+#define NARROW_BLOCK 1024
+LOOP(narrow_elements, NarrowElementsArgs) {
+    float x1[NARROW_BLOCK] ON_A_LINE, x2[NARROW_BLOCK] ON_A_LINE, y[NARROW_BLOCK] ON_A_LINE;
+    const UnaryArgs one = {.x = x1, .y = y};
+    const BinaryArgs two = {.x1 = x1, .x2 = x2, .y = y};
+    const Loop loop = TABLE[args->loop];
+    for (ptrdiff_t first = from; first < to; first += NARROW_BLOCK) {
+        ptrdiff_t count = least(NARROW_BLOCK, to - first);
+        widen_row(args->x1 + first, count, x1);
+        if (args->x2)
+            widen_row(args->x2 + first, count, x2);
+        loop(0, count, args->x2 ? (const void *)&two : &one);
+        narrow_sums(y, NULL, count, args->y + first);
     }
 }
 

@@ -89,6 +89,10 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
 PyObject *widened(PyObject *x);
 PyObject *narrowed(PyObject *x);
 
+/* What a loop of one array, or of two of one shape, computes of arrays of bfloat16: `count` is 1
+ * or 2. NULL without an error for others. */
+PyObject *narrow_elements(int loop, double cost, PyObject *const *x, Py_ssize_t count);
+
 /* The attribute as a number; -1 with an error set if it is not a number. */
 static inline double number(PyObject *const *x, Py_ssize_t count, PyObject *names,
                             const char *name) {
@@ -114,6 +118,11 @@ extern int bfloat16;
 static inline int is_bfloat16(PyObject *x) {
     return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == bfloat16
         && PyArray_ISNOTSWAPPED(as_array(x));
+}
+
+/* As is_plain, of bfloat16. */
+static inline int is_plain_bfloat16(PyObject *x) {
+    return is_bfloat16(x) && PyArray_ISCARRAY_RO(as_array(x));
 }
 
 /* True if x is a float32 array, C-contiguous, aligned, in the machine's byte order. */

@@ -74,7 +74,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
     X(product, ProductArgs) X(pack_strips, PackStripsArgs)                                        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
-    X(widen, WidenArgs) X(narrow, NarrowArgs)                                                     \
+    X(widen, WidenArgs) X(narrow, NarrowArgs) X(narrow_elements, NarrowElementsArgs)              \
     X(product_bfloat16, Bfloat16ProductArgs) X(few_rows_bfloat16, Bfloat16ProductArgs)
 /* clang-format on */
 

@@ -16,6 +16,9 @@ LOOPS(DECLARATION)
     }                                                                                              \
     INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args)
 
+/* Some loops run others. */
+extern const Loop TABLE[];
+
 #include "tile.inc.h"
 #include "product.inc.h"
 #include "bfloat16.inc.h"

@@ -91,6 +91,70 @@ def test_other_layouts_and_dtypes_are_numpys():
             assert found.dtype == dtype
 
 
+# Elements and sums. -----------------------------------------------------------------------------
+
+ELEMENTS = {
+    "abs": np.abs,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "negative": np.negative,
+    "relu": lambda x: np.where(x <= 0, 0, x),
+    "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))),
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_number_is_rounded_once(name, threads, instructions):
+    """Within half an ulp, and the 3 ulp of float32 that its functions have."""
+    with np.errstate(all="ignore"), number_of_threads(threads):
+        y = getattr(_native, name)(ALL)
+        exact = ELEMENTS[name](ALL.astype(np.float64))
+        goal = exact.astype(np.float32).astype(bfloat16)
+    assert y.dtype == bfloat16
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(goal))
+    np.testing.assert_array_equal(np.isinf(y), np.isinf(goal))
+    fine = np.isfinite(goal)
+    wide, exact = y[fine].astype(np.float64), exact[fine]
+    bound = np.maximum(np.abs(exact), 2.0**-126) * (2.0**-8 + 2.0**-21)
+    assert (np.abs(wide - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "maximum", "minimum"])
+def test_two_arrays(name, instructions):
+    """With the bits of ml_dtypes, which computes in float32 too."""
+    x1, x2 = rng.permutation(ALL), rng.permutation(ALL)
+    with np.errstate(all="ignore"):
+        found, expected = getattr(_native, name)(x1, x2), NUMPY_KERNELS[name](x1, x2)
+    nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(found), nan)
+    np.testing.assert_array_equal(found[~nan].astype(np.float32), expected[~nan].astype(np.float32))
+
+
+def test_the_gradient_of_relu(instructions):
+    g, x = normal(300, 70), normal(300, 70)
+    found = _native.relu_gradient(g, x)
+    same_bits(found, NUMPY_KERNELS["relu_gradient"](g, x))
+
+
+@pytest.mark.parametrize("axis", [None, (0,), (1,), (0, 1), ()])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_and_means_are_rounded_once(axis, layout, instructions):
+    x = laid_out(normal(300, 500), layout)
+    wide = x.astype(np.float64)
+    for name, function in (("sum", np.sum), ("mean", np.mean)):
+        options = {"axis": axis, "keepdims": True} | ({"dtype": None} if name == "sum" else {})
+        y = np.asarray(getattr(_native, name)(x, **options))
+        exact = function(wide, axis=axis, keepdims=True)
+        terms = function(np.abs(wide), axis=axis, keepdims=True)
+        assert y.dtype == bfloat16
+        assert y.shape == exact.shape
+        assert (np.abs(y.astype(float) - exact) <= np.abs(exact) * 2.0**-8 + terms * 2e-6).all()
+
+
 # Products. --------------------------------------------------------------------------------------
 
 

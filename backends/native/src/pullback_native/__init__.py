@@ -15,6 +15,7 @@ from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 __all__ = [
+    "ALSO_BFLOAT16",
     "INSTRUCTIONS",
     "INSTRUCTION_SETS",
     "VARIABLE",
@@ -25,9 +26,19 @@ __all__ = [
 # C passes calls that it does not support to NumPy's kernels.
 _native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
 
-_HALF = ("float32", "bfloat16")
-#: By the name of an op, the dtypes that its kernel takes; float32 alone for all others.
-_DTYPES = {"where": ("bool",), "astype": _HALF, "matmul": _HALF, "linear": _HALF}
+#: The ops whose kernels take bfloat16 beside float32.
+ALSO_BFLOAT16 = frozenset(
+    "abs add astype divide exp expm1 gelu gelu_gradient linear log_sigmoid matmul maximum mean "
+    "minimum multiply negative relu relu_gradient sigmoid sigmoid_gradient silu silu_gradient "
+    "softplus sqrt square subtract sum tanh tanh_gradient".split()
+)
+
+
+def _dtypes(name: str) -> tuple[str, ...]:
+    """The dtypes of the first input that the kernel of an op takes."""
+    if name == "where":
+        return ("bool",)
+    return ("float32", "bfloat16") if name in ALSO_BFLOAT16 else ("float32",)
 
 
 @hookimpl
@@ -36,9 +47,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
-        # The dtypes of the first input.
-        dtypes = _DTYPES.get(name, ("float32",))
-        register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
+        register(name, kernel, dtypes=_dtypes(name), in_place=in_place, keep=KEEPS.get(name))
 
 
 @hookimpl
