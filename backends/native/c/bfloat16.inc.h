@@ -251,7 +251,14 @@ INLINE void few_of(const int rows, const float *a, const Bfloat16 *b, ptrdiff_t 
         ptrdiff_t columns, float *sums) {                                                          \
         few_of(n, a, b, step_b, b_in_rows, inner, columns, sums);                                  \
     }
-FEW(1) FEW(2) FEW(3) FEW(4) FEW(5) FEW(6) FEW(7) FEW(8)
+FEW(1)
+FEW(2)
+FEW(3)
+FEW(4)
+FEW(5)
+FEW(6)
+FEW(7)
+FEW(8)
 
 /* A piece has at most MOST_FEW rows; rows or columns of b are in memory. */
 LOOP(few_rows_bfloat16, Bfloat16ProductArgs) {
@@ -279,9 +286,8 @@ LOOP(few_rows_bfloat16, Bfloat16ProductArgs) {
                        inner);
         functions[rows - 1](a, args->b + part.b, step_b, b_in_rows, inner, part.columns, sums);
         for (ptrdiff_t i = 0; i < rows; i++)
-            narrow_sums(sums + i * part.columns,
-                        args->bias ? args->bias + part.first_column : NULL, part.columns,
-                        args->c + part.c + i * sizes->c_row_step);
+            narrow_sums(sums + i * part.columns, args->bias ? args->bias + part.first_column : NULL,
+                        part.columns, args->c + part.c + i * sizes->c_row_step);
     }
     free(a);
 }

@@ -1,9 +1,6 @@
 /* The kernels of matmul and linear. */
 #include "calls.h"
-
-#include <math.h>
-
-#define INLINE static inline __attribute__((always_inline))
+#include "math32.h"
 
 /* Multiplications a nanosecond, on one thread. */
 #define SPEED 50.0
@@ -158,7 +155,7 @@ static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const fl
 #define READING 12.0
 
 /* The size of pieces of at most `most`, which are whole tiles. */
-static ptrdiff_t at_most(ptrdiff_t most, ptrdiff_t count, ptrdiff_t tile) {
+static ptrdiff_t even_size(ptrdiff_t most, ptrdiff_t count, ptrdiff_t tile) {
     ptrdiff_t pieces = (count + most - 1) / most;
     return pieces > 1 ? up((count + pieces - 1) / pieces, tile) : count;
 }
@@ -169,11 +166,11 @@ static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bia
     Bfloat16ProductArgs args;
     ProductSizes *sizes = &args.sizes;
     ptrdiff_t items = arrange(x1, x2, sizeof(Bfloat16), shape, sizes);
-    int few = sizes->rows <= FEW_NARROW_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
+    int few =
+        sizes->rows <= FEW_NARROW_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
     if (items < 0 || (!few && loops == loops_base))
         return NULL;
-    PyObject *y =
-        new_array_of(bfloat16, sizeof(Bfloat16), PyArray_NDIM(as_array(x1)), shape);
+    PyObject *y = new_array_of(bfloat16, sizeof(Bfloat16), PyArray_NDIM(as_array(x1)), shape);
     if (!y || !size(y))
         return y;
     int32_t status = 0;
@@ -184,10 +181,10 @@ static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bia
     if (cut_for_threads(items, cost, COPY_A, sizes) < 0)
         return unless(1, y);
     if (few) {
-        sizes->piece_rows = at_most(MOST_FEW, sizes->rows, 1);
+        sizes->piece_rows = even_size(MOST_FEW, sizes->rows, 1);
     } else {
-        sizes->piece_rows = at_most(MOST_ROWS, sizes->piece_rows, ROWS);
-        sizes->piece_columns = at_most(MOST_COLUMNS, sizes->piece_columns, COLUMNS);
+        sizes->piece_rows = even_size(MOST_ROWS, sizes->piece_rows, ROWS);
+        sizes->piece_columns = even_size(MOST_COLUMNS, sizes->piece_columns, COLUMNS);
     }
     ptrdiff_t pieces = pieces_of(sizes);
     args.a = data(x1), args.b = data(x2), args.c = data(y), args.status = &status;
@@ -221,7 +218,8 @@ static PyObject *by_float32(KernelFunction kernel, PyObject *const *x, Py_ssize_
 /* matmul or linear of arrays of bfloat16; NULL without an error where NumPy has to do it. */
 static PyObject *bfloat16_product(KernelFunction kernel, PyObject *const *x, Py_ssize_t count) {
     PyObject *bias = count == 3 && x[2] != Py_None ? x[2] : NULL;
-    if (is_matrix_of(x[0], bfloat16, sizeof(Bfloat16)) && is_matrix_of(x[1], bfloat16, sizeof(Bfloat16))
+    if (is_matrix_of(x[0], bfloat16, sizeof(Bfloat16))
+        && is_matrix_of(x[1], bfloat16, sizeof(Bfloat16))
         && (count == 2 || PyArray_NDIM(as_array(x[1])) == 2)
         && (!bias
             || (PyArray_ISCARRAY_RO(as_array(bias)) && PyArray_NDIM(as_array(bias)) == 1

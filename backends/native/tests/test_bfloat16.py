@@ -1,4 +1,4 @@
-"""bfloat16: conversions of every number, and products with sums in float32 that are rounded once."""
+"""bfloat16: conversions and elements of every number, sums and products that are rounded once."""
 
 import itertools
 

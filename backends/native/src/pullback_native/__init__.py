@@ -15,7 +15,6 @@ from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 __all__ = [
-    "ALSO_BFLOAT16",
     "INSTRUCTIONS",
     "INSTRUCTION_SETS",
     "VARIABLE",
@@ -27,11 +26,12 @@ __all__ = [
 _native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
 
 #: The ops whose kernels take bfloat16 beside float32.
-ALSO_BFLOAT16 = frozenset(
-    "abs add astype divide exp expm1 gelu gelu_gradient linear log_sigmoid matmul maximum mean "
-    "minimum multiply negative relu relu_gradient sigmoid sigmoid_gradient silu silu_gradient "
-    "softplus sqrt square subtract sum tanh tanh_gradient".split()
-)
+ALSO_BFLOAT16 = (
+    "abs", "add", "astype", "divide", "exp", "expm1", "gelu", "gelu_gradient", "linear",
+    "log_sigmoid", "matmul", "maximum", "mean", "minimum", "multiply", "negative", "relu",
+    "relu_gradient", "sigmoid", "sigmoid_gradient", "silu", "silu_gradient", "softplus", "sqrt",
+    "square", "subtract", "sum", "tanh", "tanh_gradient",
+)  # fmt: skip
 
 
 def _dtypes(name: str) -> tuple[str, ...]:
