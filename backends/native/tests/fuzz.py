@@ -245,7 +245,7 @@ def difference(ours: Outcome, theirs: Outcome, kind: str) -> str:
         if a.dtype == bfloat16:
             a, b, close = a.astype(np.float32), b.astype(np.float32), 2**-7
         if a.dtype.kind != "f":
-            if not np.array_equal(a, b):
+            if not np.array_equal(a, b, equal_nan=a.dtype.kind == "c"):
                 return f"result {number}"
         elif kind != "huge":
             if not np.array_equal(np.isnan(a), np.isnan(b)):
