@@ -219,18 +219,23 @@ typedef struct {
 
 /* Products. ------------------------------------------------------------------------------------ */
 
-/* Stacks of c = a @ b, plus the row `bias` unless it is NULL. a is (rows, inner), b (inner,
- * columns). Steps are in elements: those of an item are from matrix to matrix of a stack. A piece
- * of the work has `piece_rows` rows and `piece_columns` columns. `strips` is b as pack_strips
- * copies it, or NULL; with it, there is one item. */
+/* Stacks of c = a @ b. a is (rows, inner), b (inner, columns). Steps are in elements: those of an
+ * item are from matrix to matrix of a stack. A piece of the work has `piece_rows` rows and
+ * `piece_columns` columns. */
 typedef struct {
-    const float *a, *b, *strips, *bias;
-    float *c;
-    int32_t *status;
     ptrdiff_t rows, columns, inner;
     ptrdiff_t a_row_step, a_column_step, b_row_step, b_column_step, c_row_step;
     ptrdiff_t piece_rows, piece_columns;
     ptrdiff_t a_item_step, b_item_step, c_item_step;
+} ProductSizes;
+
+/* The row `bias` is added unless it is NULL. `strips` is b as pack_strips copies it, or NULL; with
+ * it, there is one item. */
+typedef struct {
+    const float *a, *b, *strips, *bias;
+    float *c;
+    int32_t *status;
+    ProductSizes sizes;
 } ProductArgs;
 
 /* Copies b of (inner, columns), in rows, into strips as wide as a tile, one after the other. */
@@ -242,6 +247,35 @@ typedef struct {
 
 /* Floats that have room for the strips of any instruction set. */
 #define STRIPS_ROOM(inner, columns) ((inner) * ((columns) + 32))
+
+/* bfloat16: the upper half of the bits of a float. --------------------------------------------- */
+
+typedef uint16_t Bfloat16;
+
+typedef struct {
+    const Bfloat16 *x;
+    float *y;
+} WidenArgs;
+
+typedef struct {
+    const float *x;
+    Bfloat16 *y;
+} NarrowArgs;
+
+/* Of a float32 loop of elements, one array or two: `x2` is NULL for one. */
+typedef struct {
+    const Bfloat16 *x1, *x2;
+    Bfloat16 *y;
+    ptrdiff_t loop;
+} NarrowElementsArgs;
+
+/* As ProductArgs. */
+typedef struct {
+    const Bfloat16 *a, *b, *bias;
+    Bfloat16 *c;
+    int32_t *status;
+    ProductSizes sizes;
+} Bfloat16ProductArgs;
 
 /* Attention. ----------------------------------------------------------------------------------- */
 

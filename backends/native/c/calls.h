@@ -21,7 +21,7 @@
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
     X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient)                                         \
     X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum) X(matmul) X(linear)            \
-    X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu)                               \
+    X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu) X(astype)                     \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
@@ -36,6 +36,7 @@ enum { KERNELS(KERNEL_NUMBER) KERNEL_COUNT };
 
 #define KERNEL(name)                                                                               \
     PyObject *kernel_##name(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names)
+typedef PyObject *(*KernelFunction)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 #define KERNEL_DECLARATION(name) KERNEL(name);
 KERNELS(KERNEL_DECLARATION)
 #undef KERNEL_DECLARATION
@@ -84,6 +85,14 @@ static inline PyObject *unless(int failed, PyObject *y) {
 /* The value of an attribute among the keywords of a call, or NULL. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);
 
+/* New arrays of the values of contiguous ones, of bfloat16 and of float32. */
+PyObject *widened(PyObject *x);
+PyObject *narrowed(PyObject *x);
+
+/* What a loop of one array, or of two of one shape, computes of arrays of bfloat16: `count` is 1
+ * or 2. NULL without an error for others. */
+PyObject *narrow_elements(int loop, double cost, PyObject *const *x, Py_ssize_t count);
+
 /* The attribute as a number; -1 with an error set if it is not a number. */
 static inline double number(PyObject *const *x, Py_ssize_t count, PyObject *names,
                             const char *name) {
@@ -103,6 +112,19 @@ static inline int is_true(PyObject *const *x, Py_ssize_t count, PyObject *names,
 
 static inline PyArrayObject *as_array(PyObject *x) { return (PyArrayObject *)x; }
 
+/* NumPy's number of the type bfloat16, which ml_dtypes adds; -1 before `prepare`. */
+extern int bfloat16;
+
+static inline int is_bfloat16(PyObject *x) {
+    return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == bfloat16
+        && PyArray_ISNOTSWAPPED(as_array(x));
+}
+
+/* As is_plain, of bfloat16. */
+static inline int is_plain_bfloat16(PyObject *x) {
+    return is_bfloat16(x) && PyArray_ISCARRAY_RO(as_array(x));
+}
+
 /* True if x is a float32 array, C-contiguous, aligned, in the machine's byte order. */
 static inline int is_plain(PyObject *x) {
     return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == NPY_FLOAT
@@ -114,6 +136,8 @@ static inline ptrdiff_t size(PyObject *x) { return PyArray_SIZE(as_array(x)); }
 
 /* A new float32 array; a large one begins at a cache line. */
 PyObject *new_array(int ndim, const npy_intp *shape);
+/* The same for another of NumPy's numbers of types. */
+PyObject *new_array_of(int type, npy_intp item_size, int ndim, const npy_intp *shape);
 
 static inline PyObject *new_like(PyObject *x) {
     return new_array(PyArray_NDIM(as_array(x)), PyArray_DIMS(as_array(x)));

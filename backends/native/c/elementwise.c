@@ -26,8 +26,10 @@ static PyObject *binary(RunBinary run, double cost, PyObject *x1, PyObject *x2) 
 #define UNARY(name, cost)                                                                          \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
-        return count == 1 && !names && is_plain(x[0]) ? unary(run_##name, cost, x[0])              \
-                                                      : NUMPY_FALLBACK(name);                      \
+        if (count == 1 && !names && is_plain(x[0]))                                                \
+            return unary(run_##name, cost, x[0]);                                                  \
+        PyObject *y = count == 1 && !names ? narrow_elements(LOOP_##name, cost, x, 1) : NULL;      \
+        return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(name);                                   \
     }
 
 UNARY(exp, 0.5)
@@ -45,10 +47,12 @@ UNARY(sqrt, 0.3)
 
 KERNEL(gelu) {
     (void)module;
-    if (count != 1 || !is_plain(x[0]))
-        return NUMPY_FALLBACK(gelu);
-    RunUnary run = is_true(x, count, names, "approximate") ? run_gelu_tanh : run_gelu_exact;
-    return unary(run, 0.9, x[0]);
+    int tanh_form = is_true(x, count, names, "approximate");
+    if (count == 1 && is_plain(x[0]))
+        return unary(tanh_form ? run_gelu_tanh : run_gelu_exact, 0.9, x[0]);
+    int loop = tanh_form ? LOOP_gelu_tanh : LOOP_gelu_exact;
+    PyObject *y = count == 1 ? narrow_elements(loop, 0.9, x, 1) : NULL;
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(gelu);
 }
 
 static int are_alike(PyObject *x1, PyObject *x2) {
@@ -57,19 +61,23 @@ static int are_alike(PyObject *x1, PyObject *x2) {
 
 KERNEL(gelu_gradient) {
     (void)module;
-    if (count != 2 || !are_alike(x[0], x[1]))
-        return NUMPY_FALLBACK(gelu_gradient);
     int tanh_form = is_true(x, count, names, "approximate");
-    return binary(tanh_form ? run_gelu_tanh_gradient : run_gelu_exact_gradient, 1.0, x[0], x[1]);
+    if (count == 2 && are_alike(x[0], x[1]))
+        return binary(tanh_form ? run_gelu_tanh_gradient : run_gelu_exact_gradient, 1.0, x[0],
+                      x[1]);
+    int loop = tanh_form ? LOOP_gelu_tanh_gradient : LOOP_gelu_exact_gradient;
+    PyObject *y = count == 2 ? narrow_elements(loop, 1.0, x, 2) : NULL;
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(gelu_gradient);
 }
 
 /* Of g, and of the array that the slope is a function of. */
 #define GRADIENT(name, cost)                                                                       \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
-        return count == 2 && !names && are_alike(x[0], x[1])                                       \
-                 ? binary(run_##name, cost, x[0], x[1])                                            \
-                 : NUMPY_FALLBACK(name);                                                           \
+        if (count == 2 && !names && are_alike(x[0], x[1]))                                         \
+            return binary(run_##name, cost, x[0], x[1]);                                           \
+        PyObject *y = count == 2 && !names ? narrow_elements(LOOP_##name, cost, x, 2) : NULL;      \
+        return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(name);                                   \
     }
 
 GRADIENT(relu_gradient, 0.3)
@@ -156,6 +164,8 @@ static PyObject *arithmetic(RunBinary same, RunNumber right, RunNumber left, Run
             PyObject *y = is_plain(x[0]) && is_plain(x[1])                                         \
                             ? arithmetic(same, right, left, row, x[0], x[1])                       \
                             : with_repeated(right, left, x[0], x[1]);                              \
+            if (!y && !PyErr_Occurred())                                                           \
+                y = narrow_elements(LOOP_##name, 0.3, x, 2);                                       \
             if (y || PyErr_Occurred())                                                             \
                 return y;                                                                          \
         }                                                                                          \
@@ -171,10 +181,14 @@ ARITHMETIC(minimum, run_minimum, run_minimum_number, run_minimum_number, NULL)
 /* x - number is x + (-number), to the sign of a zero. */
 KERNEL(subtract) {
     (void)module;
-    if (count == 2 && !names && is_plain(x[0]) && is_plain(x[1])) {
-        PyObject *y = is_number(x[1]) && !is_number(x[0])
-                        ? with_number(run_add_number, x[0], -value(x[1]))
-                        : arithmetic(run_subtract, NULL, run_subtract_from, NULL, x[0], x[1]);
+    if (count == 2 && !names) {
+        PyObject *y;
+        if (!is_plain(x[0]) || !is_plain(x[1]))
+            y = narrow_elements(LOOP_subtract, 0.3, x, 2);
+        else if (is_number(x[1]) && !is_number(x[0]))
+            y = with_number(run_add_number, x[0], -value(x[1]));
+        else
+            y = arithmetic(run_subtract, NULL, run_subtract_from, NULL, x[0], x[1]);
         if (y || PyErr_Occurred())
             return y;
     }

@@ -14,6 +14,13 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 
 /* Products with so few rows read a where it is, where the elements of a row are neighbours. */
 #define FEW_ROWS 240
+/* Products in bfloat16 with so few rows read b where it is, for so many rows at once. */
+#define FEW_NARROW_ROWS 16
+#define MOST_FEW 8
+/* Pieces of other products in bfloat16 are at most so large: their copies fit into a second-level
+ * cache. */
+#define MOST_ROWS 264
+#define MOST_COLUMNS 512
 
 /* A loop with its arguments, without their type. */
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
@@ -65,7 +72,10 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
-    X(product, ProductArgs) X(pack_strips, PackStripsArgs) X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
+    X(product, ProductArgs) X(pack_strips, PackStripsArgs)                                        \
+    X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
+    X(widen, WidenArgs) X(narrow, NarrowArgs) X(narrow_elements, NarrowElementsArgs)              \
+    X(product_bfloat16, Bfloat16ProductArgs) X(few_rows_bfloat16, Bfloat16ProductArgs)
 /* clang-format on */
 
 #define NUMBER(name, Args) LOOP_##name,

@@ -16,8 +16,12 @@ LOOPS(DECLARATION)
     }                                                                                              \
     INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args)
 
+/* Some loops run others. */
+extern const Loop TABLE[];
+
 #include "tile.inc.h"
 #include "product.inc.h"
+#include "bfloat16.inc.h"
 #include "elementwise.inc.h"
 #include "exact.inc.h"
 #include "rows.inc.h"

@@ -1,7 +1,6 @@
 /* The kernels of matmul and linear. */
 #include "calls.h"
-
-#include <math.h>
+#include "math32.h"
 
 /* Multiplications a nanosecond, on one thread. */
 #define SPEED 50.0
@@ -16,33 +15,37 @@
 #define COPY_A 30.0
 #define COPY_B 20.0
 
-static ptrdiff_t step(PyObject *x, int axis) {
-    return PyArray_STRIDE(as_array(x), axis) / (ptrdiff_t)sizeof(float);
+/* In elements, of which each has `item` bytes: a constant wherever this is called. */
+INLINE ptrdiff_t step(PyObject *x, int axis, const ptrdiff_t item) {
+    return PyArray_STRIDE(as_array(x), axis) / item;
 }
 
 static ptrdiff_t length(PyObject *x, int axis) { return PyArray_DIM(as_array(x), axis); }
 
-/* True if x is a float32 array of two axes or more, with strides of whole floats. */
-static int is_matrix(PyObject *x) {
-    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != NPY_FLOAT
-        || PyArray_NDIM(as_array(x)) < 2 || !PyArray_ISBEHAVED_RO(as_array(x)))
+/* True if x is an array of this type of two axes or more, with strides of whole elements. */
+INLINE int is_matrix_of(PyObject *x, int type, const ptrdiff_t item) {
+    if (!PyArray_CheckExact(x) || PyArray_TYPE(as_array(x)) != type || PyArray_NDIM(as_array(x)) < 2
+        || !PyArray_ISBEHAVED_RO(as_array(x)))
         return 0;
     for (int axis = 0; axis < PyArray_NDIM(as_array(x)); axis++)
-        if (PyArray_STRIDE(as_array(x), axis) % (ptrdiff_t)sizeof(float))
+        if (PyArray_STRIDE(as_array(x), axis) % item)
             return 0;
     return 1;
 }
 
+static int is_matrix(PyObject *x) { return is_matrix_of(x, NPY_FLOAT, sizeof(float)); }
+
 /* Merges axes `first` to `last` of x: stores the length of the merged axis, and the step between
  * its elements. 0 if memory has no such axis. */
-static int merge(PyObject *x, int first, int last, ptrdiff_t *count, ptrdiff_t *apart) {
-    *count = 1, *apart = step(x, last);
+INLINE int merge(PyObject *x, int first, int last, const ptrdiff_t item, ptrdiff_t *count,
+                 ptrdiff_t *apart) {
+    *count = 1, *apart = step(x, last, item);
     for (int axis = last; axis >= first; axis--) {
         if (length(x, axis) == 1)
             continue;
         if (*count == 1)
-            *apart = step(x, axis);
-        else if (step(x, axis) != *apart * *count)
+            *apart = step(x, axis, item);
+        else if (step(x, axis, item) != *apart * *count)
             return 0;
         *count *= length(x, axis);
     }
@@ -74,58 +77,158 @@ static void cut(ptrdiff_t parts, ptrdiff_t rows, ptrdiff_t columns, double cost_
     }
 }
 
+/* Stores the shape of the product of x1 and x2, of `item` bytes an element, and the sizes and steps
+ * of its items but for those of pieces. Returns the number of items; -1 where NumPy has to do it.
+ */
+INLINE ptrdiff_t arrange(PyObject *x1, PyObject *x2, const ptrdiff_t item, npy_intp *shape,
+                         ProductSizes *sizes) {
+    int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
+    memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
+    shape[ndim - 1] = length(x2, ndim2 - 1);
+    ptrdiff_t items = 1, items2, columns = shape[ndim - 1];
+    /* One by one: GCC fills a struct with zeros by an instruction that takes 50 ns. */
+    sizes->rows = length(x1, ndim - 2), sizes->columns = columns;
+    sizes->inner = length(x1, ndim - 1);
+    sizes->a_row_step = step(x1, ndim - 2, item), sizes->a_column_step = step(x1, ndim - 1, item);
+    sizes->b_row_step = step(x2, ndim2 - 2, item), sizes->b_column_step = step(x2, ndim2 - 1, item);
+    sizes->c_row_step = columns;
+    sizes->a_item_step = sizes->b_item_step = sizes->c_item_step = 0;
+    if (length(x1, ndim - 1) != length(x2, ndim2 - 2))
+        return -1;
+    if (ndim2 == 2)
+        return merge(x1, 0, ndim - 2, item, &sizes->rows, &sizes->a_row_step) ? 1 : -1;
+    if (ndim != ndim2 || !PyArray_CompareLists(shape, PyArray_DIMS(as_array(x2)), ndim - 2)
+        || !merge(x1, 0, ndim - 3, item, &items, &sizes->a_item_step)
+        || !merge(x2, 0, ndim - 3, item, &items2, &sizes->b_item_step))
+        return -1;
+    sizes->c_item_step = sizes->rows * columns;
+    return items;
+}
+
+/* The number of threads for products of `items` items of `cost` nanoseconds, or -1 with an error
+ * set; stores the sizes of pieces for so many. */
+static int cut_for_threads(ptrdiff_t items, double cost, double cost_a, ProductSizes *sizes) {
+    sizes->piece_rows = sizes->rows, sizes->piece_columns = sizes->columns;
+    int threads = threads_for(cost * (double)items);
+    if (threads > 1 && items < 2 * threads)
+        cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), sizes->rows, sizes->columns,
+            cost_a, &sizes->piece_rows, &sizes->piece_columns);
+    return threads;
+}
+
+static ptrdiff_t pieces_of(const ProductSizes *sizes) {
+    return (sizes->rows + sizes->piece_rows - 1) / sizes->piece_rows
+         * ((sizes->columns + sizes->piece_columns - 1) / sizes->piece_columns);
+}
+
 /* The products of matrices or stacks of matrices, plus a row unless `bias` is NULL; NULL without an
  * error where NumPy has to do it. `strips` has the strips of a matrix x2, or is NULL. */
 static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const float *bias) {
-    int ndim = PyArray_NDIM(as_array(x1)), ndim2 = PyArray_NDIM(as_array(x2));
     npy_intp shape[NPY_MAXDIMS];
-    memcpy(shape, PyArray_DIMS(as_array(x1)), (size_t)ndim * sizeof(npy_intp));
-    shape[ndim - 1] = length(x2, ndim2 - 1);
-    ptrdiff_t items = 1, rows = length(x1, ndim - 2), columns = shape[ndim - 1];
-    ProductArgs args = {.strips = strips ? data(strips) : NULL,
-                        .bias = bias,
-                        .columns = columns,
-                        .inner = length(x1, ndim - 1),
-                        .a_row_step = step(x1, ndim - 2),
-                        .a_column_step = step(x1, ndim - 1),
-                        .b_row_step = step(x2, ndim2 - 2),
-                        .b_column_step = step(x2, ndim2 - 1),
-                        .c_row_step = columns};
-    if (length(x1, ndim - 1) != length(x2, ndim2 - 2))
-        return NULL;
-    if (ndim2 == 2 && !merge(x1, 0, ndim - 2, &rows, &args.a_row_step))
-        return NULL;
-    if (ndim2 > 2) {
-        ptrdiff_t items2;
-        if (ndim != ndim2 || !PyArray_CompareLists(shape, PyArray_DIMS(as_array(x2)), ndim - 2)
-            || !merge(x1, 0, ndim - 3, &items, &args.a_item_step)
-            || !merge(x2, 0, ndim - 3, &items2, &args.b_item_step))
-            return NULL;
-        args.c_item_step = rows * columns;
-    }
+    ProductArgs args;
+    ProductSizes *sizes = &args.sizes;
+    ptrdiff_t items = arrange(x1, x2, sizeof(float), shape, sizes);
     /* BLAS multiplies by a vector at the speed of memory, and has better tiles where the compiler
      * may not use wide vectors. */
-    if (rows == 1 || columns == 1 || loops == loops_base)
+    if (items < 0 || sizes->rows == 1 || sizes->columns == 1 || loops == loops_base)
         return NULL;
-    PyObject *y = new_array(ndim, shape);
+    PyObject *y = new_array(PyArray_NDIM(as_array(x1)), shape);
     if (!y || !size(y))
         return y;
     int32_t status = 0;
-    ptrdiff_t high = rows, wide = columns;
-    double cost = (double)rows * (double)columns * (double)(args.inner + 8) / SPEED;
-    int threads = threads_for(cost * (double)items);
-    if (threads < 0)
+    double cost = (double)sizes->rows * (double)sizes->columns * (double)(sizes->inner + 8) / SPEED;
+    double cost_a = sizes->rows <= FEW_ROWS && sizes->a_column_step == 1 ? READ : COPY_A;
+    if (cut_for_threads(items, cost, cost_a, sizes) < 0)
         return unless(1, y);
-    if (threads > 1 && items < 2 * threads)
-        cut((threads + items - 1) / items * (cost > MUCH ? 2 : 1), rows, columns,
-            rows <= FEW_ROWS && args.a_column_step == 1 ? READ : COPY_A, &high, &wide);
-    ptrdiff_t pieces = (rows + high - 1) / high * ((columns + wide - 1) / wide);
+    ptrdiff_t pieces = pieces_of(sizes);
     args.a = data(x1), args.b = data(x2), args.c = data(y), args.status = &status;
-    args.rows = rows, args.piece_rows = high, args.piece_columns = wide;
+    args.strips = strips ? data(strips) : NULL, args.bias = bias;
     int failed = run_product(&args, items * pieces, 1, cost / (double)pieces);
     if (status)
         PyErr_NoMemory();
     return unless(failed || status, y);
+}
+
+/* bfloat16. ------------------------------------------------------------------------------------ */
+
+/* Bytes of b that a thread reads in a nanosecond. */
+#define READING 12.0
+
+/* The size of pieces of at most `most`, which are whole tiles. */
+static ptrdiff_t even_size(ptrdiff_t most, ptrdiff_t count, ptrdiff_t tile) {
+    ptrdiff_t pieces = (count + most - 1) / most;
+    return pieces > 1 ? up((count + pieces - 1) / pieces, tile) : count;
+}
+
+/* As `products`, of arrays of bfloat16, whose elements are widened as they are read. */
+static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bias) {
+    npy_intp shape[NPY_MAXDIMS];
+    Bfloat16ProductArgs args;
+    ProductSizes *sizes = &args.sizes;
+    ptrdiff_t items = arrange(x1, x2, sizeof(Bfloat16), shape, sizes);
+    int few =
+        sizes->rows <= FEW_NARROW_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
+    if (items < 0 || (!few && loops == loops_base))
+        return NULL;
+    PyObject *y = new_array_of(bfloat16, sizeof(Bfloat16), PyArray_NDIM(as_array(x1)), shape);
+    if (!y || !size(y))
+        return y;
+    int32_t status = 0;
+    double terms = (double)sizes->columns * (double)(sizes->inner + 8);
+    double cost = (double)sizes->rows * terms / SPEED;
+    if (few)
+        cost = 2 * terms / READING > cost ? 2 * terms / READING : cost;
+    if (cut_for_threads(items, cost, COPY_A, sizes) < 0)
+        return unless(1, y);
+    if (few) {
+        sizes->piece_rows = even_size(MOST_FEW, sizes->rows, 1);
+    } else {
+        sizes->piece_rows = even_size(MOST_ROWS, sizes->piece_rows, ROWS);
+        sizes->piece_columns = even_size(MOST_COLUMNS, sizes->piece_columns, COLUMNS);
+    }
+    ptrdiff_t pieces = pieces_of(sizes);
+    args.a = data(x1), args.b = data(x2), args.c = data(y), args.status = &status;
+    args.bias = bias;
+    int failed = few ? run_few_rows_bfloat16(&args, items * pieces, 1, cost / (double)pieces)
+                     : run_product_bfloat16(&args, items * pieces, 1, cost / (double)pieces);
+    if (status)
+        PyErr_NoMemory();
+    return unless(failed || status, y);
+}
+
+/* Calls the kernel with the inputs as float32, and rounds its result. */
+static PyObject *by_float32(KernelFunction kernel, PyObject *const *x, Py_ssize_t count) {
+    PyObject *wide[3] = {NULL}, *y = NULL, *result = NULL;
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < count && !failed; i++) {
+        int copied = x[i] != Py_None && !PyArray_ISCARRAY_RO(as_array(x[i]));
+        PyObject *plain = copied ? PyArray_NewCopy(as_array(x[i]), NPY_CORDER) : Py_NewRef(x[i]);
+        wide[i] = plain && plain != Py_None ? widened(plain) : Py_XNewRef(plain);
+        Py_XDECREF(plain);
+        failed = !wide[i];
+    }
+    if (!failed && (y = kernel(NULL, wide, count, NULL)))
+        result = is_plain(y) ? narrowed(y) : NULL;
+    Py_XDECREF(y);
+    for (Py_ssize_t i = 0; i < count; i++)
+        Py_XDECREF(wide[i]);
+    return result;
+}
+
+/* matmul or linear of arrays of bfloat16; NULL without an error where NumPy has to do it. */
+static PyObject *bfloat16_product(KernelFunction kernel, PyObject *const *x, Py_ssize_t count) {
+    PyObject *bias = count == 3 && x[2] != Py_None ? x[2] : NULL;
+    if (is_matrix_of(x[0], bfloat16, sizeof(Bfloat16))
+        && is_matrix_of(x[1], bfloat16, sizeof(Bfloat16))
+        && (count == 2 || PyArray_NDIM(as_array(x[1])) == 2)
+        && (!bias
+            || (PyArray_ISCARRAY_RO(as_array(bias)) && PyArray_NDIM(as_array(bias)) == 1
+                && size(bias) == length(x[1], 1)))) {
+        PyObject *y = narrow_products(x[0], x[1], bias ? data(bias) : NULL);
+        if (y || PyErr_Occurred())
+            return y;
+    }
+    return by_float32(kernel, x, count);
 }
 
 static PyObject *matmul_with(PyObject *strips, PyObject *const *x, Py_ssize_t count,
@@ -133,6 +236,8 @@ static PyObject *matmul_with(PyObject *strips, PyObject *const *x, Py_ssize_t co
     PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1])
                     ? products(x[0], x[1], strips, NULL)
                     : NULL;
+    if (!y && !PyErr_Occurred() && count == 2 && is_bfloat16(x[0]) && is_bfloat16(x[1]))
+        y = bfloat16_product(kernel_matmul, x, count);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(matmul);
 }
 
@@ -144,6 +249,9 @@ static PyObject *linear_with(PyObject *strips, PyObject *const *x, Py_ssize_t co
             || (is_plain(x[2]) && PyArray_NDIM(as_array(x[2])) == 1
                 && size(x[2]) == length(x[1], 1))))
         y = products(x[0], x[1], strips, x[2] == Py_None ? NULL : data(x[2]));
+    else if (count == 3 && is_bfloat16(x[0]) && is_bfloat16(x[1])
+             && (x[2] == Py_None || is_bfloat16(x[2])))
+        y = bfloat16_product(kernel_linear, x, count);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(linear);
 }
 

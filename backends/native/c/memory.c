@@ -55,18 +55,18 @@ static PyDataMem_Handler handler = {
     "pullback_native", 1, {NULL, line_malloc, line_calloc, line_realloc, line_free}};
 static PyObject *lines;
 
-PyObject *new_array(int ndim, const npy_intp *shape) {
-    npy_intp bytes = sizeof(float);
+PyObject *new_array_of(int type, npy_intp item_size, int ndim, const npy_intp *shape) {
+    npy_intp bytes = item_size;
     for (int axis = 0; axis < ndim && bytes > 0; axis++)
         bytes = shape[axis] > NPY_MAX_INTP / bytes ? -1 : bytes * shape[axis];
     if (bytes < LARGE) /* or an invalid size: NumPy raises */
-        return PyArray_SimpleNew(ndim, (npy_intp *)shape, NPY_FLOAT);
+        return PyArray_SimpleNew(ndim, (npy_intp *)shape, type);
     if (!lines && !(lines = PyCapsule_New(&handler, "mem_handler", NULL)))
         return NULL;
     void *data = line_malloc(NULL, (size_t)bytes);
     if (!data)
         return PyErr_NoMemory();
-    PyObject *y = PyArray_SimpleNewFromData(ndim, (npy_intp *)shape, NPY_FLOAT, data);
+    PyObject *y = PyArray_SimpleNewFromData(ndim, (npy_intp *)shape, type, data);
     if (!y) {
         line_free(NULL, data, 0);
         return NULL;
@@ -77,4 +77,8 @@ PyObject *new_array(int ndim, const npy_intp *shape) {
     /* As NumPy, which untracks it when the array ends. */
     PyTraceMalloc_Track(TRACE_DOMAIN, (uintptr_t)data, (size_t)bytes);
     return y;
+}
+
+PyObject *new_array(int ndim, const npy_intp *shape) {
+    return new_array_of(NPY_FLOAT, sizeof(float), ndim, shape);
 }

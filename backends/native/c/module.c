@@ -4,6 +4,7 @@
 #include "pool.h"
 
 const Loop *loops = loops_base;
+int bfloat16 = -1;
 
 static PyObject *fallbacks[KERNEL_COUNT];
 static PyObject *thread_count;
@@ -79,12 +80,14 @@ static PyObject *empty(PyObject *module, PyObject *shape) {
     return PyErr_Occurred() ? NULL : new_array((int)PyTuple_GET_SIZE(shape), sizes);
 }
 
-/* prepare(NumPy's kernels, function that returns the number of threads). */
+/* prepare(NumPy's kernels, function that returns the number of threads[, dtype of bfloat16]). */
 static PyObject *prepare(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *kernels, *threads;
-    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &kernels, &threads))
+    PyObject *kernels, *threads, *dtype = NULL;
+    if (!PyArg_ParseTuple(args, "O!O|O!", &PyDict_Type, &kernels, &threads, &PyArrayDescr_Type,
+                          &dtype))
         return NULL;
+    bfloat16 = dtype ? ((PyArray_Descr *)dtype)->type_num : bfloat16;
 #define TAKE(name)                                                                                 \
     Py_XSETREF(fallbacks[KERNEL_##name], Py_XNewRef(PyDict_GetItemString(kernels, #name)));
     KERNELS(TAKE)

@@ -114,23 +114,36 @@ static int product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a,
     return product_plus(rows, columns, inner, a, b, add, NULL, c, step_c);
 }
 
+/* A piece of the products of stacks of matrices: its size, and where it begins in a, b and c. */
+typedef struct {
+    ptrdiff_t rows, columns, first_column, a, b, c;
+} Part;
+
+INLINE Part part_of(const ProductSizes *sizes, ptrdiff_t piece) {
+    const ptrdiff_t high = sizes->piece_rows, wide = sizes->piece_columns;
+    const ptrdiff_t down = (sizes->rows + high - 1) / high;
+    const ptrdiff_t across = (sizes->columns + wide - 1) / wide;
+    ptrdiff_t item = piece / (down * across), rest = piece % (down * across);
+    ptrdiff_t i = rest / across * high, j = rest % across * wide;
+    return (Part){.rows = least(high, sizes->rows - i),
+                  .columns = least(wide, sizes->columns - j),
+                  .first_column = j,
+                  .a = item * sizes->a_item_step + i * sizes->a_row_step,
+                  .b = item * sizes->b_item_step + j * sizes->b_column_step,
+                  .c = item * sizes->c_item_step + i * sizes->c_row_step + j};
+}
+
 /* Products of stacks of matrices. */
 LOOP(product, ProductArgs) {
-    const ptrdiff_t high = args->piece_rows, wide = args->piece_columns;
-    const ptrdiff_t down = (args->rows + high - 1) / high;
-    const ptrdiff_t across = (args->columns + wide - 1) / wide;
+    const ProductSizes *sizes = &args->sizes;
     for (ptrdiff_t piece = from; piece < to; piece++) {
-        ptrdiff_t item = piece / (down * across), rest = piece % (down * across);
-        ptrdiff_t i = rest / across * high, j = rest % across * wide;
-        Matrix a = {args->a + item * args->a_item_step + i * args->a_row_step, args->a_row_step,
-                    args->a_column_step};
-        Matrix b = {args->b + item * args->b_item_step + j * args->b_column_step, args->b_row_step,
-                    args->b_column_step, args->strips ? args->strips + j * args->inner : NULL};
-        ptrdiff_t rows = least(high, args->rows - i), columns = least(wide, args->columns - j);
-        float *c = args->c + item * args->c_item_step + i * args->c_row_step + j;
-        const float *bias = args->bias ? args->bias + j : NULL;
-        if (!product_plus(rows, columns, args->inner, a, b, bias != NULL, bias, c,
-                          args->c_row_step))
+        Part part = part_of(sizes, piece);
+        Matrix a = {args->a + part.a, sizes->a_row_step, sizes->a_column_step};
+        Matrix b = {args->b + part.b, sizes->b_row_step, sizes->b_column_step,
+                    args->strips ? args->strips + part.first_column * sizes->inner : NULL};
+        const float *bias = args->bias ? args->bias + part.first_column : NULL;
+        if (!product_plus(part.rows, part.columns, sizes->inner, a, b, bias != NULL, bias,
+                          args->c + part.c, sizes->c_row_step))
             set_status(args->status, NO_MEMORY);
     }
 }

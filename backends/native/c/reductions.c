@@ -52,6 +52,13 @@ void add_sums(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_
 /* The sum of x over `axis`, or the mean; NULL without an error where NumPy has to do it. */
 static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) {
     ptrdiff_t sizes[3];
+    if (is_plain_bfloat16(x)) {
+        PyObject *wide = widened(x), *sums = wide ? reduced(wide, axis, keep, mean) : NULL;
+        PyObject *y = sums ? narrowed(sums) : NULL;
+        Py_XDECREF(wide);
+        Py_XDECREF(sums);
+        return y;
+    }
     if (!axis || !keep || !is_plain(x) || !size(x) || !(axis == Py_None || PyTuple_CheckExact(axis))
         || !around(x, axis, sizes))
         return NULL;

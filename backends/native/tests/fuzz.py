@@ -23,9 +23,10 @@ import numpy as np
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.dtypes import bfloat16
 from pullback.plugins.records import Kernel
 from pullback.spec import OPS
-from pullback_native import _native
+from pullback_native import ALSO_BFLOAT16, _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
@@ -100,11 +101,11 @@ def native(value: Any) -> Any:
 
 
 def samples() -> Iterator[Call]:
-    """Yields the calls of the conformance samples of every kernel here, in float32."""
+    """Yields the calls of the conformance samples of every kernel here, in the dtypes it takes."""
     suites, device = load(), as_device("cpu")
     for name in sorted({*_native.KERNELS, *KERNELS}):
         for case in cases(OPS[name], suites[name], device):
-            if str(case.dtype) == "float32":
+            if case.dtype == np.float32 or (case.dtype == bfloat16 and name in ALSO_BFLOAT16):
                 call = case.resolved(case.tensors())
                 yield name, native(call.inputs), call.attributes
 
@@ -128,7 +129,15 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
     yield "matmul", [x, normal(300, 170)], {}
     yield "matmul", [normal(6, 70, 50), normal(6, 50, 90)], {}
     yield "linear", [x, normal(300, 100), normal(100)], {}
+    narrow = [array.astype(bfloat16) for array in (x, normal(300, 170), normal(170))]
+    for rows in (1, 8, 30, 400):
+        yield "matmul", [narrow[0][:rows], narrow[1]], {}
+        yield "linear", [narrow[0][:rows], *narrow[1:]], {}
+    yield "astype", [x], {"dtype": bfloat16}
+    yield "astype", narrow[:1], {"dtype": x.dtype}
+    yield "add", [narrow[0], narrow[0]], {}
     for axis in (None, (0,), (1,)):
+        yield "sum", narrow[:1], {"axis": axis, "keepdims": False, "dtype": None}
         yield "sum", [x], {"axis": axis, "keepdims": False, "dtype": None}
     yield "layer_norm", [x, row, row], {"axis": (1,), "epsilon": 1e-5}
     yield "batch_norm", [x, row, row], {"axis": 1, "epsilon": 1e-5}
@@ -160,12 +169,12 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
 
 def with_values(x: Array, rng: np.random.Generator, numbers: Array) -> Array:
     """x with some infinities, NaN, or subnormal or huge numbers."""
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" and x.dtype != bfloat16:
         if x.dtype.kind == "i" and x.size and rng.random() < 0.1:
             x = x.copy()
             x.reshape(-1)[rng.integers(x.size)] = rng.choice([-(2**31), 2**31 - 1, -1, 10**6])
         return x
-    kind = rng.integers(4)
+    kind, numbers = rng.integers(4), numbers.astype(x.dtype)
     if not x.size or kind == 0:
         return x
     if kind == 1:
@@ -232,8 +241,11 @@ def difference(ours: Outcome, theirs: Outcome, kind: str) -> str:
     if [(a.shape, a.dtype) for a in ours] != [(b.shape, b.dtype) for b in theirs]:
         return "shapes or dtypes"
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        close = 1e-3
+        if a.dtype == bfloat16:
+            a, b, close = a.astype(np.float32), b.astype(np.float32), 2**-7
         if a.dtype.kind != "f":
-            if not np.array_equal(a, b):
+            if not np.array_equal(a, b, equal_nan=a.dtype.kind == "c"):
                 return f"result {number}"
         elif kind != "huge":
             if not np.array_equal(np.isnan(a), np.isnan(b)):
@@ -242,7 +254,7 @@ def difference(ours: Outcome, theirs: Outcome, kind: str) -> str:
                 return f"infinities in result {number}"
             fine = np.isfinite(a)
             most = np.abs(b[fine]).max(initial=1)
-            if not np.allclose(a[fine], b[fine], rtol=1e-3, atol=1e-4 * most):
+            if not np.allclose(a[fine], b[fine], rtol=close, atol=0.1 * close * most):
                 return f"numbers in result {number}"
     return ""
 

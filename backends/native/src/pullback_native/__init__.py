@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pullback.dtypes import bfloat16
 from pullback.plugins.hookspecs import hookimpl
 from pullback_native import _native
 from pullback_native.fusion import FUSIBLE, fuse
@@ -22,18 +23,31 @@ __all__ = [
 ]
 
 # C passes calls that it does not support to NumPy's kernels.
-_native.prepare(NUMPY_KERNELS, threads.threads)
+_native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
+
+#: The ops whose kernels take bfloat16 beside float32.
+ALSO_BFLOAT16 = (
+    "abs", "add", "astype", "divide", "exp", "expm1", "gelu", "gelu_gradient", "linear",
+    "log_sigmoid", "matmul", "maximum", "mean", "minimum", "multiply", "negative", "relu",
+    "relu_gradient", "sigmoid", "sigmoid_gradient", "silu", "silu_gradient", "softplus", "sqrt",
+    "square", "subtract", "sum", "tanh", "tanh_gradient",
+)  # fmt: skip
+
+
+def _dtypes(name: str) -> tuple[str, ...]:
+    """The dtypes of the first input that the kernel of an op takes."""
+    if name == "where":
+        return ("bool",)
+    return ("float32", "bfloat16") if name in ALSO_BFLOAT16 else ("float32",)
 
 
 @hookimpl
 def pullback_register_kernels(register: Callable[..., None]) -> None:
-    """Registers the kernels with the NumPy backend, for float32."""
+    """Registers the kernels with the NumPy backend, for float32 and some for bfloat16."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
-        # The dtype of the first input.
-        dtypes = ["bool" if name == "where" else "float32"]
-        register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
+        register(name, kernel, dtypes=_dtypes(name), in_place=in_place, keep=KEEPS.get(name))
 
 
 @hookimpl

@@ -77,8 +77,13 @@ def block(
     Returns whether the compiled one left it to the loops.
     """
 
-def prepare(kernels: dict[str, Callable[..., Any]], threads: Callable[[], int], /) -> None:
-    """Takes NumPy's kernels, and a function that returns how many threads to use."""
+def prepare(
+    kernels: dict[str, Callable[..., Any]],
+    threads: Callable[[], int],
+    bfloat16: np.dtype[Any] = ...,
+    /,
+) -> None:
+    """Takes NumPy's kernels, a function that returns how many threads to use, and that dtype."""
 
 def use(name: str = ..., /) -> str:
     """Takes the loops of an instruction set; without a name, the best of this processor."""
