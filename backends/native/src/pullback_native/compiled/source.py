@@ -25,6 +25,8 @@ _PACK = Path(__file__).parents[1]
 _FOLDERS = (_PACK / "c", _PACK.parents[1] / "c")
 _NAMES = {number: name for name, number in LOOPS.items()}
 _CODES = ("unary", "binary", "with_number", "with_row", "select", "compare")
+#: The first code of what takes rows as a whole, as in c/fused.h.
+_OVER_ROWS = len(_CODES)
 #: Kinds of inputs, as in c/fused.h.
 BOOLEANS, ROW = 1, 3
 _OPERATORS = {
@@ -65,7 +67,8 @@ class Layout(NamedTuple):
     booleans: tuple[int, ...]
     wide: int
     buffers: int
-    steps: tuple[tuple[int, ...], ...]
+    #: Codes, loops, loops for rows, inputs, results and numbers.
+    steps: tuple[tuple[int, int, int, tuple[int, ...], tuple[int, ...], int], ...]
     numbers: int
     width: int
     is_float32: bool
@@ -81,6 +84,11 @@ class Layout(NamedTuple):
         """The registers that are written to memory: outputs, and what is summed."""
         first = len(self.kinds)
         return range(first, first + len(self.booleans) + self.wide)
+
+    @property
+    def is_over_rows(self) -> bool:
+        """Returns whether steps take rows as a whole."""
+        return any(step[0] >= _OVER_ROWS for step in self.steps)
 
     @property
     def has_rows(self) -> bool:
@@ -159,7 +167,7 @@ def _body(layout: Layout, near: bool) -> tuple[list[str], set[int]]:
             lines.append(f"        {of} x{i} = a{i}[{index}];")
         return holds[i]
 
-    for at, (code, loop, _, *inputs, out) in enumerate(layout.steps):
+    for at, (code, loop, _, inputs, (out,), _) in enumerate(layout.steps):
         name = _NAMES[loop]
         kind = _CODES[code]
         count = {"unary": 1, "select": 3}.get(kind, 2)
@@ -189,7 +197,7 @@ def _summed(layout: Layout) -> set[int]:
     """The steps whose results others may add something to."""
     made: dict[int, int] = {}
     summed: set[int] = set()
-    for at, (_, loop, _, *inputs, out) in enumerate(layout.steps):
+    for at, (_, loop, _, inputs, (out,), _) in enumerate(layout.steps):
         if _NAMES[loop] not in _NO_SUM:
             summed.update(made[i] for i in inputs if i in made)
         made[out] = at

@@ -221,6 +221,8 @@ def add(plan: Sequence[Any], kernel: Any) -> None:
     layout = Layout.of(plan)
     if not layout.is_float32:
         kernel.reason = "only float32 is compiled"
+    elif layout.is_over_rows:
+        kernel.reason = "softmax and normalizations are not compiled"
     elif compiler.is_off():
         kernel.reason = "compiling is switched off"
     else:
