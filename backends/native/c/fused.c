@@ -150,11 +150,24 @@ static void block_steps(const Fused *fused, char *const *at, const double *numbe
     }
 }
 
-int run_block(const Fused *fused, Block compiled, char *const *at, const double *numbers,
-              const float *singles, ptrdiff_t from, ptrdiff_t count) {
-    int left = !compiled || compiled(at, singles, from, count, fused->width, 0);
+/* As an OverRows. */
+static void run_over_rows(const void *launch, int step, char *const *at, ptrdiff_t count) {
+    const Numbers *numbers = launch;
+    const Fused *fused = numbers->fused;
+    over_rows(fused, &fused->step[step], at, numbers->doubles, count);
+}
+
+int run_compiled(Block compiled, const Numbers *numbers, char *const *at, ptrdiff_t from,
+                 ptrdiff_t count) {
+    return compiled(at, numbers->singles, from, count, numbers->fused->width, 0, run_over_rows,
+                    numbers);
+}
+
+int run_block(Block compiled, const Numbers *numbers, char *const *at, ptrdiff_t from,
+              ptrdiff_t count) {
+    int left = !compiled || run_compiled(compiled, numbers, at, from, count);
     if (left)
-        block_steps(fused, at, numbers, from, count);
+        block_steps(numbers->fused, at, numbers->doubles, from, count);
     return left;
 }
 
@@ -195,9 +208,10 @@ static int take_buffers(Launch *launch) {
 }
 
 /* Runs a block by the compiled one for numbers that are near; false if it left it. */
-static int is_near(Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t count) {
+static int is_near(Launch *launch, const Numbers *numbers, char *const *at, ptrdiff_t from,
+                   ptrdiff_t count) {
     Fused *fused = launch->fused;
-    int left = launch->near(at, launch->single, from, count, fused->width, 0);
+    int left = run_compiled(launch->near, numbers, at, from, count);
     int luck = atomic_load_explicit(&fused->luck, memory_order_relaxed);
     if (left || luck < 0)
         atomic_store_explicit(&fused->luck, left ? luck - UNLUCKY : luck + 1, memory_order_relaxed);
@@ -210,6 +224,7 @@ static int is_near(Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t co
 static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
     Launch *launch = (Launch *)args;
     const Fused *fused = launch->fused;
+    Numbers numbers = {fused, launch->number, launch->single};
     int arrays = fused->arrays + fused->outputs, mine = take_buffers(launch);
     char *buffers = launch->buffers + (size_t)mine * launch->buffers_size;
     char *at[MOST_REGISTERS], *wide[MOST_BUFFERS];
@@ -228,9 +243,8 @@ static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
             for (int i = 0; i < fused->wide; i++)
                 at[arrays + i] = wide[i] + (block - begin) * fused->item;
             ptrdiff_t left = end - block, count = left < fused->block ? left : fused->block;
-            if (!launch->near || !is_near(launch, at, block, count))
-                run_block(fused, launch->compiled, at, launch->number, launch->single, block,
-                          count);
+            if (!launch->near || !is_near(launch, &numbers, at, block, count))
+                run_block(launch->compiled, &numbers, at, block, count);
         }
         unit_sums(launch, wide, unit, begin, end);
     }

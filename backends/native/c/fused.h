@@ -45,11 +45,14 @@ typedef struct {
     npy_intp shape[NPY_MAXDIMS];
 } Sum;
 
-/* The steps of a kernel for one block, compiled into one loop (compiled/source.py): `at` has the
+/* Runs step number `step`, which is OVER_ROWS, of what a compiled block belongs to. */
+typedef void (*OverRows)(const void *launch, int step, char *const *at, ptrdiff_t count);
+
+/* The steps of a kernel for one block, compiled into loops (compiled/source.py): `at` has the
  * registers where the block begins. True if it has numbers that are not for it: then the loops of
  * the steps run. `nothing` is 0, which the compiler must not know. */
 typedef int (*Block)(char *const *at, const float *numbers, ptrdiff_t from, ptrdiff_t count,
-                     ptrdiff_t width, int32_t nothing);
+                     ptrdiff_t width, int32_t nothing, OverRows over_rows, const void *launch);
 
 /* Registers are inputs, then bound arrays, then outputs, then buffers: first those that hold a
  * whole unit, for sums, then those that hold a block. */
@@ -77,10 +80,21 @@ typedef struct {
     PyObject *reason; /* why it is not compiled, as a text; NULL as long as it has not been tried */
 } Fused;
 
+/* The numbers of a call, as doubles and as floats. */
+typedef struct {
+    const Fused *fused;
+    const double *doubles;
+    const float *singles;
+} Numbers;
+
+/* Runs a compiled block; true if it leaves it to the loops. */
+int run_compiled(Block compiled, const Numbers *numbers, char *const *at, ptrdiff_t from,
+                 ptrdiff_t count);
+
 /* Runs the steps for a block by the compiled one, or by the loops where there is none or it leaves
  * it to them; true if it did. */
-int run_block(const Fused *fused, Block compiled, char *const *at, const double *numbers,
-              const float *singles, ptrdiff_t from, ptrdiff_t count);
+int run_block(Block compiled, const Numbers *numbers, char *const *at, ptrdiff_t from,
+              ptrdiff_t count);
 
 /* Runs a step OVER_ROWS for a block of whole rows. */
 void over_rows(const Fused *fused, const Step *step, char *const *at, const double *numbers,

@@ -237,7 +237,9 @@ static PyObject *block(PyObject *module, PyObject *args) {
         PyTuple_GET_SIZE(arrays) == registers && PyTuple_GET_SIZE(numbers) == fused->numbers;
     for (int i = 0; right && i < registers; i++) {
         PyObject *one = PyTuple_GET_ITEM(arrays, i);
-        int row = i < fused->arrays && fused->kinds[i] == ONE_ROW;
+        int output = i - fused->arrays;
+        int row = output < 0 ? fused->kinds[i] == ONE_ROW
+                : output < fused->outputs ? fused->output_kinds[output] == ONE_ROW : 0;
         right = PyArray_CheckExact(one) && PyArray_ISCARRAY(as_array(one))
              && PyArray_NBYTES(as_array(one)) >= (row ? fused->width : count) * fused->item;
         at[i] = right ? data(one) : NULL;
@@ -250,9 +252,10 @@ static PyObject *block(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "a block takes an array for each register");
         return NULL;
     }
-    return PyErr_Occurred() ? NULL
-                            : PyBool_FromLong(run_block(fused, (Block)(uintptr_t)address, at,
-                                                        doubles, singles, from, count));
+    if (PyErr_Occurred())
+        return NULL;
+    Numbers all = {fused, doubles, singles};
+    return PyBool_FromLong(run_block((Block)(uintptr_t)address, &all, at, from, count));
 }
 
 static PyMethodDef methods[] = {{"fused", make_fused, METH_VARARGS, NULL},
