@@ -24,7 +24,7 @@ _MOST_ARRAYS, _MOST_BUFFERS, _MOST_STEPS, _MOST_NUMBERS, _MOST_SUMS = 32, 32, 64
 #: Elements of a block: those of a few buffers fit into a first-level cache.
 BLOCK = 2048
 #: Elements of the longest rows that steps take as a whole.
-LONGEST_ROW = 8192
+LONGEST_ROW = 16384
 #: An operand of such a step that is absent.
 ABSENT = -1
 #: As in c/reductions.c: elements of a piece of a sum, and rows at least. Of more columns a piece is
