@@ -13,21 +13,21 @@
 #define MOST_NUMBERS 64
 #define MOST_SUMS 8
 
-/* What an input has to be: an array of the region's shape, a number, or a row of it. An output is an
- * array, a row for the steps to read, or has a number for each row. */
+/* What an input has to be: an array of the region's shape, a number, or a row of it. An output is
+ * an array, a row for the steps to read, or has a number for each row. */
 enum { FLOATS, BOOLEANS, ONE_NUMBER, ONE_ROW, ROW_NUMBERS };
 
 /* The dtype of its numbers. Only kernels of float32 have sums, and are compiled. */
 enum { OF_FLOAT32, OF_FLOAT64, OF_INT32, OF_INT64, DTYPES };
 
 /* The loops of a step, by the struct of their arguments. An operand of SELECT and COMPARE is a
- * register, or a number: -1 - its index. OVER_ROWS are softmax and the normalizations; FACTORS, once
- * a call, are those of batch normalization. */
+ * register, or a number: -1 - its index. OVER_ROWS are softmax and the normalizations; FACTORS,
+ * once a call, are those of batch normalization. */
 enum { UNARY, BINARY, WITH_NUMBER, WITH_ROW, SELECT, COMPARE, OVER_ROWS, FACTORS, CODES };
 
 /* `loop` for rows is that for arrays, and `row_loop` that for whole rows, or -1. The last two codes
- * have operands that may be absent, -1; the index of a number, `epsilon`; and registers, `aside`, for
- * results of one number a row. */
+ * have operands that may be absent, -1; the index of a number, `epsilon`; and registers, `aside`,
+ * for results of one number a row. */
 typedef struct {
     int code, loop, row_loop, in[4], out, epsilon, aside[2];
 } Step;

@@ -95,11 +95,13 @@ static int is_complete(const Fused *fused) {
                 && fused->dtype >= 0 && fused->dtype < DTYPES
                 && (fused->dtype == OF_FLOAT32 || !fused->sums) && fused->rows > 0
                 && fused->inner > 0 && fused->pieces > 0 && fused->width > 0;
-    for (int i = 0; i < fused->outputs; i++)
-        complete &= fused->output_kinds[i] == FLOATS || fused->output_kinds[i] == BOOLEANS
-                 || (fused->ndim > 0 && fused->dtype == OF_FLOAT32
-                     && fused->shape[fused->ndim - 1] == fused->width
-                     && (fused->output_kinds[i] == ONE_ROW || fused->output_kinds[i] == ROW_NUMBERS));
+    int has_rows = fused->ndim > 0 && fused->dtype == OF_FLOAT32
+                && fused->shape[fused->ndim - 1] == fused->width;
+    for (int i = 0; i < fused->outputs; i++) {
+        int kind = fused->output_kinds[i];
+        complete &= kind == FLOATS || kind == BOOLEANS
+                 || (has_rows && (kind == ONE_ROW || kind == ROW_NUMBERS));
+    }
     for (int i = 0; i < fused->results; i++)
         complete &= fused->order[i] >= 0 && fused->order[i] < fused->outputs + fused->sums;
     for (int i = 0; i < fused->sums; i++)
@@ -138,7 +140,9 @@ static PyObject *make_fused(PyObject *module, PyObject *args) {
     }
     if ((fused->ndim = sizes(shape, fused->shape)) < 0
         || (fused->arrays = integers(kinds, fused->kinds, MOST_ARRAYS)) < 0
-        || (fused->outputs = integers(output_kinds, fused->output_kinds, MOST_ARRAYS - fused->arrays)) < 0
+        || (fused->outputs =
+                integers(output_kinds, fused->output_kinds, MOST_ARRAYS - fused->arrays))
+               < 0
         || (fused->results = integers(order, fused->order, MOST_ARRAYS + MOST_SUMS)) < 0
         || take_numbers_and_sums(fused, numbers, sums))
         goto failed;
@@ -238,8 +242,10 @@ static PyObject *block(PyObject *module, PyObject *args) {
     for (int i = 0; right && i < registers; i++) {
         PyObject *one = PyTuple_GET_ITEM(arrays, i);
         int output = i - fused->arrays;
-        int row = output < 0 ? fused->kinds[i] == ONE_ROW
-                : output < fused->outputs ? fused->output_kinds[output] == ONE_ROW : 0;
+        int kind = output < 0               ? fused->kinds[i]
+                 : output < fused->outputs ? fused->output_kinds[output]
+                                           : FLOATS;
+        int row = kind == ONE_ROW;
         right = PyArray_CheckExact(one) && PyArray_ISCARRAY(as_array(one))
              && PyArray_NBYTES(as_array(one)) >= (row ? fused->width : count) * fused->item;
         at[i] = right ? data(one) : NULL;

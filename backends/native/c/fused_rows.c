@@ -1,5 +1,5 @@
-/* The steps of fused kernels that take rows as a whole: softmax and the normalizations, by the loops
- * of their kernels. */
+/* The steps of fused kernels that take rows as a whole: softmax and the normalizations, by the
+ * loops of their kernels. */
 #include "fused.h"
 
 /* An operand that may be absent. */
@@ -78,8 +78,8 @@ static int has_row_numbers(const Fused *fused, int i) {
 
 int is_right_over_rows(const Fused *fused, const Step *step) {
     int makes_factors = step->code == FACTORS;
-    int needs_number = makes_factors || step->loop == LOOP_layer_norm || step->loop == LOOP_rms_norm;
-    if (needs_number && (step->epsilon < 0 || step->epsilon >= fused->numbers))
+    int has_epsilon = step->loop == LOOP_layer_norm || step->loop == LOOP_rms_norm;
+    if ((makes_factors || has_epsilon) && (step->epsilon < 0 || step->epsilon >= fused->numbers))
         return 0;
     if (makes_factors)
         return is_row(fused, step->in[0]) && is_row(fused, step->in[1]) && is_row(fused, step->out);

@@ -283,7 +283,7 @@ def _fused_calls(
 
 
 def _parts(graph: Graph, groups: _Groups, members: Sequence[int]) -> list[Sequence[int]]:
-    """What is tried of a group that has no kernel as a whole."""
+    """The parts to try of a group that has no kernel as a whole."""
     rest = [i for i in members if not works_on_rows(graph.calls[i])]
     if len(rest) < len(members):  # which may leave several groups
         return list(groups.of(rest))
