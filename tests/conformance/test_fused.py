@@ -15,7 +15,9 @@ from pullback.plugins.public import registry
 from pullback.spec import OPS
 from pullback_numpy import NumPyBackend
 
-FUSED = frozenset({"add", "negative", "tanh", "where", "less", "sum", "broadcast_to"})
+FUSED = frozenset({
+    "add", "negative", "tanh", "where", "less", "sum", "broadcast_to", "softmax", "layer_norm",
+})  # fmt: skip
 
 
 class Lathe(NumPyBackend):
@@ -55,7 +57,7 @@ def lathe(request):
     registry.ready.pop("lathe")
 
 
-@pytest.mark.parametrize("op", ["negative", "where", "sum"])
+@pytest.mark.parametrize("op", ["negative", "where", "sum", "softmax", "layer_norm"])
 def test_a_sound_source_passes_and_gets_regions_of_all_kinds(lathe, op):
     [item] = fused_items(lathe, op)
     item.run()
@@ -64,6 +66,14 @@ def test_a_sound_source_passes_and_gets_regions_of_all_kinds(lathe, op):
     assert any(len(region) > 20 for region in taken)
     assert any("sum" in region for region in taken)
     assert any("broadcast_to" in region for region in taken)
+    assert any(len({"softmax", "layer_norm"} & {*region}) for region in taken)
+
+
+def test_parameters_of_ops_over_rows_are_rows(lathe):
+    [item] = fused_items(lathe, "layer_norm")
+    assert [x.shape for x in regions._inputs(item.case, (5, 67), special=False)] == [
+        (5, 67), (67,), (67,), (67,), (), (5, 1),
+    ]  # fmt: skip
 
 
 def test_ops_that_no_source_fuses_have_no_such_check(lathe):
@@ -83,13 +93,14 @@ def test_programs_have_the_op_beside_others_of_the_source(lathe):
     ops = partners(FUSED)
     assert [op.name for op in ops.unary] == ["negative", "tanh"]
     assert [op.name for op in ops.ternary] == ["where"]
+    assert [op.name for op in ops.over_rows] == ["layer_norm", "softmax"]
     assert [op.name for op in ops.turned(1).unary] == ["tanh", "negative"]
     [item] = fused_items(lathe, "add")
     names = [description for description, _ in programs(item.case, ops, (5, 67))]
     assert {"a chain", "a row beside the result", "a column as x2", "another result as x1"} <= {
         *names
     }
-    assert "sum of axis 1, keepdims=True" in names
+    assert {"sum of axis 1, keepdims=True", "rows of the result in softmax"} <= {*names}
     assert len(names) == len(set(names))
 
 

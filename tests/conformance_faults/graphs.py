@@ -13,13 +13,16 @@ FUSED = frozenset({
 })  # fmt: skip
 
 
-def fused(op, wrong, says="fused"):
+ROWS = FUSED | {"softmax", "layer_norm"}
+
+
+def fused(op, wrong, says="fused", ops=FUSED):
     """Fused kernels that are wrong(region, *inputs)."""
 
     def fuse(self, region):
         return lambda *x: wrong(region, *x)
 
-    return Fault(op, None, says, {"fusible": lambda self: FUSED, "fuse": fuse})
+    return Fault(op, None, says, {"fusible": lambda self: ops, "fuse": fuse})
 
 
 def results(change):
@@ -70,6 +73,17 @@ def wider(region, *x):
         for y, kind in zip(found if several else [found], kinds, strict=True)
     )
     return cast if several else cast[0]
+
+
+def over_rows(change):
+    """Each result of a region that has softmax changed."""
+    changed = results(change)
+
+    def wrong(region, *x):
+        has_rows = any(call.op.name == "softmax" for call in region.calls)
+        return changed(region, *x) if has_rows else region.op_by_op(*x)
+
+    return wrong
 
 
 def contiguous_only(x):
@@ -158,6 +172,9 @@ REGIONS = {
     "nothing is rounded between calls": fused("multiply", wider),
     "strides are ignored": fused("subtract", inputs(contiguous_only)),
     "a row is its first number": fused("add", first_of_row),
+    "a scale is its first number": fused("layer_norm", first_of_row, ops=ROWS),
+    "rows end with a vector": fused("softmax", over_rows(floats(without_tail)), ops=ROWS),
+    "softmax behind another op": fused("negative", over_rows(floats(without_tail)), ops=ROWS),
     "a column begins at another row": fused("multiply", columns_as_rows),
     "numbers of the first call": bound_numbers(),
     "results share memory": buffers(),

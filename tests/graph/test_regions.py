@@ -158,6 +158,68 @@ def test_reductions_over_other_axes_are_in_other_groups(fuser):
     assert groups(graph) == [["negative", "sum", "mean"], "sum"]
 
 
+OVER_ROWS = OPS | {"softmax", "layer_norm", "layer_norm_gradient"}
+
+
+def test_calls_over_rows_join_what_they_read_and_what_reads_them(fuser):
+    fuser(ops=OVER_ROWS)
+    graph = fused(lambda x, row: pb.exp(pb.layer_norm(-x, row)), X, X[0])
+    assert groups(graph) == [["negative", "layer_norm", "exp"]]
+    graph = fused(lambda x: (y := pb.softmax(x * 2), pb.softmax(y + x), pb.sum(y, axis=-1)), X)
+    assert groups(graph) == [["multiply", "softmax", "add", "softmax", "sum"]]
+
+
+def test_what_calls_over_rows_give_for_each_row_ends_a_group(fuser):
+    fuser(ops=OVER_ROWS)
+
+    def function(x):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.layer_norm(x * 2)
+        return y, tape.gradient(y, x, x)
+
+    assert groups(fused(function, X))[0] == ["multiply", "layer_norm"]
+
+
+@pytest.mark.parametrize(("axis", "joins"), [(2, True), (1, False), (0, False)])
+def test_calls_over_rows_of_other_axes_stay_apart(fuser, axis, joins):
+    fuser(ops=OVER_ROWS)
+    graph = fused(lambda x: pb.softmax(-x, axis=axis), np.ones((2, 3, 4), np.float32))
+    assert (groups(graph) == [["negative", "softmax"]]) is joins
+
+
+def test_calls_over_different_rows_are_in_different_groups(fuser):
+    fuser(ops=OVER_ROWS)
+    graph = fused(
+        lambda x: (y := -x, pb.layer_norm(y), pb.layer_norm(y, axis=(1, 2))),
+        np.ones((2, 3, 4), np.float32),
+    )
+    assert groups(graph) == [["negative", "layer_norm"], "layer_norm"]
+
+
+def test_reductions_come_before_calls_over_rows(fuser):
+    fuser(ops=OVER_ROWS)
+    graph = fused(lambda x: (y := pb.softmax(z := -x), pb.sum(z, axis=0), y + z), X)
+    assert groups(graph) == [["negative", "sum"], ["softmax", "add"]]
+
+
+def test_a_path_around_a_call_over_rows_splits_a_group(fuser):
+    fuser(ops=OVER_ROWS)
+    graph = fused(lambda x: pb.softmax(pb.cumulative_sum(y := -x, axis=1) + y), X)
+    assert groups(graph) == ["negative", "cumulative_sum", ["add", "softmax"]]
+
+
+def test_a_group_without_a_kernel_is_tried_without_its_calls_over_rows(fuser):
+    def without_rows(region):
+        has_rows = any(call.op.name == "softmax" for call in region.calls)
+        return None if has_rows else region.op_by_op
+
+    taken = fuser(without_rows, ops=OVER_ROWS)
+    graph = fused(lambda x: (pb.tanh(-pb.softmax(y := -x + 1)), pb.sum(y, axis=-1)), X)
+    assert groups(graph) == [["negative", "add", "sum"], "softmax", ["negative", "tanh"]]
+    assert len(taken) == 3
+
+
 def test_what_repeats_a_number_is_in_each_group_that_reads_it(fuser):
     fuser()
 
@@ -302,8 +364,12 @@ def running_sum(x):
     return pb.cumulative_sum(x, axis=0) if x.ndim else pb.tanh(x)
 
 
+def by_rows(x):
+    return pb.softmax(x, axis=-1) if x.ndim else -x
+
+
 PROGRAMS = fused_programs.programs(
-    (pb.negative, bounded_exp, pb.tanh, running_sum),
+    (pb.negative, bounded_exp, pb.tanh, running_sum, by_rows),
     (pb.add, pb.subtract, pb.multiply, pb.maximum),
     longest=25,
 )
@@ -314,7 +380,7 @@ PROGRAMS = fused_programs.programs(
 def test_random_programs_give_the_same_bits(function):
     backend = as_device("cpu").backend
     with np.errstate(all="ignore"):
-        backend.register_fuser(op_by_op, OPS, source="test", priority=100)
+        backend.register_fuser(op_by_op, OVER_ROWS, source="test", priority=100)
         try:
             fused(function, X, X / 2, X[0], np.float32(0.5))
         finally:

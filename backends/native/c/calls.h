@@ -75,6 +75,10 @@ int threads_for(double cost);
 void add_sums(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
               double factor, float *result);
 
+/* scale / sqrt(variance + epsilon) for each channel; `scale` may be NULL. */
+void channel_factors(const float *variance, const float *scale, double epsilon, ptrdiff_t width,
+                     float *factor);
+
 /* Returns y, or releases it and returns NULL if the loop that fills it failed. */
 static inline PyObject *unless(int failed, PyObject *y) {
     if (failed)

@@ -77,16 +77,21 @@ static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
     return nothing == 0.0f;
 }
 
+void channel_factors(const float *variance, const float *scale, double epsilon, ptrdiff_t width,
+                     float *factor) {
+    for (ptrdiff_t c = 0; c < width; c++)
+        factor[c] = 1 / sqrtf(variance[c] + (float)epsilon) * (scale ? scale[c] : 1);
+}
+
 /* (x - mean) / sqrt(variance + epsilon) * scale + offset. */
 static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const float *variance,
                             PyObject *scale, PyObject *offset, double epsilon) {
     PyObject *y = new_like(x);
     float *factor = PyMem_Malloc((size_t)(2 * width) * sizeof(float)), *summand = factor + width;
     if (y && factor) {
-        for (ptrdiff_t c = 0; c < width; c++) {
-            factor[c] = 1 / sqrtf(variance[c] + (float)epsilon) * or_else(scale, c, 1);
+        channel_factors(variance, scale == Py_None ? NULL : data(scale), epsilon, width, factor);
+        for (ptrdiff_t c = 0; c < width; c++)
             summand[c] = or_else(offset, c, 0);
-        }
         ChannelAffineArgs args = {.x = data(x),
                                   .mean = mean,
                                   .factor = factor,

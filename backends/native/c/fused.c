@@ -20,7 +20,7 @@ typedef struct {
     Fused *fused;
     Block compiled, near;
     char *base[MOST_ARRAYS];
-    ptrdiff_t item[MOST_ARRAYS];
+    ptrdiff_t item[MOST_ARRAYS], row_item[MOST_ARRAYS]; /* bytes for an element, and for a row */
     double number[MOST_NUMBERS];
     float single[MOST_NUMBERS];
     double *partial[MOST_SUMS];
@@ -30,11 +30,12 @@ typedef struct {
     atomic_ullong taken; /* whose are in use, by bits */
 } Launch;
 
-static size_t block_size(const Fused *fused) { return (size_t)(fused->block * fused->item); }
+/* Buffers begin at a cache line. */
+static size_t in_lines(ptrdiff_t bytes) { return (size_t)(bytes + 63) / 64 * 64; }
 
-static size_t wide_size(const Fused *fused) {
-    return (size_t)(fused->unit * fused->item + 63) / 64 * 64;
-}
+static size_t block_size(const Fused *fused) { return in_lines(fused->block * fused->item); }
+
+static size_t wide_size(const Fused *fused) { return in_lines(fused->unit * fused->item); }
 
 /* x1 or x2 is the row; the elements are those from `from` on. */
 static void row_step(const Fused *fused, const Step *step, char *const *at, ptrdiff_t from,
@@ -131,6 +132,11 @@ static void block_steps(const Fused *fused, char *const *at, const double *numbe
             loops[step->loop](0, count, &args);
             break;
         }
+        case OVER_ROWS:
+            over_rows(fused, step, at, numbers, count);
+            break;
+        case FACTORS:
+            break;
         default: {
             CompareArgs args = {.x1 = OPERAND(0),
                                 .x2 = OPERAND(1),
@@ -144,11 +150,24 @@ static void block_steps(const Fused *fused, char *const *at, const double *numbe
     }
 }
 
-int run_block(const Fused *fused, Block compiled, char *const *at, const double *numbers,
-              const float *singles, ptrdiff_t from, ptrdiff_t count) {
-    int left = !compiled || compiled(at, singles, from, count, fused->width, 0);
+/* As an OverRows. */
+static void run_over_rows(const void *launch, int step, char *const *at, ptrdiff_t count) {
+    const Numbers *numbers = launch;
+    const Fused *fused = numbers->fused;
+    over_rows(fused, &fused->step[step], at, numbers->doubles, count);
+}
+
+int run_compiled(Block compiled, const Numbers *numbers, char *const *at, ptrdiff_t from,
+                 ptrdiff_t count) {
+    return compiled(at, numbers->singles, from, count, numbers->fused->width, 0, run_over_rows,
+                    numbers);
+}
+
+int run_block(Block compiled, const Numbers *numbers, char *const *at, ptrdiff_t from,
+              ptrdiff_t count) {
+    int left = !compiled || run_compiled(compiled, numbers, at, from, count);
     if (left)
-        block_steps(fused, at, numbers, from, count);
+        block_steps(numbers->fused, at, numbers->doubles, from, count);
     return left;
 }
 
@@ -189,9 +208,10 @@ static int take_buffers(Launch *launch) {
 }
 
 /* Runs a block by the compiled one for numbers that are near; false if it left it. */
-static int is_near(Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t count) {
+static int is_near(Launch *launch, const Numbers *numbers, char *const *at, ptrdiff_t from,
+                   ptrdiff_t count) {
     Fused *fused = launch->fused;
-    int left = launch->near(at, launch->single, from, count, fused->width, 0);
+    int left = run_compiled(launch->near, numbers, at, from, count);
     int luck = atomic_load_explicit(&fused->luck, memory_order_relaxed);
     if (left || luck < 0)
         atomic_store_explicit(&fused->luck, left ? luck - UNLUCKY : luck + 1, memory_order_relaxed);
@@ -204,6 +224,7 @@ static int is_near(Launch *launch, char *const *at, ptrdiff_t from, ptrdiff_t co
 static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
     Launch *launch = (Launch *)args;
     const Fused *fused = launch->fused;
+    Numbers numbers = {fused, launch->number, launch->single};
     int arrays = fused->arrays + fused->outputs, mine = take_buffers(launch);
     char *buffers = launch->buffers + (size_t)mine * launch->buffers_size;
     char *at[MOST_REGISTERS], *wide[MOST_BUFFERS];
@@ -216,14 +237,14 @@ static void run_units(ptrdiff_t from, ptrdiff_t to, const void *args) {
         ptrdiff_t begin = unit * fused->unit;
         ptrdiff_t end = fused->total - begin < fused->unit ? fused->total : begin + fused->unit;
         for (ptrdiff_t block = begin; block < end; block += fused->block) {
+            ptrdiff_t row = block / fused->width;
             for (int i = 0; i < arrays; i++)
-                at[i] = launch->base[i] + block * launch->item[i];
+                at[i] = launch->base[i] + block * launch->item[i] + row * launch->row_item[i];
             for (int i = 0; i < fused->wide; i++)
                 at[arrays + i] = wide[i] + (block - begin) * fused->item;
             ptrdiff_t left = end - block, count = left < fused->block ? left : fused->block;
-            if (!launch->near || !is_near(launch, at, block, count))
-                run_block(fused, launch->compiled, at, launch->number, launch->single, block,
-                          count);
+            if (!launch->near || !is_near(launch, &numbers, at, block, count))
+                run_block(launch->compiled, &numbers, at, block, count);
         }
         unit_sums(launch, wide, unit, begin, end);
     }
@@ -253,6 +274,7 @@ static void take_input(Launch *launch, int i, PyObject *x) {
     int kind = launch->fused->kinds[i];
     launch->base[i] = data(x);
     launch->item[i] = kind == FLOATS ? launch->fused->item : kind == BOOLEANS;
+    launch->row_item[i] = 0;
     /* A row begins where the array's row does: `row_step` looks for the column. */
 }
 
@@ -297,21 +319,32 @@ static int run_launch(Launch *launch) {
     return 0;
 }
 
+static PyObject *new_output(const Fused *fused, int kind) {
+    npy_intp shape[NPY_MAXDIMS];
+    for (int i = 0; i < fused->ndim; i++)
+        shape[i] = fused->shape[i];
+    if (kind == ROW_NUMBERS)
+        shape[fused->ndim - 1] = 1;
+    if (kind == ONE_ROW)
+        return new_array(1, shape + fused->ndim - 1);
+    if (kind == BOOLEANS || fused->dtype != OF_FLOAT32)
+        return PyArray_SimpleNew(fused->ndim, shape,
+                                 kind == BOOLEANS ? NPY_BOOL : types[fused->dtype]);
+    return new_array(fused->ndim, shape);
+}
+
 /* Fills `made` with new arrays for the outputs and sums; false with an error set. */
 static int make_results(Launch *launch, PyObject **made) {
     const Fused *fused = launch->fused;
     for (int i = 0; i < fused->outputs + fused->sums; i++)
         made[i] = NULL;
     for (int i = 0; i < fused->outputs; i++) {
-        npy_intp *shape = (npy_intp *)fused->shape;
-        made[i] = fused->booleans[i] ? PyArray_SimpleNew(fused->ndim, shape, NPY_BOOL)
-                : fused->dtype == OF_FLOAT32
-                    ? new_array(fused->ndim, shape)
-                    : PyArray_SimpleNew(fused->ndim, shape, types[fused->dtype]);
-        if (!made[i])
+        int kind = fused->output_kinds[i], at = fused->arrays + i;
+        if (!(made[i] = new_output(fused, kind)))
             return 0;
-        launch->base[fused->arrays + i] = data(made[i]);
-        launch->item[fused->arrays + i] = fused->booleans[i] ? 1 : fused->item;
+        launch->base[at] = data(made[i]);
+        launch->item[at] = kind == FLOATS ? fused->item : kind == BOOLEANS;
+        launch->row_item[at] = kind == ROW_NUMBERS ? fused->item : 0;
     }
     size_t partials = fused->pieces > 1 ? (size_t)(fused->pieces * fused->inner) : 0;
     for (int i = 0; i < fused->sums; i++) {
@@ -377,7 +410,10 @@ PyObject *fused_call(PyObject *self, PyObject *const *x, size_t flags, PyObject 
     for (int i = 0; i < fused->sums; i++)
         launch.partial[i] = NULL;
     PyObject *made[MOST_ARRAYS + MOST_SUMS], *result = NULL;
-    if (make_results(&launch, made) && !run_launch(&launch)) {
+    int ready = make_results(&launch, made);
+    if (ready)
+        make_factors(fused, launch.base, launch.number);
+    if (ready && !run_launch(&launch)) {
         for (int i = 0; i < fused->sums; i++)
             if (launch.partial[i])
                 add_sums(launch.partial[i], 1, fused->pieces, fused->inner, fused->sum[i].factor,

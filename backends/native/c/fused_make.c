@@ -33,22 +33,37 @@ static int is_register(const Fused *fused, int i) {
     return i >= 0 && i < fused->arrays + fused->outputs + fused->buffers;
 }
 
-/* Each is (code, loop, row_loop, in, in, in, out). */
+/* True if a register is of arrays as large as the region, or of blocks of them. */
+static int is_written(const Fused *fused, int i) {
+    int output = i - fused->arrays;
+    return is_register(fused, i) && output >= 0
+        && (output >= fused->outputs || fused->output_kinds[output] <= BOOLEANS);
+}
+
+/* True if a step names what is there. */
+static int is_right(const Fused *fused, const Step *step) {
+    static const int operands[] = {1, 2, 2, 2, 3, 2, 1, 0};
+    int right = step->code >= 0 && step->code < CODES && step->loop >= 0 && step->loop < LOOP_COUNT
+             && step->row_loop < LOOP_COUNT
+             && (step->code == FACTORS || is_written(fused, step->out));
+    for (int k = 0; right && k < operands[step->code]; k++)
+        right =
+            step->in[k] < 0 ? -1 - step->in[k] < fused->numbers : is_register(fused, step->in[k]);
+    return right && (step->code < OVER_ROWS || is_right_over_rows(fused, step));
+}
+
+/* Each is (code, loop, row_loop, inputs, results, epsilon). */
 static int take_steps(Fused *fused, PyObject *steps) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); i++) {
         Step *step = &fused->step[fused->steps++];
-        int all[7] = {0};
-        if (integers(PyTuple_GET_ITEM(steps, i), all, 7) < 0)
+        PyObject *inputs, *results;
+        int out[3] = {-1, -1, -1};
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(steps, i), "iiiOOi", &step->code, &step->loop,
+                              &step->row_loop, &inputs, &results, &step->epsilon)
+            || integers(inputs, step->in, 4) < 0 || integers(results, out, 3) < 0)
             return -1;
-        *step = (Step){all[0], all[1], all[2], {all[3], all[4], all[5]}, all[6]};
-        int right = step->code >= 0 && step->code < CODES && step->loop >= 0
-                 && step->loop < LOOP_COUNT && step->row_loop < LOOP_COUNT
-                 && is_register(fused, step->out) && step->out >= fused->arrays;
-        static const int operands[] = {1, 2, 2, 2, 3, 2};
-        for (int k = 0; right && k < operands[step->code]; k++)
-            right = step->in[k] < 0 ? -1 - step->in[k] < fused->numbers
-                                    : is_register(fused, step->in[k]);
-        if (!right) {
+        step->out = out[0], step->aside[0] = out[1], step->aside[1] = out[2];
+        if (!is_right(fused, step)) {
             PyErr_SetString(PyExc_ValueError, "a step of a fused kernel names what is not there");
             return -1;
         }
@@ -80,6 +95,13 @@ static int is_complete(const Fused *fused) {
                 && fused->dtype >= 0 && fused->dtype < DTYPES
                 && (fused->dtype == OF_FLOAT32 || !fused->sums) && fused->rows > 0
                 && fused->inner > 0 && fused->pieces > 0 && fused->width > 0;
+    int has_rows = fused->ndim > 0 && fused->dtype == OF_FLOAT32
+                && fused->shape[fused->ndim - 1] == fused->width;
+    for (int i = 0; i < fused->outputs; i++) {
+        int kind = fused->output_kinds[i];
+        complete &= kind == FLOATS || kind == BOOLEANS
+                 || (has_rows && (kind == ONE_ROW || kind == ROW_NUMBERS));
+    }
     for (int i = 0; i < fused->results; i++)
         complete &= fused->order[i] >= 0 && fused->order[i] < fused->outputs + fused->sums;
     for (int i = 0; i < fused->sums; i++)
@@ -91,11 +113,11 @@ static int is_complete(const Fused *fused) {
 
 static PyTypeObject *fused_type;
 
-/* fused(fallback, bound, shape, kinds, booleans, (wide, buffers, dtype), order, steps, numbers,
+/* fused(fallback, bound, shape, kinds, output_kinds, (wide, buffers, dtype), order, steps, numbers,
  * sums, (outer, rows, inner, piece_rows, pieces, unit, block, width), cost). */
 static PyObject *make_fused(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *fallback, *bound, *shape, *kinds, *booleans, *order, *steps, *numbers, *sums;
+    PyObject *fallback, *bound, *shape, *kinds, *output_kinds, *order, *steps, *numbers, *sums;
     int wide, buffers;
     Fused *fused = PyObject_New(Fused, fused_type);
     if (!fused)
@@ -103,7 +125,7 @@ static PyObject *make_fused(PyObject *module, PyObject *args) {
     memset((char *)fused + sizeof(PyObject), 0, sizeof *fused - sizeof(PyObject));
     fused->call = fused_call;
     if (!PyArg_ParseTuple(args, "OO!OOO(iii)OO!O!O!(nnnnnnnn)d", &fallback, &PyTuple_Type, &bound,
-                          &shape, &kinds, &booleans, &wide, &buffers, &fused->dtype, &order,
+                          &shape, &kinds, &output_kinds, &wide, &buffers, &fused->dtype, &order,
                           &PyTuple_Type, &steps, &PyTuple_Type, &numbers, &PyTuple_Type, &sums,
                           &fused->outer, &fused->rows, &fused->inner, &fused->piece_rows,
                           &fused->pieces, &fused->unit, &fused->block, &fused->width, &fused->cost))
@@ -118,19 +140,23 @@ static PyObject *make_fused(PyObject *module, PyObject *args) {
     }
     if ((fused->ndim = sizes(shape, fused->shape)) < 0
         || (fused->arrays = integers(kinds, fused->kinds, MOST_ARRAYS)) < 0
-        || (fused->outputs = integers(booleans, fused->booleans, MOST_ARRAYS - fused->arrays)) < 0
+        || (fused->outputs =
+                integers(output_kinds, fused->output_kinds, MOST_ARRAYS - fused->arrays))
+               < 0
         || (fused->results = integers(order, fused->order, MOST_ARRAYS + MOST_SUMS)) < 0
-        || take_numbers_and_sums(fused, numbers, sums) || take_steps(fused, steps))
+        || take_numbers_and_sums(fused, numbers, sums))
         goto failed;
+    fused->total = 1;
+    for (int i = 0; i < fused->ndim; i++)
+        fused->total *= fused->shape[i];
     fused->inputs = fused->arrays - (int)PyTuple_GET_SIZE(bound);
     if (!is_complete(fused)) {
         PyErr_SetString(PyExc_ValueError, "a fused kernel names what is not there");
         goto failed;
     }
+    if (take_steps(fused, steps))
+        goto failed;
     fused->item = fused->dtype == OF_FLOAT64 || fused->dtype == OF_INT64 ? 8 : 4;
-    fused->total = 1;
-    for (int i = 0; i < fused->ndim; i++)
-        fused->total *= fused->shape[i];
     return (PyObject *)fused;
 failed:
     Py_DECREF(fused);
@@ -215,7 +241,11 @@ static PyObject *block(PyObject *module, PyObject *args) {
         PyTuple_GET_SIZE(arrays) == registers && PyTuple_GET_SIZE(numbers) == fused->numbers;
     for (int i = 0; right && i < registers; i++) {
         PyObject *one = PyTuple_GET_ITEM(arrays, i);
-        int row = i < fused->arrays && fused->kinds[i] == ONE_ROW;
+        int output = i - fused->arrays;
+        int kind = output < 0               ? fused->kinds[i]
+                 : output < fused->outputs ? fused->output_kinds[output]
+                                           : FLOATS;
+        int row = kind == ONE_ROW;
         right = PyArray_CheckExact(one) && PyArray_ISCARRAY(as_array(one))
              && PyArray_NBYTES(as_array(one)) >= (row ? fused->width : count) * fused->item;
         at[i] = right ? data(one) : NULL;
@@ -228,9 +258,10 @@ static PyObject *block(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "a block takes an array for each register");
         return NULL;
     }
-    return PyErr_Occurred() ? NULL
-                            : PyBool_FromLong(run_block(fused, (Block)(uintptr_t)address, at,
-                                                        doubles, singles, from, count));
+    if (PyErr_Occurred())
+        return NULL;
+    Numbers all = {fused, doubles, singles};
+    return PyBool_FromLong(run_block((Block)(uintptr_t)address, &all, at, from, count));
 }
 
 static PyMethodDef methods[] = {{"fused", make_fused, METH_VARARGS, NULL},

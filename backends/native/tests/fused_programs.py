@@ -51,6 +51,35 @@ def programs():
     )
 
 
+def over_rows():
+    """Functions of an array that take the rows of its last axis as a whole."""
+
+    def by_rows(op, *starts):
+        def function(x):
+            if not x.ndim:
+                return -x
+            row = np.linspace(0.5, 2, x.shape[-1], dtype=np.float32)
+            return op(x, *(row + np.float32(start) for start in starts))
+
+        return function
+
+    normalized = by_rows(lambda x, *rows: pb.batch_norm_inference(x, *rows, axis=-1), 0, 1, 2, 3)
+    return (
+        by_rows(pb.softmax), by_rows(pb.log_softmax), by_rows(pb.layer_norm), by_rows(pb.rms_norm),
+        by_rows(pb.layer_norm, 0, 1), by_rows(pb.rms_norm, 0),
+        lambda x: normalized(x) if x.ndim > 1 else pb.tanh(x),
+    )  # fmt: skip
+
+
+def row_programs():
+    """Straight lines of elementwise ops, sums, and ops over rows."""
+    return _shared.programs(
+        (pb.negative, pb.tanh, *over_rows(), *over_rows()),
+        (pb.add, pb.subtract, pb.multiply, pb.maximum, smaller),
+        longest=20,
+    )
+
+
 def plans(monkeypatch):
     """The plans of kernels that are made from now on, with the kernels."""
     found = []

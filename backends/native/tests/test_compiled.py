@@ -26,6 +26,7 @@ _helpers = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_helpers)
 normal, recorded, same_bits = _helpers.normal, _helpers.recorded, _helpers.same_bits
 big, hot, plans, programs = _helpers.big, _helpers.hot, _helpers.plans, _helpers.programs
+row_programs = _helpers.row_programs
 
 pytestmark = [
     pytest.mark.skipif(
@@ -152,12 +153,13 @@ def test_sums(compiled, axis):
     compiled(function, x, y)
 
 
-@settings(max_examples=10, deadline=None)
-@given(program=programs())
+@settings(max_examples=20, deadline=None)
+@given(program=programs() | row_programs())
 def test_random_programs(program):
     patch = pytest.MonkeyPatch()
     try:
         found = plans(patch)
+        patch.setattr(comparison, "is_faster", lambda *_: True)
         x = np.random.default_rng(0).standard_normal((70, 64)).astype(np.float32)
         with np.errstate(all="ignore"):
             graph, arrays = recorded(program, x, x / 2, x[0].copy(), np.float32(0.5))
@@ -200,13 +202,52 @@ def test_numbers_whose_exponentials_are_not_normal(compiled, number):
             same_bits(kernel(x), expected)
     [(block, near, why)] = worker._worker._done.values()
     assert not why
-    arrays = [np.ones(2048, np.float32) for _ in (*layout.kinds, *layout.booleans)]
+    arrays = [np.ones(2048, np.float32) for _ in (*layout.kinds, *layout.outputs)]
     arrays += [np.ones(2048, np.float32) for _ in range(layout.buffers)]
     assert _native.block(kernel, block, tuple(arrays), (), 0, 2048) is False
     assert _native.block(kernel, near, tuple(arrays), (), 0, 2048) is False
     arrays[0][100] = number
     assert _native.block(kernel, block, tuple(arrays), (), 0, 2048) is False
     assert _native.block(kernel, near, tuple(arrays), (), 0, 2048) is (number != 0)
+
+
+@pytest.mark.parametrize("shape", [(200, 40), (9, 2047), (2, 5000), (4, 5, 129), (3000,)])
+def test_loops_around_those_over_rows(compiled, shape):
+    def function(x, y, row):
+        z = pb.layer_norm(pb.sigmoid(x) * y + x, row, -row)
+        return z * y + x, pb.softmax(pb.exp(z) - y), pb.rms_norm(x) * 2
+
+    def sums(x, y):
+        return pb.sum(pb.softmax(x * y + 1) * x, axis=-1), pb.log_softmax(x * y)
+
+    compiled(function, normal(*shape), normal(*shape), normal(shape[-1]))
+    compiled(sums, *np.random.default_rng(0).standard_normal((2, *shape), np.float32))
+
+
+@pytest.mark.parametrize("channels", [1, 32, 129])
+def test_loops_around_batch_normalization(compiled, channels):
+    def function(x, y, mean, variance, row):
+        return pb.relu(pb.batch_norm_inference(x, mean, variance, row, row) + y) * 2
+
+    x, y = normal(7, 6, 5, channels), normal(7, 6, 5, channels)
+    compiled(function, x, y, *(normal(channels) for _ in range(3)))
+
+
+def test_statistics_of_rows(compiled):
+    def function(x, y):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            z = pb.layer_norm(x * y + 1)
+        return pb.tanh(z), tape.gradient(z, x, y)
+
+    compiled(function, normal(70, 90), normal(70, 90))
+
+
+def test_booleans_from_one_loop_to_another(compiled):
+    def function(x, y):
+        return pb.where(x * y > 0.5, pb.softmax(x - y), -x)
+
+    compiled(function, normal(70, 90), normal(70, 90))
 
 
 def test_what_gives_other_bits_is_not_taken(compiled, monkeypatch):
@@ -317,6 +358,13 @@ def test_explain_of_what_is_not_supported():
         function(x, r)
     worker.wait()
     assert how(function).endswith("rows of fewer than 32 elements are not compiled")
+
+
+def test_explain_of_loops_over_rows_alone():
+    function, x = pb.function(lambda x: pb.softmax(pb.layer_norm(x))), big()
+    rows = pb.reshape(x, (1000, 1000))
+    reason = "there is nothing to compile beside the loops over rows"
+    assert run_often(function, rows) == f"loops over blocks: {reason}"
 
 
 def test_a_reason_that_is_taken_from_a_kernel():

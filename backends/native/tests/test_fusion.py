@@ -215,7 +215,7 @@ def test_regions_are_limited():
     fused(function, normal(3000))
 
 
-NEGATIVE = (0, LOOPS["negative"], -1, 0, 0, 0, 1)
+NEGATIVE = (0, LOOPS["negative"], -1, (0,), (1,), 0)
 PLAN = {
     "bound": (), "shape": (4,), "kinds": (0,), "booleans": (0,), "buffers": (0, 0, 0),
     "order": (0,), "steps": (NEGATIVE,), "numbers": (), "sums": (),
@@ -226,8 +226,8 @@ PLAN = {
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"steps": ((*NEGATIVE[:3], 5, 0, 0, 1),)},
-        {"steps": ((*NEGATIVE[:3], 0, 0, 0, 0),)},
+        {"steps": ((*NEGATIVE[:3], (5,), (1,), 0),)},
+        {"steps": ((*NEGATIVE[:3], (0,), (0,), 0),)},
         {"steps": ((9, *NEGATIVE[1:]),)},
         {"steps": (NEGATIVE,) * 65},
         {"order": (1,)},

@@ -14,14 +14,19 @@ from pullback_native.loops import Array
 
 #: As in c/fused.h.
 _DTYPES = {"float32": 0, "float64": 1, "int32": 2, "int64": 3}
-_KINDS = {"floats": 0, "booleans": 1, "number": 2, "row": 3}
+_KINDS = {"floats": 0, "booleans": 1, "number": 2, "row": 3, "row_numbers": 4}
 _CODES = {
     "unary": 0, "binary": 1, "with_number": 2, "with_row": 3, "select": 4, "compare": 5,
+    "over_rows": 6, "factors": 7,
 }  # fmt: skip
 _MOST_ARRAYS, _MOST_BUFFERS, _MOST_STEPS, _MOST_NUMBERS, _MOST_SUMS = 32, 32, 64, 64, 8
 
 #: Elements of a block: those of a few buffers fit into a first-level cache.
 BLOCK = 2048
+#: Elements of the longest rows that steps take as a whole.
+LONGEST_ROW = 16384
+#: An operand of such a step that is absent.
+ABSENT = -1
 #: As in c/reductions.c: elements of a piece of a sum, and rows at least. Of more columns a piece is
 #: larger than those of elementwise kernels, so that the threads would share the work less evenly.
 _PIECE, _ROWS, _COLUMNS = 32768, 64, 512
@@ -40,7 +45,9 @@ class _Step(NamedTuple):
     loop: int
     row_loop: int
     inputs: tuple[int, ...]
-    result: int
+    results: tuple[int, ...]
+    #: The index of a number.
+    epsilon: int = 0
 
 
 class Plan:
@@ -54,13 +61,16 @@ class Plan:
             raise Unsupported
         self._inputs: list[str] = []
         self._bound: list[Array] = []
+        self._bound_kinds: list[str] = []
         #: What each register is: ("input", i), ("bound", i), ("step", i) or ("sum", i).
         self._registers: list[tuple[str, int]] = []
-        self._boolean: set[int] = set()
+        #: What is none of "floats", by register.
+        self._kinds: dict[int, str] = {}
         self._steps: list[_Step] = []
         self._numbers: list[tuple[int, bool, float]] = []
         self._sums: list[tuple[int, float, tuple[int, ...]]] = []
         self._split: tuple[int, int, int] | None = None
+        self._over_rows = False
         self._cost = 0.0
 
     def input(self, kind: str) -> int:
@@ -68,12 +78,13 @@ class Plan:
         self._inputs.append(kind)
         register = self._register("input", len(self._inputs) - 1)
         if kind == "booleans":
-            self._boolean.add(register)
+            self._kinds[register] = kind
         return register
 
-    def bound(self, array: Array) -> int:
+    def bound(self, array: Array, kind: str = "floats") -> int:
         """Adds a constant array; its register."""
         self._bound.append(array)
+        self._bound_kinds.append(kind)
         return self._register("bound", len(self._bound) - 1)
 
     def number_input(self) -> int:
@@ -95,6 +106,10 @@ class Plan:
         place, negative, value = self._numbers[-1 - number]
         return None if place >= 0 else -value if negative else value
 
+    def is_result(self, register: int) -> bool:
+        """Returns whether a step makes what a register holds."""
+        return self._registers[register][0] == "step"
+
     def step(
         self,
         code: str,
@@ -107,18 +122,49 @@ class Plan:
     ) -> int:
         """Adds a step; the register of its result."""
         arrays = inputs[:1] if code == "select" else ()
-        if any((i in self._boolean) != (i in arrays) for i in self._read(code, inputs) if i >= 0):
+        if any(self._is(i, "booleans") != (i in arrays) for i in self._read(code, inputs)):
             raise Unsupported
         self._cost += cost
         register = self._register("step", len(self._steps))
-        self._steps.append(_Step(code, loop, row_loop, inputs, register))
+        self._steps.append(_Step(code, loop, row_loop, inputs, (register,)))
         if boolean:
-            self._boolean.add(register)
+            self._kinds[register] = "booleans"
+        return register
+
+    def over_rows(
+        self, loop: int, inputs: tuple[int, ...], cost: float, aside: int, epsilon: float = 0.0
+    ) -> tuple[int, ...]:
+        """Adds a step that takes whole rows; the registers of its results.
+
+        Args:
+            loop: the loop.
+            inputs: an array, and rows that may be `ABSENT`.
+            cost: nanoseconds an element.
+            aside: how many results have one number for each row; these come last.
+            epsilon: a number of the loop.
+        """
+        width = self._shape[-1]
+        if width > LONGEST_ROW or any(self._is(i, "booleans") for i in inputs):
+            raise Unsupported
+        self._over_rows = True
+        self._cost += cost
+        registers = tuple(self._register("step", len(self._steps)) for _ in range(1 + aside))
+        self._kinds.update(dict.fromkeys(registers[1:], "row_numbers"))
+        number = -1 - self.number(epsilon)
+        self._steps.append(_Step("over_rows", loop, -1, inputs, registers, number))
+        return registers
+
+    def factors(self, variance: int, scale: int, epsilon: float) -> int:
+        """Adds scale / sqrt(variance + epsilon) of rows, which is computed first; its register."""
+        register = self._register("step", len(self._steps))
+        self._kinds[register] = "row"
+        number = -1 - self.number(epsilon)
+        self._steps.append(_Step("factors", 0, -1, (variance, scale), (register,), number))
         return register
 
     def sum(self, of: int, axes: Sequence[int], shape: tuple[int, ...], *, mean: bool) -> int:
         """Adds a sum over the axes, which are the first, the last or all; its register."""
-        if not axes or of in self._boolean or self._dtype != "float32":
+        if not axes or self._is(of, "booleans") or self._dtype != "float32":
             raise Unsupported
         split = (
             math.prod(self._shape[: axes[0]]),
@@ -133,6 +179,9 @@ class Plan:
         self._cost += 0.15
         self._sums.append((of, 1.0 / rows if mean else 1.0, shape))
         return self._register("sum", len(self._sums) - 1)
+
+    def _is(self, register: int, kind: str) -> bool:
+        return self._kinds.get(register) == kind
 
     def _register(self, kind: str, index: int) -> int:
         self._registers.append((kind, index))
@@ -157,7 +206,8 @@ class Plan:
         """
         if any(i < 0 or self._registers[i][0] in ("input", "bound") for i in results):
             raise Unsupported  # the output would be the input itself
-        outputs = [i for i in dict.fromkeys(results) if self._registers[i][0] == "step"]
+        rows = [i for i, kind in self._kinds.items() if kind == "row"]
+        outputs = [i for i in dict.fromkeys((*results, *rows)) if self._registers[i][0] == "step"]
         arrays = len(self._inputs) + len(self._bound)
         numbered = {
             i: index + (0 if kind == "input" else len(self._inputs))
@@ -170,8 +220,8 @@ class Plan:
         buffers = self._place(numbered, arrays + len(outputs) + len(wide)) + len(wide)
         steps = tuple(
             (
-                _CODES[step.code], step.loop, step.row_loop,
-                *(*self._renumbered(step, numbered), 0, 0)[:3], numbered[step.result],
+                _CODES[step.code], step.loop, step.row_loop, self._renumbered(step, numbered),
+                tuple(numbered[i] for i in step.results), step.epsilon,
             )
             for step in self._steps
         )  # fmt: skip
@@ -183,8 +233,8 @@ class Plan:
         self._check_limits(arrays + len(outputs), buffers, len(wide))
         return (
             tuple(self._bound), self._shape,
-            tuple(_KINDS[kind] for kind in self._inputs) + (0,) * len(self._bound),
-            tuple(int(i in self._boolean) for i in outputs),
+            tuple(_KINDS[kind] for kind in (*self._inputs, *self._bound_kinds)),
+            tuple(_KINDS[self._kinds.get(i, "floats")] for i in outputs),
             (len(wide), buffers, _DTYPES[self._dtype]), order, steps,
             tuple((place, int(negative), value) for place, negative, value in self._numbers), sums,
             self._sizes(), self._cost,
@@ -203,12 +253,13 @@ class Plan:
         free: list[int] = []
         count = 0
         for at, step in enumerate(self._steps):
-            if step.result not in numbered:
-                if not free:
-                    free.append(first + count)
-                    count += 1
-                numbered[step.result] = free.pop()
-            for i in {*self._read(step.code, step.inputs), step.result}:
+            for result in step.results:
+                if result not in numbered:
+                    if not free:
+                        free.append(first + count)
+                        count += 1
+                    numbered[result] = free.pop()
+            for i in {*self._read(step.code, step.inputs), *step.results}:
                 if last.get(i, at) == at and numbered.get(i, -1) >= first:
                     free.append(numbered[i])
         return count
@@ -227,6 +278,10 @@ class Plan:
         elif self._split is not None:
             unit = rows
         width = self._shape[-1] if self._shape else 1
+        if self._over_rows:
+            if self._split is not None and self._split[1:] != (width, 1):
+                raise Unsupported
+            unit = block = width * max(1, min(BLOCK, self._total) // width)
         return outer, rows, inner, piece_rows, pieces, unit, block, width
 
     def _check_limits(self, arrays: int, buffers: int, wide: int) -> None:

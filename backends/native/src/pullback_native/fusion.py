@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback_native import _native
-from pullback_native.fused_plan import Plan, Unsupported
+from pullback_native.fused_plan import ABSENT, Plan, Unsupported
 from pullback_native.loops import LOOPS, Array
 
 #: Loops of one array, and nanoseconds an element.
@@ -29,6 +29,11 @@ GRADIENTS = {
 }  # fmt: skip
 #: Loops with a number, which is an attribute.
 WITH_ATTRIBUTE = {"leaky_relu": ("negative_slope", 0.1), "elu": ("alpha", 0.6)}
+#: Loops of rows as a whole: nanoseconds a row and an element, and results of one number a row.
+OVER_ROWS = {
+    "softmax": (10, 1.0, 0), "log_softmax": (10, 1.0, 0),
+    "layer_norm": (20, 0.5, 2), "rms_norm": (15, 0.4, 1),
+}  # fmt: skip
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 SUMS = ("sum", "mean")
 
@@ -62,7 +67,7 @@ _LARGEST_NUMBER = 1 << 53
 #: The ops that regions may have.
 FUSIBLE = frozenset({
     *UNARY, *GRADIENTS, *WITH_ATTRIBUTE, *ARITHMETIC, *COMPARISONS, *SUMS,
-    "gelu", "gelu_gradient", "where", "broadcast_to",
+    *OVER_ROWS, "gelu", "gelu_gradient", "where", "broadcast_to", "batch_norm_inference",
 })  # fmt: skip
 
 
@@ -123,7 +128,7 @@ class _Builder:
         if value.shape == ():
             _require(self._dtype != np.int64)
             return self._plan.number_input()
-        if len(self._shape) > 1 and value.shape == self._shape[-1:]:
+        if self._is_row(value):
             register = self._plan.input("row")
             self._rows.add(register)
             return register
@@ -139,8 +144,16 @@ class _Builder:
             if value.shape == self._shape and value.shape != ():
                 self._repeated.add(number)
             return number
-        _require(value.shape == self._shape and array.flags.carray)
+        _require(array.flags.carray)
+        if self._is_row(value):
+            register = self._plan.bound(array, "row")
+            self._rows.add(register)
+            return register
+        _require(value.shape == self._shape)
         return self._plan.bound(array)
+
+    def _is_row(self, value: Any) -> bool:
+        return len(self._shape) > 1 and value.shape == self._shape[-1:]
 
     def _operand(self, value: Any) -> int:
         if value not in self._operands:
@@ -154,6 +167,15 @@ class _Builder:
         _require(operand >= 0 and operand not in self._rows)
         return operand
 
+    def _row(self, value: Any) -> int:
+        """The register of an operand that is a row, or is absent."""
+        if value is None:
+            return ABSENT
+        _require(value.shape == self._shape[-1:])
+        operand = self._operand(value)
+        _require(operand >= 0 and not self._plan.is_result(operand))
+        return operand
+
     def _loop(self, name: str) -> int:
         """The loop of that name for the dtype of the region."""
         loop = LOOPS.get(name if self._dtype == np.float32 else f"{name}_{self._dtype}")
@@ -165,7 +187,11 @@ class _Builder:
 
     def _add(self, call: Any) -> None:
         name, result = call.op.name, call.results[0]
-        if name in SUMS:
+        if name in OVER_ROWS:
+            self._over_rows(call)
+        elif name == "batch_norm_inference":
+            self._operands[result] = self._batch_norm(call)
+        elif name in SUMS:
             self._operands[result] = self._sum(call)
         elif name == "broadcast_to":
             [value] = call.values
@@ -220,6 +246,33 @@ class _Builder:
             number = self._plan.again(number, negative=True)
         loop = self._loop(loops.right if x2 < 0 else loops.left)
         return self._plan.step("with_number", loop, (x, number), 0.1)
+
+    def _over_rows(self, call: Any) -> None:
+        """Adds a call of softmax or a normalization over the last axis."""
+        name, attributes = call.op.name, call.attributes
+        last, width = len(self._shape) - 1, self._shape[-1]
+        _require(attributes["axis"] in (last, (last,)) and self._dtype == np.float32)
+        a_row, an_element, aside = OVER_ROWS[name]
+        x, *rows = call.inputs
+        registers = self._plan.over_rows(
+            self._loop(name),
+            (self._array(x), *map(self._row, rows)),
+            a_row / width + an_element,
+            aside,
+            attributes.get("epsilon", 0.0),
+        )
+        self._operands.update(zip(call.results, registers, strict=True))
+
+    def _batch_norm(self, call: Any) -> int:
+        """Adds batch normalization of the last axis by given statistics."""
+        attributes = call.attributes
+        _require(attributes["axis"] == len(self._shape) - 1 and self._dtype == np.float32)
+        _require(None not in call.inputs and len(self._shape) > 1)
+        x, mean, variance, scale, offset = call.inputs
+        factors = self._plan.factors(self._row(variance), self._row(scale), attributes["epsilon"])
+        inputs = (self._array(x), self._row(mean), factors, self._row(offset))
+        [y] = self._plan.over_rows(self._loop("channel_affine"), inputs, 0.25, 0)
+        return y
 
     def _sum(self, call: Any) -> int:
         [value] = call.values

@@ -11,7 +11,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, as_tuple, leaves, to_tensor
 from pullback.conformance.compare import ConformanceError, identical, require
-from pullback.conformance.derived.programs import Partners, Program, partners, programs
+from pullback.conformance.derived.programs import Partners, Program, partners, programs, takes_rows
 from pullback.conformance.derived.values import LARGE, of
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array
@@ -183,12 +183,18 @@ def _recorded(case: Case, program: Program, inputs: Sequence[Array]) -> Graph | 
     return simplify(trace.graph([result._array.value for result in results]))
 
 
+def _shape(case: Case, x: Array, shape: Shape) -> Shape:
+    """The shape of an input: that of rows for parameters of an op over rows, such as a scale."""
+    is_parameter = takes_rows(case.op) and x.ndim < case.inputs[0].ndim
+    return shape[max(0, len(shape) - x.ndim) :] if is_parameter else shape
+
+
 def _inputs(case: Case, shape: Shape, *, special: bool) -> list[Array]:
     """Arrays for the inputs of the op, and a row, a number and a column beside them.
 
     They have every kind of value, such as infinities and NaN, or numbers near 1.
     """
-    arrays = [(x.dtype, shape) for x in case.inputs]
+    arrays = [(x.dtype, _shape(case, x, shape)) for x in case.inputs]
     floating = next((dtype for dtype, _ in arrays if dtype in dtypes.FLOATING), arrays[0][0])
     column = (*shape[:-1], 1) if shape else ()
     made = []

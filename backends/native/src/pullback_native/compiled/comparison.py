@@ -18,8 +18,6 @@ _SPECIAL = np.array(
      1e-8, -110.0, 0.5, 20.0, -20.0, -85.0],
     np.float32,
 )  # fmt: skip
-#: Elements of blocks, and where they begin in their rows: whole vectors, and rests of them.
-_COUNTS = ((BLOCK, 0), (BLOCK - 19, 5), (61, 3))
 _REPEATS = 25
 
 
@@ -30,7 +28,7 @@ def is_right(kernel: Any, address: int, layout: Layout) -> bool:
     """
     answered = False
     for values in _values(np.random.default_rng(0)):
-        for count, begin in _COUNTS:
+        for count, begin in _counts(layout):
             numbers = tuple(map(float, values(layout.numbers)))
             loops = _arrays(layout, values)
             own = [x.copy() for x in loops]
@@ -52,9 +50,20 @@ def is_faster(kernel: Any, address: int, layout: Layout, than: int = 0) -> bool:
     for _ in range(_REPEATS):
         for which in least:
             begin = time.perf_counter()
-            _native.block(kernel, which, arrays, numbers, 0, BLOCK)
+            _native.block(kernel, which, arrays, numbers, 0, _largest(layout))
             least[which] = min(least[which], time.perf_counter() - begin)
     return least[address] < least[than]
+
+
+def _counts(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Elements of blocks, and where they begin in their rows."""
+    if layout.is_over_rows:
+        return (layout.block, 0), (layout.width, 0)
+    return (BLOCK, 0), (BLOCK - 19, 5), (61, 3)  # whole vectors, and rests of them
+
+
+def _largest(layout: Layout) -> int:
+    return layout.block if layout.is_over_rows else BLOCK
 
 
 def _values(rng: np.random.Generator) -> Iterator[Any]:
@@ -69,12 +78,13 @@ def _values(rng: np.random.Generator) -> Iterator[Any]:
 
 def _arrays(layout: Layout, values: Any) -> list[Array]:
     """An array for each register, with room for a block, or for a row."""
-    arrays = []
+    size, arrays = _largest(layout), []
     for kind in layout.kinds:
-        x = values(layout.width if kind == ROW else BLOCK)
-        arrays.append(np.resize(x > 0, 4 * BLOCK) if kind == BOOLEANS else x)
-    written = len(layout.booleans) + layout.buffers
-    return [*arrays, *(np.zeros(BLOCK, np.float32) for _ in range(written))]
+        x = values(layout.width if kind == ROW else size)
+        arrays.append(np.resize(x > 0, 4 * size) if kind == BOOLEANS else x)
+    for kind in layout.outputs:
+        arrays.append(values(layout.width) if kind == ROW else np.zeros(size, np.float32))
+    return [*arrays, *(np.zeros(size, np.float32) for _ in range(layout.buffers))]
 
 
 def _same(a: Array, b: Array) -> bool:

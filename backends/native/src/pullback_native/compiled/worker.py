@@ -17,7 +17,7 @@ from typing import Any
 from pullback import __version__
 from pullback_native import _native
 from pullback_native.compiled import cache, comparison, compiler
-from pullback_native.compiled.source import BLOCK, NARROWEST_ROW, NEAR, Layout, source
+from pullback_native.compiled.source import BLOCK, NEAR, Layout, Uncompiled, source
 from pullback_native.instructions import INSTRUCTIONS
 
 
@@ -112,11 +112,10 @@ class Worker:
             return
         kernel.reason = "is being compiled"
         try:
-            text = source(layout)
-            if text is None:
-                kernel.reason = f"rows of fewer than {NARROWEST_ROW} elements are not compiled"
-                return
-            block, near, kernel.reason = self._blocks(kernel, layout, text, known)
+            block, near, kernel.reason = self._blocks(kernel, layout, source(layout), known)
+        except Uncompiled as why:
+            kernel.reason = str(why)
+            return
         except Exception as error:  # of whatever kind: the loops go on
             self._compiler = None
             kernel.reason = self._without = str(error)

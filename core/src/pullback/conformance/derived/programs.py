@@ -25,6 +25,7 @@ class Partners(NamedTuple):
     binary: tuple[Op, ...]
     ternary: tuple[Op, ...]
     reductions: tuple[Op, ...]
+    over_rows: tuple[Op, ...]
     copies: tuple[Op, ...]
 
     def turned(self, turn: int) -> Partners:
@@ -35,8 +36,12 @@ class Partners(NamedTuple):
 def partners(names: Iterable[str]) -> Partners:
     """The ops of these names that programs can call, in the order of their names."""
     by_inputs: dict[int, list[Op]] = {1: [], 2: [], 3: []}
-    reductions, copies = [], []
+    reductions, over_rows, copies = [], [], []
     for op in (OPS[name] for name in sorted(names) if name in OPS):
+        if takes_rows(op):
+            if all(parameter.arity is Arity.OPTIONAL for parameter in op.inputs[1:]):
+                over_rows.append(op)
+            continue
         if any(parameter.arity is not Arity.ONE for parameter in op.inputs):
             continue
         if op.copies_elements:
@@ -46,8 +51,14 @@ def partners(names: Iterable[str]) -> Partners:
             reductions.append(op)
         elif len(op.inputs) in by_inputs and takes_no_attributes(op):
             by_inputs[len(op.inputs)].append(op)
-    kinds = (by_inputs[1], by_inputs[2], by_inputs[3], reductions, copies)
+    kinds = (by_inputs[1], by_inputs[2], by_inputs[3], reductions, over_rows, copies)
     return Partners(*map(tuple, kinds))
+
+
+def takes_rows(op: Op) -> bool:
+    """Returns whether an op takes the elements along an axis together, as softmax does."""
+    forms = {attribute.name: attribute.form for attribute in op.attributes}
+    return op.shape is not reduce and forms.get("axis") in ("Axis", "Axes")
 
 
 def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Program]]:
@@ -99,6 +110,9 @@ def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Pro
     def with_input(i: int, k: int) -> Program:
         return lambda x, beside: one[0](call_with(x, i, beside[k]))
 
+    def by_rows(f: Callable[..., Any]) -> Program:
+        return lambda x, _: (one[0](f(y := added(x), axis=-1)), one[1](y))
+
     def ended(f: Callable[..., Any], axis: int | None, keepdims: bool) -> Program:
         return lambda x, _: (
             f(added(x), axis=axis, keepdims=keepdims),
@@ -109,6 +123,8 @@ def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Pro
         yield "a choice by the result", choice(f)
     for f in _functions(ops.copies, pad=False):
         yield "a number as an array", spread(f)
+    for f in _functions(ops.over_rows, pad=False):
+        yield f"rows of the result in {f.__name__}", by_rows(f)
     for k, beside in enumerate(BESIDE):
         yield f"{beside} beside the result", near(k)
     if op.shape is not reduce:

@@ -2,7 +2,9 @@
 
 A group has calls of one iteration space, the shape of their results: each reads what another one
 makes, or an array that another one reads. Reductions over all, the leading or the trailing axes
-end a group. Which ops are taken says the backend (`fusible`), which also makes the kernel (`fuse`).
+end a group. Calls that work on rows, such as softmax over the last axis, join what they read and
+what reads them. Which ops are taken says the backend (`fusible`), which also makes the kernel
+(`fuse`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pullback.graph.graph import Argument, Call, Fused, Graph, Value
 from pullback.graph.passes.warned import warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Fuser, Kernel
-from pullback.shapes import Shape, broadcast_shapes, reduce, size_of
+from pullback.shapes import Shape, broadcast_shapes, reduce, reduced, size_of
 
 #: The number of calls that one kernel takes at most.
 LARGEST_REGION = 48
@@ -34,9 +36,9 @@ def fuse(graph: Graph, fusers: Iterable[Fuser] | None = None) -> Graph:
             continue
         regions: dict[int, Call] = {}
         users = _Users(graph)
-        groups = group(graph, fuser)
-        for members in groups:
-            for calls, call in _fused_calls(graph, users, fuser, members):
+        groups = _Groups(graph, fuser)
+        for members in groups.of(range(len(graph.calls))):
+            for calls, call in _fused_calls(graph, users, fuser, groups, members):
                 regions.update(dict.fromkeys(calls, call))
         if regions:
             graph = graph._replace(calls=tuple(_ordered(graph, regions)))
@@ -59,24 +61,16 @@ class Region(Graph):
 # Groups ------------------------------------------------------------------------------------------
 
 
-def group(graph: Graph, fuser: Fuser) -> list[list[int]]:
-    """The groups of two calls or more, by their positions in the graph."""
-    groups = _Groups(graph, fuser)
-    for i in range(len(graph.calls)):
-        groups.place(i)
-    return groups.several()
-
-
 class _Group:
     """Calls that become one. Calls are bits of `mask`, and the members in their order."""
 
-    __slots__ = ("mask", "members", "reduced")
+    __slots__ = ("mask", "members", "split")
 
-    def __init__(self, i: int, reduced: Shape | None) -> None:
+    def __init__(self, i: int, split: Shape | None) -> None:
         self.mask = 1 << i
         self.members = [i]
-        #: How its reductions split the iteration space; None without one.
-        self.reduced = reduced
+        #: How reductions and rows split the iteration space; None without any.
+        self.split = split
 
 
 class _Groups:
@@ -89,29 +83,39 @@ class _Groups:
     def __init__(self, graph: Graph, fuser: Fuser) -> None:
         self._calls = graph.calls
         producers = {value: i for i, call in enumerate(graph.calls) for value in call.results}
-        self._direct = [
-            {producers[value] for value in call.values if value in producers}
-            for call in graph.calls
-        ]
-        self._ancestors: list[int] = []
-        for direct in self._direct:
+        #: The ancestors of each call where no group has two.
+        self._alone: list[int] = []
+        for call in graph.calls:
             above = 0
-            for i in direct:
-                above |= 1 << i | self._ancestors[i]
-            self._ancestors.append(above)
+            for i in {producers[value] for value in call.values if value in producers}:
+                above |= 1 << i | self._alone[i]
+            self._alone.append(above)
         self._producers = producers
         self._constants = graph.constants
-        self._readers: dict[Value, list[int]] = {}
         self._spaces = [_space(call, graph.device.backend, fuser) for call in graph.calls]
+        self._ancestors: list[int] = []
+        self._readers: dict[Value, list[int]] = {}
         self._of: list[_Group | None] = []
 
-    def place(self, i: int) -> None:
-        """Joins a call to the groups of what it reads, and of others that read the same."""
+    def of(self, among: Iterable[int]) -> list[list[int]]:
+        """The groups of two calls or more among these, by their positions in the graph.
+
+        Calls over rows come last: others form the groups that they would form without them.
+        """
+        self._ancestors = self._alone.copy()
+        self._readers = {}
+        self._of = [None] * len(self._calls)
+        for i in sorted(among, key=lambda i: works_on_rows(self._calls[i])):
+            self._place(i)
+        groups = dict.fromkeys(group for group in self._of if group is not None)
+        return [sorted(each.members) for each in groups if len(each.members) > 1]
+
+    def _place(self, i: int) -> None:
+        """Joins a call to what it reads, to others that read the same, and to its readers."""
         space = self._spaces[i]
         if space is None:
-            self._of.append(None)
             return
-        self._of.append(_Group(i, space[1]))
+        self._of[i] = _Group(i, space[1])
         for value in dict.fromkeys(self._calls[i].values):
             if value.shape != space[0][0] or value.name in self._constants:
                 continue
@@ -122,11 +126,9 @@ class _Groups:
             for near in readers if producer is None else [producer, *readers]:
                 self._join(near, i)
             readers.append(i)
-
-    def several(self) -> list[list[int]]:
-        """The groups of two calls or more."""
-        groups = dict.fromkeys(group for group in self._of if group is not None)
-        return [sorted(each.members) for each in groups if len(each.members) > 1]
+        for value in self._calls[i].results:
+            for reader in self._readers.get(value, ()):
+                self._join(reader, i)
 
     def _join(self, near: int, i: int) -> None:
         a, b = self._of[near], self._of[i]
@@ -135,13 +137,13 @@ class _Groups:
             return
         if near_space[0] != space[0] or len(a.members) + len(b.members) > LARGEST_REGION:
             return
-        if None not in (a.reduced, b.reduced) and a.reduced != b.reduced:
+        if None not in (a.split, b.split) and a.split != b.split:
             return
         if self._comes_back(a, b) or self._comes_back(b, a):
             return
         a.mask |= b.mask
         a.members += b.members
-        a.reduced = a.reduced or b.reduced
+        a.split = a.split or b.split
         above = a.mask
         for member in a.members:
             above |= self._ancestors[member]
@@ -152,11 +154,18 @@ class _Groups:
                 self._ancestors[k] = ancestors | above
 
     def _comes_back(self, a: _Group, b: _Group) -> bool:
-        """Returns whether b depends on a through what is in neither, or through a reduction."""
+        """Returns whether b depends on a through what is in neither, or through a reduction.
+
+        What a call over rows gives for each row is a reduction too.
+        """
         for member in b.members:
-            for i in self._direct[member]:
+            for value in self._calls[member].values:
+                i = self._producers.get(value)
+                if i is None:
+                    continue
                 if a.mask >> i & 1:
-                    if self._calls[i].op.shape is reduce:
+                    call = self._calls[i]
+                    if call.op.shape is reduce or value.shape != call.results[0].shape:
                         return True
                 elif not b.mask >> i & 1 and self._ancestors[i] & a.mask:
                     return True
@@ -170,7 +179,9 @@ def _space(
     values = [operand for operand in call.inputs if isinstance(operand, Value)]
     if call.op.name not in fuser.ops or call.op.copies_elements or not values:
         return None
-    if len(values) < len(call.inputs) or any(
+    on_rows = works_on_rows(call)
+    absent = call.inputs.count(None) if on_rows else 0  # such as a scale
+    if len(values) + absent < len(call.inputs) or any(
         isinstance(value, Value) for value in call.attributes.values()
     ):
         return None
@@ -184,11 +195,23 @@ def _space(
         split = _split(shape, call.attributes.get("axis"))
         return None if split is None or len(values) > 1 else ((shape, dtype), split)
     shape = call.results[0].shape
-    if any(value.shape != shape for value in call.results):
+    shapes, split = [shape], None
+    if on_rows:
+        axes = _axes(shape, call.attributes["axis"])
+        split = _split(shape, axes)
+        if split is None or split[2] > 1 or values[0].shape != shape:
+            return None
+        shapes.append(reduced(shape, axes, True))
+    if any(value.shape not in shapes for value in call.results):
         return None
     if any(len(v.shape) > len(shape) or broadcast_shapes(v.shape, shape) != shape for v in values):
         return None
-    return (shape, dtype), None
+    return (shape, dtype), split
+
+
+def works_on_rows(call: Call) -> bool:
+    """Returns whether the call takes the elements along an axis together, as softmax does."""
+    return "axis" in call.attributes and call.op.shape is not reduce
 
 
 def _kind(backend: Backend, dtype: Any) -> str:
@@ -197,13 +220,20 @@ def _kind(backend: Backend, dtype: Any) -> str:
 
 def _split(shape: Shape, axis: Any) -> Shape | None:
     """The sizes before, of and after the axes of a reduction; None for axes in the middle."""
-    axes = range(len(shape)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = _axes(shape, axis)
     if not axes or list(axes) != list(range(axes[0], axes[-1] + 1)):
         return None
     before, after = size_of(shape[: axes[0]]), size_of(shape[axes[-1] + 1 :])
     if before > 1 and after > 1:
         return None
     return before, size_of(shape[axes[0] : axes[-1] + 1]), after
+
+
+def _axes(shape: Shape, axis: Any) -> Shape:
+    """All axes for None, as a tuple."""
+    if axis is None:
+        return tuple(range(len(shape)))
+    return (axis,) if isinstance(axis, int) else tuple(axis)
 
 
 # Regions -----------------------------------------------------------------------------------------
@@ -223,11 +253,12 @@ class _Users:
 
 
 def _fused_calls(
-    graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]
+    graph: Graph, users: _Users, fuser: Fuser, groups: _Groups, members: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], Call]]:
     """The calls of fused kernels for a group.
 
-    Where the backend has none, the group is tried without its reductions, and then in halves.
+    Where the backend has none, the group is tried without its calls over rows, then without its
+    reductions, and then in halves.
     """
     if len(members) < 2:
         return
@@ -242,16 +273,23 @@ def _fused_calls(
         )
         return
     if kernel is None:
-        rest = [i for i in members if graph.calls[i].op.shape is not reduce]
-        half = len(members) // 2
-        parts = [rest] if len(rest) < len(members) else [members[:half], members[half:]]
-        for part in parts:
-            yield from _fused_calls(graph, users, fuser, part)
+        for part in _parts(graph, groups, members):
+            yield from _fused_calls(graph, users, fuser, groups, part)
         return
     inputs = tuple(entry.value for entry in region.inputs)
     op: Any = Fused(region)
     foreign = (False,) * len(region.outputs)
     yield members, Call(op, kernel, inputs, {}, region.outputs, foreign)
+
+
+def _parts(graph: Graph, groups: _Groups, members: Sequence[int]) -> list[Sequence[int]]:
+    """The parts to try of a group that has no kernel as a whole."""
+    rest = [i for i in members if not works_on_rows(graph.calls[i])]
+    if len(rest) < len(members):  # which may leave several groups
+        return list(groups.of(rest))
+    rest = [i for i in members if graph.calls[i].op.shape is not reduce]
+    half = len(members) // 2
+    return [rest] if len(rest) < len(members) else [members[:half], members[half:]]
 
 
 def _region(graph: Graph, users: _Users, fuser: Fuser, members: Sequence[int]) -> Region:
