@@ -291,6 +291,18 @@ def test_groups_are_limited(fuser):
     assert max(sizes) <= regions.LARGEST_REGION
 
 
+def test_groups_are_of_calls_near_each_other(fuser, monkeypatch):
+    """Looking for groups in the whole of a long graph would take as long as the cube of it."""
+    monkeypatch.setattr(regions, "WINDOW", 4)
+    taken = fuser()
+    graph = fused(lambda x: (y := pb.tanh(-x), pb.exp(pb.exp(-y) + y) * y, pb.sum(y)), X)
+    assert groups(graph) == [
+        ["negative", "tanh", "negative", "exp"],
+        ["add", "exp", "multiply", "sum"],
+    ]
+    assert len(taken) == 2
+
+
 def test_captured_functions_say_what_is_fused(fuser):
     fuser()
     captured = pb.function(lambda x: pb.exp(-x) * x)
@@ -375,11 +387,13 @@ PROGRAMS = fused_programs.programs(
 )
 
 
+@pytest.mark.parametrize("window", [5, regions.WINDOW])
 @settings(max_examples=60, deadline=None)
 @given(PROGRAMS)
-def test_random_programs_give_the_same_bits(function):
+def test_random_programs_give_the_same_bits(window, function):
     backend = as_device("cpu").backend
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regions, "WINDOW", window)
         backend.register_fuser(op_by_op, OVER_ROWS, source="test", priority=100)
         try:
             fused(function, X, X / 2, X[0], np.float32(0.5))

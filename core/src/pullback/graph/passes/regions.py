@@ -22,6 +22,8 @@ from pullback.shapes import Shape, broadcast_shapes, reduce, reduced, size_of
 
 #: The number of calls that one kernel takes at most.
 LARGEST_REGION = 48
+#: Groups are of calls among so many in a row: looking for them takes as long as the cube of that.
+WINDOW = 512
 
 
 def fuse(graph: Graph, fusers: Iterable[Fuser] | None = None) -> Graph:
@@ -32,17 +34,33 @@ def fuse(graph: Graph, fusers: Iterable[Fuser] | None = None) -> Graph:
         fusers: who makes fused kernels; those of the graph's backend if None.
     """
     for fuser in graph.device.backend.fusers() if fusers is None else fusers:
-        if not any(call.op.name in fuser.ops for call in graph.calls):
-            continue
-        regions: dict[int, Call] = {}
-        users = _Users(graph)
-        groups = _Groups(graph, fuser)
-        for members in groups.of(range(len(graph.calls))):
-            for calls, call in _fused_calls(graph, users, fuser, groups, members):
-                regions.update(dict.fromkeys(calls, call))
-        if regions:
-            graph = graph._replace(calls=tuple(_ordered(graph, regions)))
+        if any(call.op.name in fuser.ops for call in graph.calls):
+            calls = [call for part in _windows(graph) for call in _fused(part, fuser)]
+            if len(calls) < len(graph.calls):
+                graph = graph._replace(calls=tuple(calls))
     return graph
+
+
+def _windows(graph: Graph) -> list[Graph]:
+    """The graph in parts of some calls each, whose outputs are what is read after them."""
+    alive = dict.fromkeys(graph.ends)
+    parts = []
+    for last in range(len(graph.calls), 0, -WINDOW):
+        calls = graph.calls[max(0, last - WINDOW) : last]
+        parts.append(graph._replace(calls=calls, outputs=tuple(alive), writes=(), after=()))
+        alive.update(dict.fromkeys(_read(calls)))
+    return parts[::-1]
+
+
+def _fused(graph: Graph, fuser: Fuser) -> Sequence[Call]:
+    """The calls of a graph, with those of fused kernels."""
+    regions: dict[int, Call] = {}
+    users = _Users(graph)
+    groups = _Groups(graph, fuser)
+    for members in groups.of(range(len(graph.calls))):
+        for positions, call in _fused_calls(graph, users, fuser, groups, members):
+            regions.update(dict.fromkeys(positions, call))
+    return _ordered(graph, regions) if regions else graph.calls
 
 
 class Region(Graph):
