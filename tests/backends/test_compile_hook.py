@@ -109,7 +109,7 @@ def test_the_hook_gets_a_graph_without_writes(backend):
 
 
 def about(captured):
-    """What `explain` says of the first program, in its line."""
+    """The line of the first program in `explain`."""
     return captured.explain().splitlines()[1]
 
 
