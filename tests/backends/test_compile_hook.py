@@ -113,6 +113,11 @@ def test_the_hook_gets_what_is_written_among_the_outputs(backend):
     assert w.numpy().tolist() == [1, 1]
 
 
+def about(captured):
+    """The line of the first program in `explain`."""
+    return captured.explain().splitlines()[1]
+
+
 def model_and_step(seed):
     pb.random.seed(seed)
     model = pb.Sequential(
@@ -164,7 +169,40 @@ def test_none_leaves_a_graph_to_its_calls(backend):
     captured = pb.function(lambda x: x + 1)
     for _ in range(3):
         same(captured(pb.ones(2)), pb.full(2, 2.0))
-    assert "compiled" not in captured.explain()
+    assert about(captured).endswith(
+        "not compiled by the backend 'whole', which leaves it to its calls"
+    )
+
+
+def test_a_graph_without_calls_says_so(backend):
+    same_again = pb.function(lambda x: x)
+    for _ in range(3):
+        same(same_again(pb.ones(2)), pb.ones(2))
+    assert backend.graphs == []
+    assert about(same_again).endswith(
+        "; the first; not compiled by the backend 'whole', because it has no calls"
+    )
+
+
+def test_a_profile_sees_the_calls_and_the_program_says_so(backend):
+    captured = pb.function(lambda x: x + 1)
+    with pb.profile() as profile:
+        for _ in range(3):
+            captured(pb.ones(2))
+    assert ("add", 3) in [(row.op, row.calls) for row in profile.ops]
+    assert about(captured).endswith("; not compiled by the backend 'whole' while a profile runs")
+    for _ in range(3):
+        captured(pb.ones(2))
+    assert backend.runs
+    assert "; compiled by the backend 'whole'" in captured.explain()
+
+
+def test_a_backend_without_the_hook_is_not_named():
+    captured = pb.function(lambda x: x + 1)
+    with pb.device("cpu"):
+        for _ in range(3):
+            captured(pb.ones(2))
+    assert about(captured) == "1. for x: float32[2]; the first"
 
 
 # What a kernel requires of values -----------------------------------------------------------------
@@ -309,7 +347,8 @@ def test_a_faulty_hook_is_named_once_and_the_calls_run(backend, fault):
     assert message.startswith("the backend 'whole' cannot compile ")
     assert "step: its hook `compile` " in message
     assert re.search(FAULTS[fault], message)
-    assert "not compiled by the backend 'whole'" in step.explain() or fault is raising
+    assert "; not compiled by the backend 'whole', which " in about(step)
+    assert re.search(FAULTS[fault], about(step))
 
 
 def test_calls_that_fail_late_in_its_place_change_no_variable(backend, monkeypatch):
@@ -484,8 +523,15 @@ def test_graphs_with_other_calls_run_one_by_one(controlled, monkeypatch):
     )
     for _ in range(3):
         same(inside(pb.ones(2)), pb.full(2, 2.0))
-    monkeypatch.setattr(Whole, "control_flow", {"cond"})
-    loop = pb.function(LOOPS["scan"])
-    for _ in range(3):
-        loop(pb.ones(3))
+    assert about(inside).endswith(
+        "; not compiled by the backend 'whole', because it calls py_function"
+    )
+    monkeypatch.setattr(Whole, "control_flow", {"while_loop"})
+    for name, lacking in (("scan", "scan"), ("while_loop", "cond")):
+        loop = pb.function(LOOPS[name])
+        for _ in range(3):
+            loop(pb.ones(3))
+        assert about(loop).endswith(
+            f"; not compiled by the backend 'whole', whose control_flow lacks {lacking}"
+        )
     assert controlled.graphs == []

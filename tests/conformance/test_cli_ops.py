@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 
 import pytest
@@ -54,13 +55,54 @@ def test_several_contracts(capsys):
     assert "exp(x)" in out
 
 
+def test_the_body_of_an_op_with_the_functions_of_its_file(capsys):
+    assert cli.main(["ops", "xlogy", "--body"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"# {contract.definition(OPS['xlogy'])}\n@op(")
+    body, *helpers = ast.parse(out).body
+    assert body.name == "xlogy"
+    assert helpers == []
+
+
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [
+        ("count_nonzero", ["count_nonzero"]),  # it calls ops alone
+        ("layer_norm", ["layer_norm", "parameter_along", "affine"]),  # one calls the other
+    ],
+)
+def test_helpers_come_after_the_body(name, functions):
+    assert [part.name for part in ast.parse(contract.body(OPS[name])).body] == functions
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_every_body_is_source(op):
+    parts = ast.parse(contract.body(op)).body
+    if op.primitive:
+        assert parts == []
+        assert op.why in contract.body(op)
+    else:
+        assert parts[0].name == op.body.__name__
+        assert len({part.name for part in parts}) == len(parts)
+
+
+def test_json_has_the_body_where_it_is_asked_for(capsys):
+    for options, there in (([], False), (["--body"], True)):
+        assert cli.main(["ops", "square", "--json", *options]) == 0
+        (only,) = json.loads(capsys.readouterr().out)["ops"]
+        assert ("body" in only) is there
+    assert only["body"] == contract.body(OPS["square"])
+
+
 def test_json_has_the_same(capsys):
     assert cli.main(["ops", "lstm", "--json"]) == 0
     only = json.loads(capsys.readouterr().out)["ops"]
     assert [op["residuals"] for op in only] == [["gates", "cells"]]
     assert only[0]["inputs"]["mask"] == "an array or None"
     assert cli.main(["ops", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["ops"]) == len(OPS)
+    everything = json.loads(capsys.readouterr().out)
+    assert list(everything) == ["spec_version", "ops"]
+    assert len(everything["ops"]) == len(OPS)
 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)

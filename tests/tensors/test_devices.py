@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
 import threading
 from types import SimpleNamespace
@@ -165,8 +166,30 @@ class TestNames:
             "cpu:0", "gpu:0", "gpu:1", "both:cpu:0", "both:gpu:0",
         ]  # fmt: skip
         assert [str(one) for one in devices("gpu")] == ["gpu:0", "gpu:1", "both:gpu:0"]
-        with pytest.raises(errors.DeviceError, match="'tpu'"):
-            devices("tpu")
+
+    @pytest.mark.parametrize(
+        ("spec", "names"),
+        [
+            ("cpu", ["cpu:0", "both:cpu:0"]),
+            ("mill", ["cpu:0"]),
+            ("loom", ["gpu:0", "gpu:1"]),
+            ("both", ["both:cpu:0", "both:gpu:0"]),
+            ("both:gpu", ["both:gpu:0"]),
+            ("mill:gpu", []),
+        ],
+    )
+    def test_lists_of_a_kind_or_a_backend(self, spec, names):
+        assert [str(one) for one in devices(spec)] == names
+
+    @pytest.mark.parametrize(
+        "spec", ["tpu", "", ":", "cpu:0", "gpu:cpu", "both:tpu", "both:gpu:0", "both:", ":gpu"]
+    )
+    def test_lists_nothing_else(self, spec):
+        message = (
+            f"{spec!r} names no devices; write a kind, 'cpu' or 'gpu', or an installed backend: "
+        )
+        with pytest.raises(errors.DeviceError, match=re.escape(f"{message}'mill', 'loom', 'both'")):
+            devices(spec)
 
 
 @pytest.mark.usefixtures("both_kinds")
@@ -270,13 +293,16 @@ class TestInForce:
         for ask in (as_device, default_device, lambda: device("cpu"), lambda: device("mill")):
             with pytest.raises(errors.BackendNotFoundError, match="pip install"):
                 ask()
-        assert devices() == []
+        assert devices() == devices("cpu") == []
+        with pytest.raises(errors.DeviceError, match="an installed backend: there is none"):
+            devices("mill")
 
     def test_cpu_without_a_gpu(self, use):
         use(entries(Cpu, owns=True), entries(NoDriver, owns=True))
         assert str(as_device()) == "cpu:0"
         with pytest.raises(errors.BackendError, match="no driver"):
             device("gpu")
+        assert devices("gpu") == devices("loom") == []
 
     def test_cpu_with_a_warning_where_the_gpu_is_broken(self, use):
         use(entries(Cpu, owns=True), entries(Broken, owns=True))

@@ -52,7 +52,7 @@ def layer(x, y):
 
 def test_what_is_called_in_which_order(log):
     made = run(layer, array(6, 5), array(6, 5), calls=2)
-    assert "compiled by the backend 'cupy'" in made.explain()
+    assert "; compiled by the backend 'cupy'" in made.explain()
     log.clear()
     x, y = array(6, 5), array(6, 5)
     made(x, y)  # the program's first run compiles the kernels
@@ -139,7 +139,7 @@ def test_other_programs_are_left_as_they_are(function, log):
         warnings.simplefilter("error")
         for _ in range(4):
             made(array(5, 5))
-    assert "compiled by" not in made.explain()
+    assert "; compiled by" not in made.explain()
     assert "begin capture" not in log
 
 

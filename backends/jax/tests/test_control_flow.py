@@ -1,13 +1,34 @@
 """Branches and loops in captured functions: one program of XLA, with the results of eager calls."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import pullback as pb
+import pullback_jax
+from pullback.plugins.compiling import as_function
+
+PAGE = Path(__file__).parents[3] / "docs" / "backends" / "graphs.md"
 
 
-@pytest.fixture(autouse=True)
-def on_jax():
+def of_the_page():
+    """The functions that the documentation shows to authors of backends."""
+    (block,) = re.findall(
+        r"```py\n(import jax\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    names = {"pb": pb, "as_function": as_function}
+    exec(compile(block, str(PAGE), "exec", dont_inherit=True), names)
+    shown, ours = names["JaxBackend"].control_flow, pullback_jax.JaxBackend.control_flow
+    assert sorted(shown) == sorted(ours)
+    return names["CONTROL"]
+
+
+@pytest.fixture(autouse=True, params=["backend", "page"])
+def on_jax(request, monkeypatch):
+    if request.param == "page":
+        monkeypatch.setattr(pullback_jax, "CONTROL", of_the_page())
     with pb.device("jax:cpu"):
         yield
 

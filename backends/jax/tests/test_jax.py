@@ -196,7 +196,7 @@ def test_matrices_without_an_answer_raise():
         assert solve(pb.eye(2), pb.ones(2)).tolist() == [1, 1]
     with pytest.raises(pb.errors.InputValueError, match="singular"):
         solve(pb.zeros((2, 2)), pb.ones(2))
-    assert "compiled by the backend 'jax'" in solve.explain()
+    assert "; compiled by the backend 'jax'" in solve.explain()
 
 
 # Whole graphs ------------------------------------------------------------------------------------

@@ -192,21 +192,39 @@ def device(spec: DeviceLike) -> Device:
     return known
 
 
-def devices(kind: str | None = None) -> list[Device]:
-    """Every device that can be used, of one kind or of all. Loads every backend.
+def devices(spec: str | None = None) -> list[Device]:
+    """Every device that can be used: of all backends, or of a kind or a backend.
+
+    A backend that cannot be used on this machine has none. Loads the backends that it lists.
+
+    Args:
+        spec: a kind ("gpu"), the name of a backend ("mine"), or both ("mine:gpu"); None for all.
+
+    >>> device("cpu") in devices() and device("cpu") in devices("cpu")
+    True
 
     Raises:
-        DeviceError: for a kind that is neither "cpu" nor "gpu".
+        DeviceError: for any other name.
     """
-    if kind is not None and kind not in KINDS:
-        raise errors.DeviceError(f"unknown kind of device {kind!r}; use {' or '.join(KINDS)}")
+    names = _registry().names()
+    chosen: dict[str | None, tuple[list[str], tuple[str, ...]]] = {None: (names, KINDS)}
+    chosen |= {kind: (names, (kind,)) for kind in KINDS}
+    for name in names:
+        chosen[name] = [name], KINDS
+        chosen |= {f"{name}:{kind}": ([name], (kind,)) for kind in KINDS}
+    if spec not in chosen:
+        raise errors.DeviceError(
+            f"{spec!r} names no devices; write a kind, {' or '.join(map(repr, KINDS))}, or an "
+            f"installed backend: {', '.join(map(repr, names)) or 'there is none'}"
+        )
+    names, kinds = chosen[spec]
     usable: list[Device] = []
-    for name in _registry().names():
+    for name in names:
         try:
             backend = _registry().backend(name)
         except errors.BackendError:
             continue
-        usable.extend(_all_of(backend, backend.kinds if kind is None else (kind,)))
+        usable.extend(_all_of(backend, tuple(kind for kind in backend.kinds if kind in kinds)))
     return usable
 
 

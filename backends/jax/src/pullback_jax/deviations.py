@@ -15,7 +15,7 @@ _FLUSHED = Deviation(
 #: The ops that were measured to differ in samples that hold such numbers.
 _OPS = """
     absolute_error add all any argmax argmin argsort argwhere asin asinh atan atan2 atanh ceil
-    celu clip clip_by_norm complex cumulative_prod cumulative_sum digamma divide dropout elu
+    celu clip clip_by_norm cumulative_prod cumulative_sum digamma divide dropout elu
     equal erf erfinv exp floor floor_divide gelu gelu_gradient greater greater_equal hard_silu
     hard_tanh hinge_loss hypot leaky_relu less less_equal lgamma log log10 log1p log2
     log_sigmoid logaddexp logical_not logical_or logical_xor maximum minimum mish multiply

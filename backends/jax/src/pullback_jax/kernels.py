@@ -107,6 +107,11 @@ def _hyperbolic(name: str) -> Kernel:
     return kernel
 
 
+def _complex(real: jax.Array, imag: jax.Array) -> jax.Array:
+    """The generic kernel multiplies and adds, by which subnormal parts become 0."""
+    return lax.complex(*jnp.broadcast_arrays(real, imag))
+
+
 def _of_nonzero(name: str) -> Kernel:
     """any or all: JAX's look at the real part of a complex number alone."""
     function = GENERIC[name]
@@ -145,6 +150,7 @@ _TABLE: dict[str, Kernel] = {
     "any": _of_nonzero("any"),
     "astype": _astype,
     "cholesky": _cholesky,
+    "complex": _complex,
     "cosh": _hyperbolic("cosh"),
     "floor_divide": _of_integers("floor_divide"),
     "integer_floor_divide": _of_integers("integer_floor_divide"),

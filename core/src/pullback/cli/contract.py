@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 
 from pullback import dtypes
-from pullback.spec import Arity, Attribute, Op, Rule
+from pullback.spec import OPS, Arity, Attribute, Op, Rule
 
 #: What a kernel gets for an attribute, by the annotation; any other is what the annotation says.
 FORMS = {
@@ -125,6 +126,37 @@ def definition(op: Op) -> str:
     """The file and line of the body, which defines results and residuals."""
     code = op.body.__code__
     return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def body(op: Op) -> str:
+    """The source of the body, and of the functions of its file that it calls.
+
+    >>> from pullback.spec import OPS
+    >>> print(body(OPS["square"]).splitlines()[-1])
+        return x * x
+    """
+    where = f"# {definition(op)}\n"
+    if op.primitive:
+        return f"{where}# {op.name} is a primitive, which has no body: {op.why}"
+    bodies = {one.body for one in OPS.values()}
+    functions: list[FunctionType] = [op.body]
+    for function in functions:  # which grows meanwhile
+        functions += dict.fromkeys(
+            called for called in _called(function) if called not in bodies | {*functions}
+        )
+    helpers = sorted(functions[1:], key=lambda helper: helper.__code__.co_firstlineno)
+    return where + "\n\n".join(map(inspect.getsource, (op.body, *helpers))).rstrip()
+
+
+def _called(function: FunctionType) -> Iterator[FunctionType]:
+    """The functions of its own file that a function names, bodies of ops among them."""
+    codes = [function.__code__]
+    for code in codes:
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+        for name in code.co_names:
+            called = inspect.unwrap(function.__globals__.get(name, print))
+            if inspect.isfunction(called) and called.__code__.co_filename == code.co_filename:
+                yield called
 
 
 def call(name: str, function: Callable[..., object]) -> str:

@@ -30,7 +30,7 @@ def add(subcommands: Subcommands) -> None:
         help="list the ops of the specification, or show the contract of one",
         description="Lists the ops of the specification: tier, kind, class of accuracy, and the "
         "call of a kernel. With the name of an op, its whole contract: what a kernel gets and "
-        "returns, dtypes, shapes, residuals and gradients.",
+        "returns, dtypes, shapes, residuals and gradients; with --body its definition.",
     )
     parser.add_argument(
         "names",
@@ -44,18 +44,29 @@ def add(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--primitives", action="store_true", help="only ops that every backend must have"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--body",
+        action="store_true",
+        help="print the source of their bodies, with the functions of the same file that it calls",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help='print JSON: {"spec_version": ..., "ops": [...]}'
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the table or the contracts; the exit status is 0."""
+    """Prints the table, the contracts or the bodies; the exit status is 0."""
     ops_plugins()  # loads the plugins with ops of other packages
     ops = select(arguments.names, arguments.tier, primitives=arguments.primitives)
     whole = bool(arguments.names) and all(name in OPS for name in arguments.names)
     if arguments.json:
-        records = {"spec_version": SPEC_VERSION, "ops": [record(op) for op in ops]}
-        print(json.dumps(records, indent=2))
+        records = [
+            record(op) | ({"body": contract.body(op)} if arguments.body else {}) for op in ops
+        ]
+        print(json.dumps({"spec_version": SPEC_VERSION, "ops": records}, indent=2))
+    elif arguments.body:
+        print("\n\n\n".join(contract.body(op) for op in ops))
     elif whole:
         print("\n\n".join(show(op) for op in ops))
     else:
@@ -72,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                 for op in ops
             ],
         )
-        print(f"\n{len(ops)} ops; `pullback ops NAME` shows the contract of one")
+        print(f"\n{len(ops)} ops; `pullback ops NAME` shows the contract of one, --body its source")
     return 0
 
 

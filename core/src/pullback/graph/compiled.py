@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -144,24 +144,33 @@ def _message(graph: Graph, name: str, reason: str) -> str:
     )
 
 
-def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled | None:
-    """The graph as its backend has compiled it; None if the backend does not.
+def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled | str:
+    """The graph as its backend has compiled it, or why it has not.
 
     Args:
         graph: the graph.
         name: the name of the captured function.
         line: makes a function of a graph, which runs the calls one by one.
+
+    Returns:
+        What it has compiled. Else the reason, which is empty for a backend without the hook.
     """
     backend = graph.device.backend
+    if type(backend).compile is Backend.compile:
+        return ""
+    refused = f"not compiled by the backend {backend.name!r}"
     # A profiler sees calls of kernels, so they are made one by one while it runs.
-    if type(backend).compile is Backend.compile or backend.changes < 0:
-        return None
-    if not _takes(backend, graph):
-        return None
+    if backend.changes < 0:
+        return f"{refused} while a profile runs"
+    others = list(dict.fromkeys(_not_taken(backend, graph)))
+    if "py_function" in others:
+        return f"{refused}, because it calls py_function"
+    if others:
+        return f"{refused}, whose control_flow lacks {', '.join(others)}"
     made = {value for call in graph.calls for value in call.results}
     outputs = tuple(value for value in dict.fromkeys(graph.ends) if value in made)
     if not outputs:
-        return None
+        return f"{refused}, because it has no calls"
     pure = graph._replace(outputs=outputs, writes=(), after=())
     given = pure._replace(writes=tuple(write for write in graph.writes if write[1] in made))
     try:
@@ -169,20 +178,21 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
     except Exception as error:
         reason = f"raised {type(error).__name__}: {error}"
         warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)
-        return None
-    return None if run is None else Compiled(pure, name, run, line(pure))
+        return f"{refused}, which {reason}"
+    if run is None:
+        return f"{refused}, which leaves it to its calls"
+    return Compiled(pure, name, run, line(pure))
 
 
-def _takes(backend: Backend, graph: Graph) -> bool:
-    """Returns whether a backend compiles all calls: branches, loops and Python are not ops."""
-    return all(
-        call.op.index >= 0
-        or (
-            call.op.name in backend.control_flow
-            and all(_takes(backend, each) for each in call.graphs.values())
-        )
-        for call in graph.calls
-    )
+def _not_taken(backend: Backend, graph: Graph) -> Iterator[str]:
+    """The names of calls that a backend does not compile: branches, loops and Python."""
+    for call in graph.calls:
+        if call.op.index >= 0:
+            continue
+        if call.op.name not in backend.control_flow:
+            yield call.op.name
+        for nested in call.graphs.values():
+            yield from _not_taken(backend, nested)
 
 
 def write_compiled(source: Source, graph: Graph, whole: Compiled) -> list[str]:
@@ -213,7 +223,7 @@ def function_of(graph: Graph, name: str) -> FunctionType:
     The graph has neither writes nor numbers of the host.
     """
     whole = compiled(graph, name, emit)
-    if whole is None:
+    if isinstance(whole, str):
         return emit(ready(graph))
     source = Source("run", ", ".join(entry.value.name for entry in graph.inputs))
     source.line(f"return {tuple_of(write_compiled(source, graph, whole))}")

@@ -15,7 +15,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, SETTINGS, may_record
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
-from pullback.graph.compiled import compiled, write_compiled
+from pullback.graph.compiled import Compiled, compiled, write_compiled
 from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
@@ -86,8 +86,11 @@ class Program:
             self.graph = self.joint.graph
         self.result = returned.structure.items[0]
         self.numbers = tuple(recorder.numbers)
+        whole = compiled(self.graph, recorder.function_name, emit_explained)
         #: The graph as the backend has compiled it; None where its calls run one by one.
-        self.compiled = compiled(self.graph, recorder.function_name, emit_explained)
+        self.compiled = whole if isinstance(whole, Compiled) else None
+        #: Why it has not; empty for a backend that compiles no graphs.
+        self.not_compiled = whole if isinstance(whole, str) else ""
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
         self.fused = self.graph
         if self.compiled is None:
@@ -97,8 +100,9 @@ class Program:
 
     @property
     def about(self) -> str:
-        """Why it was made, and who has compiled it."""
-        return self.reason if self.compiled is None else f"{self.reason}; {self.compiled}"
+        """Why it was made, and who has compiled it, or why the backend has not."""
+        whole = str(self.compiled or self.not_compiled)
+        return f"{self.reason}; {whole}" if whole else self.reason
 
     def unmet(self) -> list[Guard]:
         """The guards that do not hold now."""

@@ -302,7 +302,9 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1 by the sign of x; for complex numbers x / |x|, and 0 at 0.
 
-    >>> pb.sign([-3.0, 0.0, 2.0]).tolist()
+    The sign of -0.0 is 0.0, without its minus; that of NaN is NaN.
+
+    >>> pb.sign([-3.0, -0.0, 2.0]).tolist()
     [-1.0, 0.0, 1.0]
     """
     if is_complex(x.dtype):

@@ -220,8 +220,12 @@ min.vjp(x=_share_among_ties)
 def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Returns True if any element of x over `axis` is not 0; False for no elements.
 
+    A complex number is 0 if both of its parts are; NaN is not 0.
+
     >>> pb.any([[0, 1], [0, 0]], axis=1).tolist()
     [True, False]
+    >>> pb.any([0j, 1j]).item()
+    True
     """
     return not_equal(count_nonzero(x, axis=axis, keepdims=keepdims), 0)
 
@@ -229,6 +233,8 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 @op(shape=reduce, dtype=predicate, accuracy=EXACT, differentiable=False)
 def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Returns True if all elements of x over `axis` are not 0; True for no elements.
+
+    A complex number is 0 if both of its parts are; NaN is not 0.
 
     >>> pb.all([[2, 1], [0, 1]], axis=1).tolist()
     [True, False]

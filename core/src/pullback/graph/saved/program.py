@@ -25,7 +25,7 @@ from pullback._tree import each
 from pullback.devices import Device, as_device
 from pullback.graph import joint
 from pullback.graph.capture import Trace
-from pullback.graph.compiled import compiled
+from pullback.graph.compiled import Compiled, compiled
 from pullback.graph.control import vjp
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import Call, Graph, Value
@@ -164,7 +164,7 @@ class LoadedProgram:
     def _made(self, graph: Graph) -> Callable[..., Sequence[Any]]:
         """The function of a graph's inputs that gives its outputs."""
         whole = compiled(graph, self.name, emit)
-        if whole is not None and whole.graph.outputs == graph.outputs:
+        if isinstance(whole, Compiled) and whole.graph.outputs == graph.outputs:
             return whole
         return emit(ready(graph))
 
