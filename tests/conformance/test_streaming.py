@@ -84,6 +84,64 @@ def test_failed_runs_what_failed(tmp_path, capsys):
     assert "no op has failed" in capsys.readouterr().err
 
 
+def stop(x):
+    raise SystemExit  # as a signal would end the process: nothing is written after it
+
+
+def test_failed_keeps_what_it_did_not_get_to(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    arguments = ["conform", "mill", "--quick", "--ops", "negative,relu,sign", "--json", str(path)]
+    wrong = {"negative": np.positive, "sign": np.positive}
+    registered(wrong)
+    assert cli.main(arguments) == 1
+    first = json.loads(path.read_text())
+    registered({"sign": stop})
+    with pytest.raises(SystemExit):
+        cli.main([*arguments, "--failed"])
+    second = json.loads(path.read_text())
+    assert (second["complete"], second["passed"], second["left"]) == (False, False, ["sign"])
+    assert [one for one in first["failures"] if one["op"] == "sign"] == second["failures"]
+    registered({"sign": interrupt})
+    assert cli.main([*arguments, "--failed"]) == 1
+    third = json.loads(path.read_text())
+    assert {**third, "seconds": 0} == {**second, "seconds": 0}
+    registered()
+    capsys.readouterr()
+    assert cli.main([*arguments, "--failed"]) == 0
+    out = capsys.readouterr().out
+    assert f"2 ops from {path}" in out
+    fourth = json.loads(path.read_text())
+    assert fourth["complete"]
+    assert fourth["total"]["checks"] == first["total"]["checks"]
+
+
+def test_failed_names_resume_where_ops_are_left(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    arguments = ["conform", "mill", "--quick", "--ops", "negative,sign", "--json", str(path)]
+    registered({"negative": np.positive, "sign": interrupt})
+    assert cli.main(arguments) == 1
+    registered()
+    assert cli.main([*arguments, "--failed"]) == 1
+    out = capsys.readouterr().out
+    assert "Stopped before the last op; --resume" in out
+    assert json.loads(path.read_text())["left"] == ["sign"]
+    assert cli.main([*arguments, "--failed"]) == 1
+    assert "no op has failed in" in (said := capsys.readouterr().err)
+    assert "1 were not run: --resume goes on" in said
+    assert cli.main([*arguments, "--resume"]) == 0
+
+
+def test_a_report_is_kept_where_the_basics_do_not_work_any_more(tmp_path):
+    path = tmp_path / "report.json"
+    arguments = ["conform", "mill", "--quick", "--ops", "negative", "--json", str(path)]
+    registered({"negative": np.positive})
+    assert cli.main(arguments) == 1
+    before = path.read_text()
+    registered({"add": np.subtract})
+    assert cli.main([*arguments, "--failed"]) == 1
+    assert path.read_text() == before
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
