@@ -95,6 +95,23 @@ def test_the_command_shows_them(capsys, tmp_path):
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--quick"], "without --quick:"),
+        (["--budget", "9s"], "without --budget:"),
+        (["--quick", "--budget", "9s"], "without --quick and --budget:"),
+        (["--random", "3"], "without --random:"),
+    ],
+)
+def test_a_run_of_some_checks_advises_no_removal(options, words, capsys):
+    registered({"positive": pb.Deviation(WHY, checks=("value",))})
+    assert cli.main(["conform", "mill", "--ops", "positive", *options]) == 0
+    out = capsys.readouterr().out
+    assert f"Declared deviations by which nothing fails in this run; see one {words}" in out
+    assert "remove them" not in out
+
+
 def test_what_was_not_measured_is_said(capsys):
     registered({"exp": pb.Deviation(WHY, samples=("no such sample",))})
     assert cli.main(["conform", "mill", "--quick", "--ops", "exp"]) == 0

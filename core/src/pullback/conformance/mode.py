@@ -36,6 +36,12 @@ class Mode:
             kind = f"{self.budget:.0f} s of a random sample (--seed {self.seed}) of {kind}"
         return kind
 
+    @property
+    def selects(self) -> list[str]:
+        """The options by which a run has not all checks of an op."""
+        options = {"--quick": self.quick, "--budget": self.budget, "--random": self.random}
+        return [option for option, used in options.items() if used]
+
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return asdict(self)
