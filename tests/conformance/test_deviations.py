@@ -76,7 +76,7 @@ def test_the_command_shows_them(capsys, tmp_path):
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert "checks, 100 %, " in out
-    assert " declared, " in next(line for line in out.splitlines() if line.startswith("exp: "))
+    assert " declared, " in next(line for line in out.splitlines() if "] exp: " in line)
     assert "Declared deviations, which do not count (" in out
     assert f"  mill: {WHY}: exp (" in out
     assert "Declared deviations by which nothing fails any more; remove them" in out

@@ -1,6 +1,7 @@
 """`pullback conform` op by op: lines, the file, Ctrl-C, and going on from there."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -26,7 +27,10 @@ def test_a_line_for_each_op_with_its_time(capsys):
     assert cli.main(["conform", "numpy", "--quick", "--ops", "positive,logical_not"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "numpy on cpu:0: quick conformance"
-    assert [line.partition(":")[0] for line in lines[1:3]] == ["positive", "logical_not"]
+    assert [line.partition(":")[0] for line in lines[1:3]] == [
+        "[1/2] positive",
+        "[2/2] logical_not",
+    ]
     assert "checks, 100 %" in lines[1]
     assert any(line.startswith("slowest: ") for line in lines)
 
@@ -60,7 +64,8 @@ def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path, capsys):
     assert cli.main(["conform", "mill", *arguments, "--resume"]) == 0
     out = capsys.readouterr().out
     assert f"ops from {path}" in out
-    assert "\nnegative: " not in out
+    assert "] negative: " not in out
+    assert re.findall(r"^(\[./.\]) \w+: ", out, re.MULTILINE) == ["[2/3]", "[3/3]"]
     second = json.loads(path.read_text())
     assert second["complete"]
     assert second["ops"]["negative"] == first["ops"]["negative"]
@@ -77,8 +82,8 @@ def test_failed_runs_what_failed(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main([*arguments, "--failed"]) == 0
     out = capsys.readouterr().out
-    assert "\nnegative: " in out
-    assert "\npositive: " not in out
+    assert "\n[2/2] negative: " in out
+    assert "] positive: " not in out
     assert set(json.loads(path.read_text())["ops"]) == {"negative", "positive"}
     assert cli.main([*arguments, "--failed"]) == 1
     assert "no op has failed" in capsys.readouterr().err

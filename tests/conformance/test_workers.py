@@ -81,7 +81,9 @@ def test_a_process_that_dies_is_the_failure_of_its_op(installed, tmp_path):
         command(*map(str, arguments)), env=installed, capture_output=True, text=True
     )
     assert done.returncode == 1, done.stderr
-    assert re.search(r"^positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^\[\d/3\] positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
     assert re.search(r"process: the process ended by SIGSEGV in value \[", done.stdout)
     report = json.loads(path.read_text())
     assert report["complete"]
@@ -101,7 +103,7 @@ def test_ctrl_c_keeps_what_there_is(installed, tmp_path):
         guard.start()
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("positive: "):
+            if line.startswith("[1/2] positive: "):
                 break
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()

@@ -113,8 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:
             saved.write(report, path)
         if not silent and not sys.stderr.isatty():
-            score = f"{row.count} checks"
-            print(f"{row.op.name}: {score}, {percent(row.count)}, {row.seconds:.1f} s", flush=True)
+            ops = len(report.rows.keys() | report.left)
+            score = f"{row.count} checks, {percent(row.count)}, {row.seconds:.1f} s"
+            print(f"[{ops - len(report.left)}/{ops}] {row.op.name}: {score}", flush=True)
 
     report = conform(
         arguments.name,
@@ -155,7 +156,7 @@ def _mode(arguments: argparse.Namespace, before: dict[str, Any]) -> Mode:
         seed = seed if arguments.seed is None else arguments.seed
     elif arguments.seed is not None:
         raise errors.InputValueError("--seed is for --random and --budget: add one of them")
-    return Mode(arguments.quick, arguments.random or 0, budget, seed)
+    return Mode(arguments.quick, arguments.random or 0, budget, seed, arguments.packs)
 
 
 def show(report: Report) -> None:

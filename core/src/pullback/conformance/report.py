@@ -282,9 +282,8 @@ class Report:
         return {name: row.fallback for name, row in self.rows.items() if row.fallback}
 
     def rerun(self, op: str, seed: int | None = None) -> str:
-        """The command that measures one op in full; with a seed, the one random call of it."""
-        one = "" if seed is None else f" --random 1 --seed {seed}"
-        return f"pullback conform {shlex.quote(self.name)} --ops {op}{one}"
+        """The command that runs one op as in this run; with a seed, the one random call of it."""
+        return f"pullback conform {shlex.quote(self.name)} --ops {op}{self.mode.again(seed)}"
 
     def sort(self) -> None:
         """Sorts rows and failures by the order of the ops, in which processes need not end."""

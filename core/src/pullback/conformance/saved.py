@@ -67,9 +67,9 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
     if not saved:
         return
     for name, now in (("backend", report.name), *report.mode.as_dict().items()):
-        if saved[name] != now:
+        if saved.get(name) != now:
             raise errors.InputValueError(
-                f"the report to go on with has {name}={saved[name]!r}, this run {now!r}; "
+                f"the report to go on with has {name}={saved.get(name)!r}, this run {now!r}; "
                 f"leave out --resume and --failed, or write to another file"
             )
     wanted = [
