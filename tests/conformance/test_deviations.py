@@ -1,6 +1,7 @@
 """Declared deviations: counted apart, validated, and told when nothing fails by them any more."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import cli, errors
+from pullback.conformance.mode import Mode
 from pullback.conformance.runner import conform
 from pullback.plugins import kernel_packs
 from pullback_numpy import NumPyBackend
@@ -67,6 +69,21 @@ def test_other_failures_still_fail(declared):
 def test_a_deviation_by_sample():
     registered({"exp": pb.Deviation(WHY, samples=("every *", "all sizes"))}, exp=flushed)
     assert conform("mill", ops=["exp"], quick=True).passed
+
+
+def test_a_deviation_by_sample_is_for_random_calls_too():
+    mode = Mode(random=40, seed=1)
+    registered({}, exp=flushed)
+    found = {one.sample for one in conform("mill", ops=["exp"], mode=mode).failures}
+    assert found
+    assert all(re.match(r"seed \d+: every bfloat16, \[", one) for one in found)
+    registered({"exp": pb.Deviation(WHY, samples=("every *",))}, exp=flushed)
+    report = conform("mill", ops=["exp"], mode=mode)
+    assert report.passed, report.failures
+    assert {one.sample for one in report.declared} == found
+    assert report.count.total > report.count.declared
+    registered({"exp": pb.Deviation(WHY, samples=("axis=*", "seed *"))}, exp=flushed)
+    assert not conform("mill", ops=["exp"], mode=mode).passed
 
 
 def test_the_command_shows_them(capsys, tmp_path):
