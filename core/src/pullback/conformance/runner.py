@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pullback import errors
 from pullback.conformance import basics, deviations, saved
-from pullback.conformance.blame import culprit
+from pullback.conformance.blame import culprit, settled
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.mode import Clock, Mode
 from pullback.conformance.plan import Area, Item, items, random_items
@@ -112,6 +112,7 @@ def conform(
             report.left.difference_update(op.name for op in left)  # the end of a budget
         except KeyboardInterrupt:
             pass  # the report says what is left
+    report.failures = settled(report.failures, report.rows)
     report.sort()
     report.seconds = time.perf_counter() - began
     return report
