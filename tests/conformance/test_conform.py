@@ -346,27 +346,6 @@ def test_json(tmp_path, capsys):
     assert "score: 100 %" in capsys.readouterr().out
 
 
-def test_the_command_to_run_again_has_the_options_of_the_run(capsys, monkeypatch):
-    monkeypatch.setattr(command, "choose_packs", lambda names: None)
-    registered(kernels=kernels(negative=np.positive))
-    call = ["conform", "broken", "--packs", "", "--quick", "--ops", "negative"]
-    assert cli.main(call) == 1
-    again = "pullback conform broken --ops negative --packs '' --quick"
-    assert "negative: " in (out := capsys.readouterr().out)
-    assert f" failed; again: {again}\n" in out
-    assert cli.main([*call, "--budget", "9s", "--json", "-"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert {one["rerun"] for one in found["failures"]} == {again}
-
-
-def test_a_report_with_other_packs_is_not_gone_on_with(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command, "choose_packs", lambda names: None)
-    call = ["conform", "numpy", "--quick", "--ops", "positive", f"--json={tmp_path / 'x.json'}"]
-    assert cli.main(call) == 0
-    assert cli.main([*call, "--resume", "--packs", ""]) == 1
-    assert "the report to go on with has packs=None, this run ''" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 import pullback as pb
 from pullback import cli
+from pullback.cli import conform as command
 from pullback.cli.kernels import location
 from pullback.conformance.runner import conform
 from pullback_numpy import NumPyBackend
@@ -170,6 +171,27 @@ def test_a_report_of_another_pace_is_not_mixed_in(tmp_path, capsys):
     assert cli.main([*arguments, "--quick"]) == 0
     assert cli.main([*arguments, "--resume"]) == 1
     assert "quick=True" in capsys.readouterr().err
+
+
+def test_the_command_to_run_again_has_the_options_of_the_run(capsys, monkeypatch):
+    monkeypatch.setattr(command, "choose_packs", lambda names: None)
+    registered({"negative": np.positive})
+    call = ["conform", "mill", "--packs", "", "--quick", "--ops", "negative"]
+    assert cli.main(call) == 1
+    again = "pullback conform mill --ops negative --packs '' --quick"
+    assert "negative: " in (out := capsys.readouterr().out)
+    assert f" failed; again: {again}\n" in out
+    assert cli.main([*call, "--budget", "9s", "--json", "-"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {one["rerun"] for one in found["failures"]} == {again}
+
+
+def test_a_report_with_other_packs_is_not_gone_on_with(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command, "choose_packs", lambda names: None)
+    call = ["conform", "numpy", "--quick", "--ops", "positive", f"--json={tmp_path / 'x.json'}"]
+    assert cli.main(call) == 0
+    assert cli.main([*call, "--resume", "--packs", ""]) == 1
+    assert "the report to go on with has packs=None, this run ''" in capsys.readouterr().err
 
 
 def test_the_file_and_line_of_a_kernel(capsys):

@@ -41,7 +41,7 @@ class Mode:
 
     @property
     def selects(self) -> list[str]:
-        """The options by which a run has not all checks of an op."""
+        """The options by which a run makes some of the checks only."""
         options = {"--quick": self.quick, "--budget": self.budget, "--random": self.random}
         return [option for option, used in options.items() if used]
 
