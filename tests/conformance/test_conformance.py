@@ -101,6 +101,52 @@ def test_one_wrong_element_is_named():
         checks.value(multiply())
 
 
+TINY = float(np.finfo(np.float32).smallest_normal)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_flushed_numbers_do_not_hide_an_error_of_others(dtype):
+    unit = 1j if dtype == "complex64" else 1
+    x = np.array([TINY / 2, TINY / 4, 1.0, 2.0, 3.0]) * unit
+    parts = []
+
+    def kernel(x1, x2):
+        right = np.multiply(x1, x2)
+        right[np.abs(right) < TINY] = 0
+        for place, ulps in parts:
+            right[place] += ulps * 2.0**-23 * unit
+        return right
+
+    flushed = case("multiply", np.multiply, x, np.ones(5) * abs(unit), dtype=dtype)
+    with kernel_of("multiply", kernel):
+        with pytest.raises(ConformanceError) as caught:
+            checks.value(flushed)
+        said = str(caught.value)
+        assert " at (0,)" in said
+        assert "; 2 of 5 elements, all of them near the smallest normal number" in said
+        parts += [(2, 9), (3, 48), (4, 10)]
+        with pytest.raises(ConformanceError) as caught:
+            checks.value(flushed)
+        said = str(caught.value)
+        assert " at (3,)" in said
+        assert ": 24 ulp, allowed" in said
+        assert said.endswith("; 5 of 5 elements, 2 of them near the smallest normal number")
+
+
+def test_a_large_result_in_the_place_of_a_small_one_is_no_flushed_number():
+    def kernel(x1, x2):
+        right = np.multiply(x1, x2)
+        right[1] = 0.5
+        return right
+
+    wrong = case("multiply", np.multiply, np.array([1.0, 0.0]), np.ones(2), dtype="float32")
+    with (
+        kernel_of("multiply", kernel),
+        pytest.raises(ConformanceError, match=r"; 1 of 2 elements$"),
+    ):
+        checks.value(wrong)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_not_finite_where_the_reference_is(value):
     def kernel(x1, x2):

@@ -9,7 +9,7 @@ import pullback as pb
 from pullback import dtypes
 from pullback.cli import conform as command
 from pullback.cli.failures import distinct
-from pullback.conformance.blame import used
+from pullback.conformance.blame import settled, used
 from pullback.conformance.case import cases, leaves
 from pullback.conformance.derived import derived, elementwise, values
 from pullback.conformance.process import ProcessState
@@ -135,6 +135,44 @@ def test_the_kernel_to_blame_is_named(capsys):
 def test_a_kernel_of_its_own_is_to_blame_itself():
     report = conform(broken(tanh=lambda x: np.tanh(x) * x.dtype.type(2)), ops=["tanh"], quick=True)
     assert {failure.cause for failure in report.failures} == {""}
+
+
+def test_ops_that_use_each_other_are_not_to_blame_for_each_other(capsys):
+    # The gradient of each is the other's value.
+    name = broken(cosh=lambda x: np.cosh(x) * 2, sinh=lambda x: np.sinh(x) * 3)
+    alone = conform(name, ops=["cosh"], quick=True)
+    assert "sinh" in {failure.cause for failure in alone.failures}
+    both = conform(name, ops=["cosh", "sinh"], quick=True)
+    assert {failure.cause for failure in both.failures} == {""}
+    command.show(both)
+    out = capsys.readouterr().out
+    assert "fail as well" not in out
+    assert "\ncosh: " in out
+    assert "\nsinh: " in out
+
+
+def test_only_failures_that_count_are_to_blame():
+    def failed(op, cause=""):
+        return Failure(op, "", "", "gradient", "", "", cause=cause)
+
+    def causes(failures, measured):
+        return [one.cause for one in settled(failures, measured)]
+
+    # hypot fails as declared only, or was not run at all.
+    assert causes([failed("atan", "hypot")], {"atan", "hypot"}) == [""]
+    assert causes([failed("atan", "hypot")], {"atan"}) == ["hypot"]
+    # sqrt is to blame for both; the gradient of hypot does not explain that of atan.
+    chain = [failed("atan", "hypot"), failed("hypot", "sqrt"), failed("sqrt")]
+    assert causes(chain, {"atan", "hypot", "sqrt"}) == ["", "sqrt", ""]
+    # A circle of three, and an op that one of them is to blame for.
+    circle = [
+        failed("sin", "cos"),
+        failed("cos", "tan"),
+        failed("tan", "sin"),
+        failed("sinc", "sin"),
+    ]
+    own = [failed("sin"), failed("cos"), failed("tan")]
+    assert causes([*circle, *own], {"sin", "cos", "tan", "sinc"})[:4] == ["", "", "", "sin"]
 
 
 def test_a_failure_is_said_once(capsys):

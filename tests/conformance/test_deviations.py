@@ -1,6 +1,7 @@
 """Declared deviations: counted apart, validated, and told when nothing fails by them any more."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import cli, errors
+from pullback.conformance.mode import Mode
 from pullback.conformance.runner import conform
 from pullback.plugins import kernel_packs
 from pullback_numpy import NumPyBackend
@@ -69,6 +71,21 @@ def test_a_deviation_by_sample():
     assert conform("mill", ops=["exp"], quick=True).passed
 
 
+def test_a_deviation_by_sample_is_for_random_calls_too():
+    mode = Mode(random=40, seed=1)
+    registered({}, exp=flushed)
+    found = {one.sample for one in conform("mill", ops=["exp"], mode=mode).failures}
+    assert found
+    assert all(re.match(r"seed \d+: every bfloat16, \[", one) for one in found)
+    registered({"exp": pb.Deviation(WHY, samples=("every *",))}, exp=flushed)
+    report = conform("mill", ops=["exp"], mode=mode)
+    assert report.passed, report.failures
+    assert {one.sample for one in report.declared} == found
+    assert report.count.total > report.count.declared
+    registered({"exp": pb.Deviation(WHY, samples=("axis=*", "seed *"))}, exp=flushed)
+    assert not conform("mill", ops=["exp"], mode=mode).passed
+
+
 def test_the_command_shows_them(capsys, tmp_path):
     registered({"exp": FLUSHES, "positive": FLUSHES}, exp=flushed)
     path = tmp_path / "report.json"
@@ -76,7 +93,7 @@ def test_the_command_shows_them(capsys, tmp_path):
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert "checks, 100 %, " in out
-    assert " declared, " in next(line for line in out.splitlines() if line.startswith("exp: "))
+    assert " declared, " in next(line for line in out.splitlines() if "] exp: " in line)
     assert "Declared deviations, which do not count (" in out
     assert f"  mill: {WHY}: exp (" in out
     assert "Declared deviations by which nothing fails any more; remove them" in out
@@ -93,6 +110,23 @@ def test_the_command_shows_them(capsys, tmp_path):
     assert cli.main([*arguments, "--resume"]) == 0
     again = json.loads(path.read_text())
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--quick"], "without --quick:"),
+        (["--budget", "9s"], "without --budget:"),
+        (["--quick", "--budget", "9s"], "without --quick and --budget:"),
+        (["--random", "3"], "without --random:"),
+    ],
+)
+def test_a_run_of_some_checks_advises_no_removal(options, words, capsys):
+    registered({"positive": pb.Deviation(WHY, checks=("value",))})
+    assert cli.main(["conform", "mill", "--ops", "positive", *options]) == 0
+    out = capsys.readouterr().out
+    assert f"Declared deviations by which nothing fails in this run; see one {words}" in out
+    assert "remove them" not in out
 
 
 def test_what_was_not_measured_is_said(capsys):

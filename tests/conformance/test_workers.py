@@ -17,6 +17,7 @@ import pullback as pb
 from pullback import cli, errors
 from pullback.conformance import mode, runner
 from pullback.conformance.mode import Clock, Mode, seconds
+from pullback.conformance.report import Failure
 from pullback.conformance.runner import conform
 from pullback.conformance.workers import Workers
 from pullback_numpy import NumPyBackend
@@ -81,12 +82,26 @@ def test_a_process_that_dies_is_the_failure_of_its_op(installed, tmp_path):
         command(*map(str, arguments)), env=installed, capture_output=True, text=True
     )
     assert done.returncode == 1, done.stderr
-    assert re.search(r"^positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^\[\d/3\] positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
     assert re.search(r"process: the process ended by SIGSEGV in value \[", done.stdout)
     report = json.loads(path.read_text())
     assert report["complete"]
     assert list(report["ops"]) == ["positive", "sign", "floor"]
     assert {one["op"] for one in report["failures"]} == {"floor", "sign"}
+
+
+def test_processes_replace_what_an_earlier_run_found(tmp_path):
+    path = tmp_path / "report.json"
+    arguments = ["conform", "numpy", "--quick", "--ops", "positive,negative", "--json", str(path)]
+    assert cli.main(arguments) == 0
+    first = json.loads(path.read_text())
+    failure = {**dict.fromkeys(Failure.__slots__, ""), "op": "positive", "check": "value"}
+    path.write_text(json.dumps({**first, "failures": [failure]}))
+    assert cli.main([*arguments, "--failed", "--jobs", "1"]) == 0
+    second = json.loads(path.read_text())
+    assert (second["failures"], second["total"]) == ([], first["total"])
 
 
 def test_ctrl_c_keeps_what_there_is(installed, tmp_path):
@@ -101,7 +116,7 @@ def test_ctrl_c_keeps_what_there_is(installed, tmp_path):
         guard.start()
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("positive: "):
+            if line.startswith("[1/2] positive: "):
                 break
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()

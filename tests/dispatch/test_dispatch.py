@@ -480,3 +480,24 @@ def test_kernels_that_return_too_many_arrays(offer):
             errors.BackendError, match=r"exp: .*'test' returned 2 arrays, not the 1"
         ):
             pb.exp(pb.asarray([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("inv"), r"KeyError: 'inv'"),
+        (AttributeError("no 'T'"), r"AttributeError: no 'T'"),
+        (AssertionError(), "AssertionError"),
+        (ValueError(), "ValueError"),
+        (RuntimeError("no such instruction"), "no such instruction"),
+        (ValueError("not sorted"), "not sorted"),
+    ],
+)
+def test_what_a_kernel_raises_is_told_with_its_class_where_the_message_needs_it(offer, error, said):
+    def raises(x):
+        raise error
+
+    offer("exp", raises)
+    with pytest.raises(errors.PullbackError) as caught:
+        pb.exp(pb.asarray([1.0]))
+    assert str(caught.value) == f"exp(float32[1]): {said}"

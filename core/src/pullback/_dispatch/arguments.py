@@ -202,6 +202,15 @@ def _wrong_argument(error: Exception) -> type[errors.PullbackError] | None:
     return None
 
 
+def _said(error: Exception, kind: type[errors.PullbackError]) -> str:
+    """The message of an error, with its class where ours does not tell it: "KeyError: 'inv'"."""
+    text, name = str(error), type(error).__name__
+    if not text:
+        return name
+    told = kind is not errors.BackendError or type(error) is RuntimeError
+    return text if told else f"{name}: {text}"
+
+
 def _call(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
     values = [_describe(value) for value in inputs]
     # In the order of the signature: that of the dict depends on the way that the call took.
@@ -254,7 +263,7 @@ def raise_explained(
     if unsupported is not None:
         raise unsupported from None
     kind = _wrong_argument(error) or errors.BackendError
-    raise kind(f"{op.name}{_call(op, inputs, attributes)}: {error}") from error
+    raise kind(f"{op.name}{_call(op, inputs, attributes)}: {_said(error, kind)}") from error
 
 
 def reader_of_dtypes(op: Op) -> Callable[[DTypeLike], DType]:

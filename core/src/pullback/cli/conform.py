@@ -19,7 +19,7 @@ from pullback.conformance.plan import Area
 from pullback.conformance.report import Count, Report, Row, percent, total
 from pullback.conformance.runner import conform, in_turn
 from pullback.conformance.workers import Workers
-from pullback.spec import SPEC_VERSION, Op, Tier
+from pullback.spec import OPS, SPEC_VERSION, Op, Tier
 
 if TYPE_CHECKING:
     from pullback.cli.table import Subcommands
@@ -88,21 +88,24 @@ def run(arguments: argparse.Namespace) -> int:
     silent, path = arguments.json == "-", None
     if arguments.json is not None and not silent:
         path = Path(arguments.json)
-    again = arguments.resume or arguments.failed
-    if again and path is None:
+    goes_on = arguments.resume or arguments.failed
+    if goes_on and path is None:
         raise errors.InputValueError("--resume and --failed need the report: add --json FILE")
-    before = saved.read(path) if again and path is not None else {}
+    before = saved.read(path) if goes_on and path is not None else {}
     mode = _mode(arguments, before)
     failed = saved.failed_ops(before) if arguments.failed else []
+    left = saved.left_ops(before)
     if arguments.failed and not failed:
-        raise errors.InputValueError(f"--failed: no op has failed in {path}; leave it out")
+        fix = f"{len(left)} were not run: --resume goes on with them" if left else "leave it out"
+        raise errors.InputValueError(f"--failed: no op has failed in {path}; {fix}")
 
     def start(report: Report) -> None:
-        saved.restore(
-            report, before, [name for name in before.get("ops", ()) if name not in failed]
-        )
+        saved.restore(report, before, before.get("ops", ()))
+        again = (name for name in (*failed, *left) if OPS[name].tier in report.tiers)
+        report.left.update(again)
         if not silent:
-            kept = f", {len(report.rows)} ops from {path}" if report.rows else ""
+            known = len(report.rows.keys() - report.left)
+            kept = f", {known} ops from {path}" if known else ""
             title = report.mode.title
             print(f"{report.name} on {report.device}: {title} conformance{kept}", flush=True)
 
@@ -110,8 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:
             saved.write(report, path)
         if not silent and not sys.stderr.isatty():
-            score = f"{row.count} checks"
-            print(f"{row.op.name}: {score}, {percent(row.count)}, {row.seconds:.1f} s", flush=True)
+            ops = len(report.rows.keys() | report.left)
+            score = f"{row.count} checks, {percent(row.count)}, {row.seconds:.1f} s"
+            print(f"[{ops - len(report.left)}/{ops}] {row.op.name}: {score}", flush=True)
 
     report = conform(
         arguments.name,
@@ -122,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         done=done,
         start=start,
     )
-    if path is not None:
+    if path is not None and not (report.stopped and before):
         saved.write(report, path)
     if silent:
         print(json.dumps(report.as_dict(), indent=2))
@@ -152,7 +156,7 @@ def _mode(arguments: argparse.Namespace, before: dict[str, Any]) -> Mode:
         seed = seed if arguments.seed is None else arguments.seed
     elif arguments.seed is not None:
         raise errors.InputValueError("--seed is for --random and --budget: add one of them")
-    return Mode(arguments.quick, arguments.random or 0, budget, seed)
+    return Mode(arguments.quick, arguments.random or 0, budget, seed, arguments.packs)
 
 
 def show(report: Report) -> None:

@@ -20,9 +20,10 @@ def lines(report: Report) -> Iterator[str]:
         )
     passing = [one for one in here if one.measured and not one.failed]
     if passing:
-        what = "in this quick run; see a run without --quick" if report.quick else "any more"
-        fix = "" if report.quick else "; remove them from `deviations`"
-        yield f"\nDeclared deviations by which nothing fails {what}{fix}:"
+        what = "any more; remove them from `deviations`"
+        if selects := report.mode.selects:
+            what = f"in this run; see one without {' and '.join(selects)}"
+        yield f"\nDeclared deviations by which nothing fails {what}:"
         yield from _by_reason(passing, lambda one: f"{one.op} ({one.measured} checks pass)")
     idle = [one for one in here if not one.measured]
     if idle:

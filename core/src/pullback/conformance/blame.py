@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
 from pullback.conformance.case import Case, as_tuple
+from pullback.conformance.report import Failure
 from pullback.graph.capture import Trace
 from pullback.spec import Op
 from pullback.tensor import Tensor
@@ -51,6 +53,43 @@ def culprit(case: Case, fails: Callable[[Op], bool], *, by_value: bool) -> str:
     if own and by_value:
         return ""
     return _first(other for other in used(case) if other is not op and fails(other))
+
+
+def settled(failures: Iterable[Failure], measured: Collection[str]) -> list[Failure]:
+    """The failures of a run, with causes only where they explain something.
+
+    An op that has no failure of its own, other than declared ones, explains none of others. Two ops
+    that are each to blame for the other, by their gradients, both have failures of their own.
+
+    Args:
+        failures: the failures of all ops.
+        measured: the ops of the run; what is known of others is that they fail their samples.
+    """
+    every = list(failures)
+    own = {one.op for one in every if not one.cause and not one.needs}
+    blamed: dict[str, set[str]] = {}
+    for one in every:
+        if one.cause:
+            blamed.setdefault(one.op, set()).add(one.cause)
+
+    def explains(cause: str, op: str) -> bool:
+        return (cause in own or cause not in measured) and op not in _beyond(cause, blamed)
+
+    return [
+        replace(one, cause="") if one.cause and not explains(one.cause, one.op) else one
+        for one in every
+    ]
+
+
+def _beyond(op: str, blamed: dict[str, set[str]]) -> set[str]:
+    """The ops that are blamed for an op, and those that are blamed for them."""
+    found: set[str] = set()
+    waiting = [op]
+    while waiting:
+        causes = blamed.get(waiting.pop(), set()) - found
+        found |= causes
+        waiting += causes
+    return found
 
 
 def _first(ops: Iterable[Op]) -> str:

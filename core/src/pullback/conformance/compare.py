@@ -10,6 +10,10 @@ from pullback.conformance.accuracy import finfo, ulp
 from pullback.conformance.sample import Array
 from pullback.dtypes import DType
 
+#: Results below this many times the smallest normal number are small: an error among them, such as
+#: one of flushed subnormals, is huge in ulp, and says nothing of other values.
+SMALL = 4
+
 
 class ConformanceError(AssertionError):
     """A backend, or an op's definition, violates the specification."""
@@ -57,7 +61,8 @@ def near(
     With `signs` zeros have to have the same sign.
 
     Raises:
-        ConformanceError: with the worst element and its distance in ulp.
+        ConformanceError: with the worst element and its distance in ulp; one near the smallest
+            normal number only if all that are wrong are there.
     """
     require(
         actual.shape == reference.shape,
@@ -95,7 +100,9 @@ def near(
         _same_zeros(subject, quantity, actual, rounded, reference)
     if wrong.any():
         unit = ulp(reference, dtype)
-        worst = np.unravel_index(int(np.argmax(np.where(wrong, distance / unit, 0.0))), wrong.shape)
+        small = np.maximum(np.abs(wide), np.abs(goal)) < SMALL * float(finfo(dtype).smallest_normal)
+        shown = wrong & ~small if np.any(wrong & ~small) else wrong
+        worst = np.unravel_index(int(np.argmax(np.where(shown, distance / unit, 0.0))), wrong.shape)
         _differ(
             subject,
             quantity,
@@ -105,6 +112,7 @@ def near(
             int(wrong.sum()),
             f"{float(distance[worst] / unit[worst]):.4g} ulp, "
             f"allowed {float(bound[worst] / unit[worst]):.4g}",
+            small=int(np.sum(wrong & small)),
         )
 
 
@@ -133,11 +141,14 @@ def _differ(
     index: tuple[int, ...],
     count: int,
     why: str,
+    *,
+    small: int = 0,
 ) -> None:
+    where = f", {'all' if small == count else small} of them near the smallest normal number"
     raise ConformanceError(
         f"{subject}: {quantity} is {actual[index]!s} at {index}, "
         f"the reference {reference[index]!s}: "
-        f"{why}; {count} of {actual.size} elements"
+        f"{why}; {count} of {actual.size} elements{where if small else ''}"
     )
 
 

@@ -47,7 +47,8 @@ class Declared:
             return not one.dtypes and not one.samples
         if one.dtypes and not _dtypes(case) & set(one.dtypes):
             return False
-        name = label(case.sample)
+        seed = case.sample.seed
+        name = label(case.sample).removeprefix(f"seed {seed}: ")
         return not one.samples or any(
             name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in one.samples
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,12 +19,14 @@ class Mode:
         random: random calls of each op in place of its samples; 0 for the samples.
         budget: seconds for a random sample of the checks; 0 for all of them.
         seed: of the random calls and of the sample.
+        packs: the kernel packs that are chosen, as `--packs` names them; None for no choice.
     """
 
     quick: bool = False
     random: int = 0
     budget: float = 0.0
     seed: int = 0
+    packs: str | None = None
 
     @property
     def title(self) -> str:
@@ -35,6 +38,24 @@ class Mode:
         if self.budget:
             kind = f"{self.budget:.0f} s of a random sample (--seed {self.seed}) of {kind}"
         return kind
+
+    @property
+    def selects(self) -> list[str]:
+        """The options by which a run makes some of the checks only."""
+        options = {"--quick": self.quick, "--budget": self.budget, "--random": self.random}
+        return [option for option, used in options.items() if used]
+
+    def again(self, seed: int | None = None) -> str:
+        """The options with which a run of all checks of an op meets what this one met.
+
+        Args:
+            seed: of the one random call to make; None for all of them.
+        """
+        options = "" if self.packs is None else f" --packs {shlex.quote(self.packs)}"
+        if self.random:
+            calls, first = (self.random, self.seed) if seed is None else (1, seed)
+            return f"{options} --random {calls} --seed {first}"
+        return f"{options} --quick" if self.quick else options
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""

@@ -141,8 +141,8 @@ class Report:
     #: The reason why the run stopped, if the basics do not work.
     stopped: str = ""
     seconds: float = 0.0
-    #: True while ops are left, or after Ctrl-C.
-    incomplete: bool = False
+    #: Ops that are to be run yet: until then the report has what an earlier run found of them.
+    left: set[str] = field(default_factory=set)
     #: Ops by whether they fail their own samples, and causes of failures: of `runner`.
     suspects: dict[str, bool] = field(default_factory=dict)
     causes: dict[tuple[str, bool], str] = field(default_factory=dict)
@@ -151,6 +151,11 @@ class Report:
     def quick(self) -> bool:
         """True for a quick run."""
         return self.mode.quick
+
+    @property
+    def incomplete(self) -> bool:
+        """True while ops are left, or after Ctrl-C."""
+        return bool(self.left)
 
     @property
     def count(self) -> Count:
@@ -230,8 +235,9 @@ class Report:
         )
 
     def forget(self, op: str) -> None:
-        """Removes what is known of an op, whose run was stopped."""
+        """Removes what is known of an op, which is run again or whose run was stopped."""
         self.rows.pop(op, None)
+        self.unknown = [name for name in self.unknown if name != op]
         self.failures = [failure for failure in self.failures if failure.op != op]
         self.declared = [failure for failure in self.declared if failure.op != op]
         for one in self.deviations:
@@ -276,9 +282,8 @@ class Report:
         return {name: row.fallback for name, row in self.rows.items() if row.fallback}
 
     def rerun(self, op: str, seed: int | None = None) -> str:
-        """The command that measures one op in full; with a seed, the one random call of it."""
-        one = "" if seed is None else f" --random 1 --seed {seed}"
-        return f"pullback conform {shlex.quote(self.name)} --ops {op}{one}"
+        """The command that runs one op as in this run; with a seed, the one random call of it."""
+        return f"pullback conform {shlex.quote(self.name)} --ops {op}{self.mode.again(seed)}"
 
     def sort(self) -> None:
         """Sorts rows and failures by the order of the ops, in which processes need not end."""
@@ -308,6 +313,7 @@ class Report:
             "seconds": round(self.seconds, 1),
             "passed": self.passed,
             "complete": not self.incomplete,
+            "left": [name for name in OPS if name in self.left],
             "stopped": self.stopped or None,
             "total": _score(self.count),
             "tiers": {str(tier): self._tier(tier) for tier in Tier},

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pullback import errors
-from pullback.conformance import basics, deviations
-from pullback.conformance.blame import culprit
+from pullback.conformance import basics, deviations, saved
+from pullback.conformance.blame import culprit, settled
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.mode import Clock, Mode
 from pullback.conformance.plan import Area, Item, items, random_items
@@ -98,21 +98,21 @@ def conform(
             report.stopped = str(error)
             return report
         start(report)
-        left = [op for op in chosen if op.tier in report.tiers and op.name not in report.rows]
+        known = report.rows.keys() - report.left
+        left = [op for op in chosen if op.tier in report.tiers and op.name not in known]
         if report.mode.budget:
             # If there is no time for all, any of them.
             random.Random(report.mode.seed).shuffle(left)
-        report.incomplete = bool(left)
-        ended = 0
+        report.left.update(op.name for op in left)
         try:
             for op in progress(by(left, device, report), len(left)):
-                ended += 1
-                report.incomplete = ended < len(left)
+                report.left.discard(op.name)
                 report.seconds = time.perf_counter() - began
                 done(report, report.rows[op.name])
-            report.incomplete = False
+            report.left.difference_update(op.name for op in left)  # the end of a budget
         except KeyboardInterrupt:
-            report.incomplete = True
+            pass  # the report says what is left
+    report.failures = settled(report.failures, report.rows)
     report.sort()
     report.seconds = time.perf_counter() - began
     return report
@@ -156,7 +156,7 @@ def measure(
     limit: float | None = None,
     watch: Callable[[Item], None] = lambda item: None,
 ) -> None:
-    """Runs the items of an op and records the results; no row is left of an op that Ctrl-C stops.
+    """Runs the items of an op and records the results; Ctrl-C leaves what was known of it before.
 
     Args:
         op: the op.
@@ -166,10 +166,13 @@ def measure(
         watch: is called before each item.
     """
     began = time.perf_counter()
+    before = report.as_dict() if op.name in report.rows else {}
+    report.forget(op.name)
     try:
         _run(op, device, report, None if limit is None else began + limit, watch)
     except KeyboardInterrupt:
         report.forget(op.name)
+        saved.restore(report, before, [op.name])
         raise
     report.rows[op.name].seconds = time.perf_counter() - began
 

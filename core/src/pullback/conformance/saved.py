@@ -53,6 +53,11 @@ def failed_ops(saved: dict[str, Any]) -> list[str]:
     return sorted({failure["op"] for failure in saved.get("failures", ())})
 
 
+def left_ops(saved: dict[str, Any]) -> list[str]:
+    """The ops that the run of a report was stopped before."""
+    return [name for name in saved.get("left", ()) if name in OPS]
+
+
 def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None:
     """Adds the rows and failures of ops that were measured before to a report.
 
@@ -62,12 +67,16 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
     if not saved:
         return
     for name, now in (("backend", report.name), *report.mode.as_dict().items()):
-        if saved[name] != now:
+        if saved.get(name) != now:
             raise errors.InputValueError(
-                f"the report to go on with has {name}={saved[name]!r}, this run {now!r}; "
+                f"the report to go on with has {name}={saved.get(name)!r}, this run {now!r}; "
                 f"leave out --resume and --failed, or write to another file"
             )
-    wanted = [name for name in names if name in saved["ops"] and name in OPS]
+    wanted = [
+        name
+        for name in names
+        if name in saved["ops"] and name in OPS and OPS[name].tier in report.tiers
+    ]
     for name in wanted:
         entry = saved["ops"][name]
         counts = {area: Count(*entry["counts"].get(str(area), (0, 0))) for area in Area}

@@ -90,6 +90,7 @@ class Workers:
                 op, found = result
                 if isinstance(found, BaseException):
                     raise found
+                report.forget(op.name)
                 if isinstance(found, str):
                     report.died(op, bool(device.backend.kernels_for(op.name)), found)
                 else:

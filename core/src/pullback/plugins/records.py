@@ -41,7 +41,7 @@ class Deviation:
         checks: the names of the checks that may fail, as `pullback conform` prints them; empty for
             all.
         samples: the samples, as `pullback conform` prints them, or patterns such as "every *";
-            empty for all.
+            of random calls what is behind the seed; empty for all.
 
     >>> import pullback as pb
     >>> class Flushing(pb.Backend):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def samples(op: Op, suite: Suite, calls: int, seed: int) -> Iterator[Sample]:
                     drawn.attributes,
                     gradient=False,
                     dtypes=drawn.dtypes,
-                    note=f"seed {number}: {label(drawn)}",
+                    note=f"seed {number}: {drawn.note}{label(replace(drawn, note=''))}",
                     checks=CHECKS,
                     seed=number,
                 )
@@ -63,11 +64,11 @@ def _draw(
 ) -> Sample | None:
     """A variation of a sample; None if it is not a call of the op."""
     dtype = _dtype(base, rng)
-    inputs = _inputs(op, suite, base, rng, dtype, each=each)
+    inputs, kind = _inputs(op, suite, base, rng, dtype, each=each)
     named = _attributes(op, suite, base, rng, inputs)
     if not accepted(op, suite, inputs, named) or not _takes(op, inputs, named, dtype):
         return None
-    return Sample(inputs, named, dtypes=None if dtype is None else (dtype.name,))
+    return Sample(inputs, named, dtypes=None if dtype is None else (dtype.name,), note=kind)
 
 
 def _dtype(base: Sample, rng: np.random.Generator) -> DType | None:
@@ -102,8 +103,12 @@ def _inputs(
     dtype: DType | None,
     *,
     each: bool,
-) -> tuple[Any, ...]:
-    """The inputs in other shapes, with other values; an optional one is left out at times."""
+) -> tuple[tuple[Any, ...], str]:
+    """The inputs in other shapes, with other values; an optional one is left out at times.
+
+    With the kind of their values: "every float32, " for those of the whole domain, or "".
+    """
+    kind = ""
     rigid = op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG
     inputs = base.inputs
     if not rigid and "sizes" not in suite.without:
@@ -113,17 +118,19 @@ def _inputs(
         else:
             inputs = _resized(inputs, rng)
         if each and dtype in REAL and "values" not in suite.without and rng.random() < 0.5:
+            kind = "" if dtype is None else f"every {dtype}, "
             names = [parameter.name for parameter in op.inputs]
             inputs = tuple(
                 _anywhere(value, dtype, suite.domain.get(name), rng)
                 for value, name in zip(inputs, names, strict=False)
             )
-    return tuple(
+    inputs = tuple(
         None
         if i < len(op.inputs) and op.inputs[i].arity is Arity.OPTIONAL and rng.random() < 0.2
         else value
         for i, value in enumerate(inputs)
     )
+    return inputs, kind
 
 
 def _broadcast(inputs: Sequence[Array], rng: np.random.Generator) -> tuple[Array, ...]:
