@@ -242,7 +242,7 @@ static PyObject *block(PyObject *module, PyObject *args) {
     for (int i = 0; right && i < registers; i++) {
         PyObject *one = PyTuple_GET_ITEM(arrays, i);
         int output = i - fused->arrays;
-        int kind = output < 0               ? fused->kinds[i]
+        int kind = output < 0              ? fused->kinds[i]
                  : output < fused->outputs ? fused->output_kinds[output]
                                            : FLOATS;
         int row = kind == ONE_ROW;

@@ -102,7 +102,7 @@ class Returned:
 _CONTAINERS = (list, tuple, set, frozenset, deque)
 
 
-def _parts(value: Any) -> Iterator[tuple[str, object]]:
+def _parts(value: object) -> Iterator[tuple[str, object]]:
     """The parts of an object: items of a set or deque, and attributes."""
     if isinstance(value, _CONTAINERS):
         yield "it", value

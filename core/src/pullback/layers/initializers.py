@@ -243,7 +243,9 @@ def orthogonal(gain: float = 1.0, *, generator: Generator | None = None) -> Init
             q = q * where(diagonal(r) < 0, -1.0, 1.0)
         except errors.MissingKernelError:  # a backend without linear algebra
             q = _orthonormal(tall)
-        return (q if rows >= columns else q.mT).reshape(shape) * gain
+        # In C order, as a checkpoint brings it back: BLAS rounds products by their layout.
+        flat = (q if rows >= columns else q.mT).reshape((-1,))
+        return flat.reshape(shape) * gain
 
     return _drawing(draw, generator)
 

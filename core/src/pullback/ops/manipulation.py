@@ -52,7 +52,7 @@ def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
     return {"shape": tuple([n if type(n) is int and n >= 0 else _size(n) for n in shape])}
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     size = as_int(value, "an integer size in a shape")
     # Said here, since NumPy takes any negative size for -1.
     if size < 0:
