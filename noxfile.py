@@ -126,7 +126,9 @@ def native(session: nox.Session) -> None:
     )
     session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
     smoke_test(session)
-    session.run("python", "-m", "pytest", "-q", "-n", "2", "backends/native/tests", env=CLEAN)
+    # By file: its tests draw from one generator, in their order.
+    workers = ("-n", "2", "--dist", "loadfile")
+    session.run("python", "-m", "pytest", "-q", *workers, "backends/native/tests", env=CLEAN)
     # Some tests as another processor would run them, another one for each commit.
     commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
     session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
