@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -91,21 +90,12 @@ def seconds(function: Callable[..., Any], arguments: list[Any], times: int) -> f
     return (time.process_time() - begin) / times
 
 
-def settle(functions: list[Callable[..., Any]], arguments: list[Any]) -> None:
-    """Runs until what is to be compiled is compiled."""
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < 0.5:
-        for function in functions:
-            function(*arguments)
-    compiling = sys.modules.get("pullback_native.compiled.worker")
-    if compiling is not None:
-        compiling.wait()
-
-
 def main() -> None:
     """Prints a line for each case."""
     asked = parser.parse_args()
     os.environ["PULLBACK_NUM_THREADS"] = asked.threads
+    from workloads.with_pullback import settle
+
     import pullback as pb
 
     backend: Any = pb.asarray(0.0).device.backend
@@ -120,7 +110,7 @@ def main() -> None:
         bits = [results(f(*arguments)) for f in both]
         if bits[0] != bits[1]:
             raise SystemExit(f"{name}: other bits")
-        settle(both, arguments)
+        settle(lambda _: [f(*arguments) for f in both])  # noqa: B023
         times = max(1, int(BLOCK / seconds(both[1], arguments, 3)))
         spent: list[list[float]] = [[], []]
         for i in range(asked.rounds):

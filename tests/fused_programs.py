@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import pullback as pb
 from pullback.devices import as_device
 from pullback.graph.capture import Trace
+from pullback.graph.graph import Fused
 from pullback.graph.passes.simplify import simplify
 from pullback.tensor import Tensor
 
@@ -19,6 +20,16 @@ def recorded(function, *arrays):
     results = [results] if isinstance(results, Tensor) else list(results)
     trace.close()
     return simplify(trace.graph([result._array.value for result in results])), arrays
+
+
+def groups(graph):
+    """The names of the ops of each call, with those of a fused one in a list."""
+    return [
+        [each.op.name for each in call.op.graph.calls]
+        if isinstance(call.op, Fused)
+        else call.op.name
+        for call in graph.calls
+    ]
 
 
 @st.composite

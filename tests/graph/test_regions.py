@@ -15,7 +15,6 @@ from pullback import errors
 from pullback.devices import as_device
 from pullback.graph.check import check
 from pullback.graph.emit import emit
-from pullback.graph.graph import Fused
 from pullback.graph.passes import regions, warned
 from pullback.graph.passes.regions import Region, fuse
 
@@ -30,7 +29,7 @@ def shared():
 
 
 fused_programs = shared()
-recorded = fused_programs.recorded
+recorded, groups = fused_programs.recorded, fused_programs.groups
 ELEMENTWISE = {"add", "subtract", "multiply", "negative", "exp", "tanh", "where", "less", "maximum"}
 OPS = ELEMENTWISE | {"sum", "mean", "broadcast_to", "tanh_gradient"}
 X = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
@@ -71,16 +70,6 @@ def fused(function, *arrays):
         assert before.shape == after.shape
         assert before.dtype == after.dtype
     return result
-
-
-def groups(graph):
-    """The names of the ops of each call, with those of a fused one in a list."""
-    return [
-        [each.op.name for each in call.op.graph.calls]
-        if isinstance(call.op, Fused)
-        else call.op.name
-        for call in graph.calls
-    ]
 
 
 def test_a_chain_becomes_one_call(fuser):

@@ -13,7 +13,7 @@ _spec = importlib.util.spec_from_file_location(
 )
 _shared = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_shared)
-recorded = _shared.recorded
+recorded, groups = _shared.recorded, _shared.groups
 
 rng = np.random.default_rng(0)
 SPECIAL = np.array(

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 import pullback as pb
 from pullback.graph.check import check
 from pullback.graph.emit import emit
-from pullback.graph.graph import Fused
 from pullback.graph.passes.regions import fuse
 from pullback_native import _native, fused_plan
 from pullback_native.loops import LOOPS
@@ -23,6 +22,7 @@ _helpers = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_helpers)
 normal, recorded, same_bits = _helpers.normal, _helpers.recorded, _helpers.same_bits
 over_rows, row_programs, rng = _helpers.over_rows, _helpers.row_programs, _helpers.rng
+regions = _helpers.groups
 
 LONGEST = fused_plan.LONGEST_ROW
 SHAPES = [
@@ -43,16 +43,6 @@ def fused(function, *arrays):
                 for before, after in zip(expected, emit(result)(*arrays), strict=True):
                     same_bits(after, before)
     return result
-
-
-def regions(graph):
-    """The names of the ops of each call, with those of a fused one in a list."""
-    return [
-        [each.op.name for each in call.op.graph.calls]
-        if isinstance(call.op, Fused)
-        else call.op.name
-        for call in graph.calls
-    ]
 
 
 def whole(graph):

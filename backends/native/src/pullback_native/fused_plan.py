@@ -14,8 +14,8 @@ from pullback_native.loops import Array
 
 #: As in c/fused.h.
 _DTYPES = {"float32": 0, "float64": 1, "int32": 2, "int64": 3}
-_KINDS = {"floats": 0, "booleans": 1, "number": 2, "row": 3, "row_numbers": 4}
-_CODES = {
+KINDS = {"floats": 0, "booleans": 1, "number": 2, "row": 3, "row_numbers": 4}
+CODES = {
     "unary": 0, "binary": 1, "with_number": 2, "with_row": 3, "select": 4, "compare": 5,
     "over_rows": 6, "factors": 7,
 }  # fmt: skip
@@ -220,7 +220,7 @@ class Plan:
         buffers = self._place(numbered, arrays + len(outputs) + len(wide)) + len(wide)
         steps = tuple(
             (
-                _CODES[step.code], step.loop, step.row_loop, self._renumbered(step, numbered),
+                CODES[step.code], step.loop, step.row_loop, self._renumbered(step, numbered),
                 tuple(numbered[i] for i in step.results), step.epsilon,
             )
             for step in self._steps
@@ -233,8 +233,8 @@ class Plan:
         self._check_limits(arrays + len(outputs), buffers, len(wide))
         return (
             tuple(self._bound), self._shape,
-            tuple(_KINDS[kind] for kind in (*self._inputs, *self._bound_kinds)),
-            tuple(_KINDS[self._kinds.get(i, "floats")] for i in outputs),
+            tuple(KINDS[kind] for kind in (*self._inputs, *self._bound_kinds)),
+            tuple(KINDS[self._kinds.get(i, "floats")] for i in outputs),
             (len(wide), buffers, _DTYPES[self._dtype]), order, steps,
             tuple((place, int(negative), value) for place, negative, value in self._numbers), sums,
             self._sizes(), self._cost,

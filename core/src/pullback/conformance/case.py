@@ -340,7 +340,12 @@ def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:
 
 
 def label(sample: Sample) -> str:
-    """A sample in a few characters: its note, or its attributes and shapes."""
+    """A sample in a few characters: its note, or its attributes and shapes.
+
+    A random call has its seed in front.
+    """
+    if sample.seed is not None:
+        return f"seed {sample.seed}: {label(replace(sample, seed=None))}"
     if sample.note:
         return sample.note
     words = [f"{name}={value}" for name, value in sample.attributes.items()]

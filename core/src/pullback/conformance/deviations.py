@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback import dtypes, errors
@@ -47,8 +47,7 @@ class Declared:
             return not one.dtypes and not one.samples
         if one.dtypes and not _dtypes(case) & set(one.dtypes):
             return False
-        seed = case.sample.seed
-        name = label(case.sample).removeprefix(f"seed {seed}: ")
+        name = label(replace(case.sample, seed=None))
         return not one.samples or any(
             name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in one.samples
         )

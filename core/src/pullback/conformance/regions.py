@@ -11,14 +11,14 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, as_tuple, leaves, to_tensor
 from pullback.conformance.compare import ConformanceError, identical, require
-from pullback.conformance.derived.programs import Partners, Program, partners, programs, takes_rows
+from pullback.conformance.derived.programs import Partners, Program, partners, programs
 from pullback.conformance.derived.values import LARGE, of
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.sample import Array
 from pullback.graph.capture import Trace
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused, Graph
-from pullback.graph.passes.regions import fuse
+from pullback.graph.passes.regions import fuse, takes_rows
 from pullback.graph.passes.simplify import simplify
 from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape

@@ -118,7 +118,10 @@ class Compiled:
         return self._line(*arrays)
 
     def _wait(self, results: Sequence[Native]) -> None:
-        """Waits for arrays, so that calls which fail late do so before variables are written."""
+        """Waits for arrays, so that calls which fail late do so before variables are written.
+
+        For these only: what the compiled run left behind has failed.
+        """
         device = self.graph.device
         try:
             for array in results:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from pullback._dispatch.recording import AMBIENT, SETTINGS
 from pullback._symbols import Break
 from pullback.devices import Device
-from pullback.graph.host import Guard, contents, same
+from pullback.graph.host import Guard, contents, replace, same
 from pullback.tensor import Tensor
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -165,12 +165,9 @@ def _put_back(guard: Guard) -> None:
         setattr(place, name[0], before)
     elif guard.function is not contents:
         cast("Any", guard.function).__self__[place] = before
-    elif isinstance(place, dict):
-        place.clear()
-        place.update(zip(before[::2], before[1::2], strict=True))
     else:
-        place.clear()
-        (place.update if isinstance(place, set) else place.extend)(before)
+        is_dict = isinstance(place, dict)
+        replace(place, zip(before[::2], before[1::2], strict=True) if is_dict else before)
 
 
 class Unset:
@@ -288,7 +285,7 @@ class Reach:
             if name in own:
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
                 continue
-            of_class: Any = owner if is_class else type(owner)
+            of_class = owner if isinstance(owner, type) else type(owner)
             value = _of_class(of_class, name)
             if isinstance(value, property) and not is_class:
                 value = value.fget
@@ -400,7 +397,7 @@ def _wrapped(function: object) -> Iterator[FunctionType]:
         function = getattr(function, "__wrapped__", None)
 
 
-def _of_class(kind: Any, name: str) -> object:
+def _of_class(kind: type, name: str) -> object:
     """Returns what a class or its bases have under a name, as it is; `_ABSENT` for nothing."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), _ABSENT)
 

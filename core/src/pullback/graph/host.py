@@ -6,7 +6,8 @@ import itertools
 import linecache
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,17 @@ def contents(container: Collection[object]) -> tuple[Any, ...]:
     if isinstance(container, dict):
         return (*itertools.chain.from_iterable(container.items()),)
     return (*container,)
+
+
+def replace(
+    container: list[Any] | dict[Any, Any] | set[Any] | deque[Any], items: Iterable[Any]
+) -> None:
+    """Has a container hold these items: of a dict, another one or pairs."""
+    container.clear()
+    if isinstance(container, (dict, set)):
+        container.update(items)
+    else:
+        container.extend(items)
 
 
 def array_of(value: object, dtype: DType, device: Device) -> Native:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pullback.graph.function import Function
 
 
 class Kept(tuple[Any, Any]):
@@ -18,7 +21,7 @@ class Kept(tuple[Any, Any]):
         return Kept((None, None))
 
 
-def kept_by(instance: object, function: Any, make: Callable[[], Any]) -> Any:
+def kept_by(instance: object, function: Function[..., Any], make: Callable[[], Any]) -> Any:
     """The captured method of an instance or, for a class method, of a class.
 
     Args:

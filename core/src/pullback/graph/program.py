@@ -20,7 +20,7 @@ from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
 from pullback.graph.guards import Unset
-from pullback.graph.host import Guard, Number, array_of, contents, host_array_of, same
+from pullback.graph.host import Guard, Number, array_of, contents, host_array_of, replace, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
@@ -34,7 +34,7 @@ from pullback.graph.passes.updates import (
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save
-from pullback.graph.signature import ArgumentCode, Part, Signature, equal, refilled, replace
+from pullback.graph.signature import ArgumentCode, Part, Signature, equal, refilled
 from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.

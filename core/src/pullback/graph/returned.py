@@ -28,7 +28,7 @@ class Items:
 
     __slots__ = ("items", "template")
 
-    def __init__(self, container: Any, items: list[Any]) -> None:
+    def __init__(self, container: object, items: list[Any]) -> None:
         #: A container of that kind with the keys, and without values.
         self.template = refilled(container, [None] * len(items))
         self.items = items

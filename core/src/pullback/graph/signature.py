@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import NoneType
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from pullback._codegen.source import Source
 from pullback._dispatch.convert import from_any
 from pullback.devices import as_device
 from pullback.graph.graph import NotTraceableError, frozen
-from pullback.graph.host import contents, same
+from pullback.graph.host import contents, replace, same
 from pullback.tensor import Tensor
 
 #: Values that are constants of a program.
@@ -196,11 +196,11 @@ def _filled(part: Part, fill: Callable[[Part], Any]) -> Any:
     return refilled(part.value, [_filled(item, fill) for item in part.parts])
 
 
-def _containers(part: Part, value: Any) -> Iterator[tuple[Part, Any, tuple[Any, ...]]]:
+def _containers(part: Part, value: Collection[Any]) -> Iterator[tuple[Part, Any, tuple[Any, ...]]]:
     if part.kind in ("list", "dict"):
         yield part, value, contents(value)
     if part.kind in ("list", "tuple", "dict"):
-        items = value.values() if part.kind == "dict" else value
+        items = value.values() if isinstance(value, dict) else value
         for inner, item in zip(part.parts, items, strict=True):
             yield from _containers(inner, item)
 
@@ -212,12 +212,6 @@ def changed(containers: list[tuple[Part, Any, tuple[Any, ...]]]) -> list[tuple[P
         for part, value, before in containers
         if not same(contents(value), before)
     ]
-
-
-def replace(container: Any, items: Any) -> None:
-    """Has a list or dict hold what another one does."""
-    container.clear()
-    (container.update if isinstance(container, dict) else container.extend)(items)
 
 
 @contextmanager

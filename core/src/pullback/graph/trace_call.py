@@ -10,17 +10,11 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
 from pullback.graph.guards import guards_of, is_foreign_array, settled
+from pullback.graph.host import replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
-from pullback.graph.signature import (
-    Part,
-    Signature,
-    changed,
-    device_of,
-    refilled,
-    replace,
-)
+from pullback.graph.signature import Part, Signature, changed, device_of, refilled
 from pullback.tensor import Tensor
 
 _NUMBERS = itertools.count()

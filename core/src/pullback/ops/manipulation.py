@@ -14,7 +14,7 @@ from pullback.shapes import (
     Axes,
     Shape,
     ShapeLike,
-    as_int,
+    as_shape,
     broadcast_shapes,
     canonical_axes,
     canonical_axis,
@@ -49,15 +49,8 @@ def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
         if known == 0 or total % known:
             raise errors.ShapeError(f"{total} elements of shape {shapes[0]} do not fill {shape}")
         shape = tuple([total // known if size == -1 else size for size in shape])
-    return {"shape": tuple([n if type(n) is int and n >= 0 else _size(n) for n in shape])}
-
-
-def _size(value: object) -> int:
-    size = as_int(value, "an integer size in a shape")
-    # Said here, since NumPy takes any negative size for -1.
-    if size < 0:
-        raise errors.ShapeError(f"sizes in a shape must not be negative, got {size}")
-    return size
+    # Negative sizes are refused here, since NumPy takes any for -1.
+    return {"shape": as_shape(shape)}
 
 
 def _is_own(x: Shape, *, shape: Shape) -> bool:

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pullback_native.fused_plan import CODES, KINDS
 from pullback_native.loops import LOOPS
 
 #: The names of the functions: the block, and that for numbers that are near (c/near32.h).
@@ -27,11 +28,8 @@ _PACK = Path(__file__).parents[1]
 #: Where the texts are: in an installed pack, and in the source tree.
 _FOLDERS = (_PACK / "c", _PACK.parents[1] / "c")
 _NAMES = {number: name for name, number in LOOPS.items()}
-_CODES = (
-    "unary", "binary", "with_number", "with_row", "select", "compare", "over_rows", "factors",
-)  # fmt: skip
-#: Kinds of inputs, as in c/fused.h.
-BOOLEANS, ROW = 1, 3
+_KINDS_OF_STEPS = {number: kind for kind, number in CODES.items()}
+BOOLEANS, ROW = KINDS["booleans"], KINDS["row"]
 _OPERATORS = {
     "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
     "equal": "==", "not_equal": "!=",
@@ -81,7 +79,7 @@ class Step(NamedTuple):
     @property
     def kind(self) -> str:
         """Which struct of arguments its loop takes."""
-        return _CODES[self.code]
+        return _KINDS_OF_STEPS[self.code]
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, takes_no_attributes
-from pullback.graph.passes.regions import LARGEST_REGION
+from pullback.graph.passes.regions import LARGEST_REGION, takes_rows
 from pullback.shapes import Shape, reduce
 from pullback.spec import OPS, Arity, Op
 
@@ -53,12 +53,6 @@ def partners(names: Iterable[str]) -> Partners:
             by_inputs[len(op.inputs)].append(op)
     kinds = (by_inputs[1], by_inputs[2], by_inputs[3], reductions, over_rows, copies)
     return Partners(*map(tuple, kinds))
-
-
-def takes_rows(op: Op) -> bool:
-    """Returns whether an op takes the elements along an axis together, as softmax does."""
-    forms = {attribute.name: attribute.form for attribute in op.attributes}
-    return op.shape is not reduce and forms.get("axis") in ("Axis", "Axes")
 
 
 def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Program]]:

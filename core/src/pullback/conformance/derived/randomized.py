@@ -52,7 +52,7 @@ def samples(op: Op, suite: Suite, calls: int, seed: int) -> Iterator[Sample]:
                     drawn.attributes,
                     gradient=False,
                     dtypes=drawn.dtypes,
-                    note=f"seed {number}: {drawn.note}{label(replace(drawn, note=''))}",
+                    note=f"{drawn.note}{label(replace(drawn, note=''))}",
                     checks=CHECKS,
                     seed=number,
                 )

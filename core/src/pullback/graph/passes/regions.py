@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Fused, Graph, Value
@@ -19,7 +19,9 @@ from pullback.graph.passes.warned import warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape, broadcast_shapes, reduce, reduced, size_of
+from pullback.spec import Op
 
+_Axis: TypeAlias = int | Sequence[int] | None
 #: The number of calls that one kernel takes at most.
 LARGEST_REGION = 48
 #: Groups are of calls among so many in a row: looking for them takes as long as the cube of that.
@@ -123,7 +125,8 @@ class _Groups:
         self._ancestors = self._alone.copy()
         self._readers = {}
         self._of = [None] * len(self._calls)
-        for i in sorted(among, key=lambda i: works_on_rows(self._calls[i])):
+        members = (i for i in among if self._spaces[i] is not None)
+        for i in sorted(members, key=lambda i: takes_rows(self._calls[i].op)):
             self._place(i)
         groups = dict.fromkeys(group for group in self._of if group is not None)
         return [sorted(each.members) for each in groups if len(each.members) > 1]
@@ -197,7 +200,7 @@ def _space(
     values = [operand for operand in call.inputs if isinstance(operand, Value)]
     if call.op.name not in fuser.ops or call.op.copies_elements or not values:
         return None
-    on_rows = works_on_rows(call)
+    on_rows = takes_rows(call.op)
     absent = call.inputs.count(None) if on_rows else 0  # such as a scale
     if len(values) + absent < len(call.inputs) or any(
         isinstance(value, Value) for value in call.attributes.values()
@@ -227,16 +230,16 @@ def _space(
     return (shape, dtype), split
 
 
-def works_on_rows(call: Call) -> bool:
-    """Returns whether the call takes the elements along an axis together, as softmax does."""
-    return "axis" in call.attributes and call.op.shape is not reduce
+def takes_rows(op: Op) -> bool:
+    """Returns whether an op takes the elements along an axis together, as softmax does."""
+    return op.shape is not reduce and any(one.name == "axis" for one in op.attributes)
 
 
 def _kind(backend: Backend, dtype: Any) -> str:
     return backend.public_dtypes[dtype].kind
 
 
-def _split(shape: Shape, axis: Any) -> Shape | None:
+def _split(shape: Shape, axis: _Axis) -> Shape | None:
     """The sizes before, of and after the axes of a reduction; None for axes in the middle."""
     axes = _axes(shape, axis)
     if not axes or list(axes) != list(range(axes[0], axes[-1] + 1)):
@@ -247,7 +250,7 @@ def _split(shape: Shape, axis: Any) -> Shape | None:
     return before, size_of(shape[axes[0] : axes[-1] + 1]), after
 
 
-def _axes(shape: Shape, axis: Any) -> Shape:
+def _axes(shape: Shape, axis: _Axis) -> Shape:
     """All axes for None, as a tuple."""
     if axis is None:
         return tuple(range(len(shape)))
@@ -302,7 +305,7 @@ def _fused_calls(
 
 def _parts(graph: Graph, groups: _Groups, members: Sequence[int]) -> list[Sequence[int]]:
     """The parts to try of a group that has no kernel as a whole."""
-    rest = [i for i in members if not works_on_rows(graph.calls[i])]
+    rest = [i for i in members if not takes_rows(graph.calls[i].op)]
     if len(rest) < len(members):  # which may leave several groups
         return list(groups.of(rest))
     rest = [i for i in members if graph.calls[i].op.shape is not reduce]
